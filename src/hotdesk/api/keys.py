@@ -75,7 +75,7 @@ class ApiKeys:
         return _make_caller(key) if same and key is not None and is_valid(key, time.time()) else None
 
     def find_caller(self, number: str) -> Caller | None:
-        """Return whom a key is for that was shown before; None once it is revoked or over."""
+        """Return the caller of a key that was checked before; None once it is revoked or expired."""
         self.look()
         key = self.by_id.get(number)
         return _make_caller(key) if key is not None and is_valid(key, time.time()) else None

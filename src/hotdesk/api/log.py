@@ -50,7 +50,7 @@ class ServerLog:
         self.write("error", text)
 
     def write_refusal(self, status: int, part: str, address: str) -> None:
-        """Tell of a refused request; of many, once in a while how many."""
+        """Log a refused request; of many, a count once in a while."""
         self.write_seldom("refused", "", (status, part), status=status, part=part, address=address)
 
     def write_seldom(self, event: str, message: str, kind: tuple[object, ...] = (), **fields: object) -> None:

@@ -105,7 +105,7 @@ class MeteredHost(Host):
         return forks
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED, spec: Spec | None = None) -> Desk:
-        """Have a hibernated desk of a spec go on, if the tenant may have one more of its size."""
+        """Resume a hibernated desk of a spec, if the tenant may have one more of its size."""
         size = spec or Spec()
         share = self.take(desks=1, cpus=size.cpus, memory=size.memory, disk=size.disk)
         try:

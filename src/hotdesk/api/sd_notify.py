@@ -20,7 +20,7 @@ class Notice:
                 self.line = line
 
     def tell(self, word: str) -> None:
-        """Say one thing: `READY=1`, `STOPPING=1`."""
+        """Send one message: `READY=1`, `STOPPING=1`."""
         if self.line is not None:
             with suppress(OSError):
                 self.line.send(word.encode())

@@ -166,7 +166,7 @@ async def _compose_app(
 async def _find_live(
     nodes: Nodes | None, tasks: TaskGroup, sandboxes: Sandboxes, saved: SavedSandboxes, registry: Tenants
 ) -> None:
-    """Look for nodes, and on them for the desks of an earlier server, before anybody asks for one."""
+    """Look for nodes, and on them for the desks of an earlier server, before the first request."""
     if nodes is None:
         return
     tasks.start_soon(nodes.run)
@@ -229,13 +229,13 @@ async def warm(keys: ApiKeys, registry: Tenants, sandboxes: Sandboxes) -> None:
 
 
 async def describe(native: FastAPI) -> None:
-    """Describe the API before anybody asks; then have no collection of garbage walk what stays for good."""
+    """Build the API's description early; then exclude permanent objects from garbage collection."""
     await anyio.to_thread.run_sync(write_schema, native)
     gc.freeze()
 
 
 async def bury(settings: Config, registry: Tenants) -> None:
-    """Have burnt what a server left that was killed with its keepers: a tenant's next keeper does that."""
+    """Burn what a killed server and its keepers left: a tenant's next keeper does that."""
     for name in _list_tenants_with_desks(settings):
         try:
             await registry.get_tenant(name)
@@ -336,7 +336,7 @@ def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 async def _stop_listeners(listeners: Iterable[Listening]) -> None:
-    """Have every listener end: answers under way get a moment."""
+    """End every listener: running responses get a grace period."""
     for listener in listeners:
         listener.should_exit = True
     for listener in listeners:

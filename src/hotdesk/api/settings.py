@@ -168,7 +168,7 @@ def check(serving: Serving, has_keys: bool) -> Serving:
 
 
 def read_models(listed: list[str]) -> tuple[str, ...]:
-    """Read models' names; what cannot be one is refused before anybody uses it."""
+    """Read models' names; invalid ones are refused early."""
     for each in listed:
         if not MODEL_SHAPE.fullmatch(each):
             raise ValueError(f"has {make_printable(each[:80])!r}; write {FORMS}")

@@ -42,7 +42,7 @@ class Telemetry:
         self.line = line
 
     def tell(self, part: str, method: str, route: str, status: int, seconds: float) -> None:
-        """Tell of one request that is over; never waits."""
+        """Report a finished request; never waits."""
         if self.line is not None:
             fields = {"part": part, "method": method, "route": route, "status": status}
             times = {"begun": time.time() - seconds, "seconds": seconds}

@@ -105,7 +105,7 @@ class Tenants:
         self.tasks.start_soon(self.revive, tenant.name)
 
     async def revive(self, name: str) -> None:
-        """Open a tenant anew; where that fails it is tried again, ever more slowly, and the caller tries, too."""
+        """Open a tenant again; on failure it is retried with growing pauses, and by requests."""
         pause = PAUSE
         while name in self.failing and not self.closing.is_set():
             with anyio.move_on_after(pause):

@@ -166,7 +166,7 @@ def asks_for_secrets(amendment: Amendment) -> bool:
 
 
 def describe_difference(old: Plan, new: Plan) -> tuple[str, ...]:
-    """Say in which facts two plans differ; none of it is a worker's free text."""
+    """Describe the differences of two plans as facts, without a worker's free text."""
     before, after = ({step.name: step for step in plan.steps} for plan in (old, new))
     lines = [f"- step {make_printable(name[:64])}" for name in before if name not in after]
     for name, step in after.items():

@@ -13,7 +13,7 @@ FREE = TokenUsage(dollars=0.0)
 
 
 async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome:
-    """Run the plan's own program; all that is told on is whether it ended well."""
+    """Run the plan's own program; only its success is passed on."""
     step, began = situation.step, time.monotonic()
     call = Call("program", "run", {"command": step.program})
     (act,) = log.note_reply(

@@ -97,7 +97,7 @@ class Loop:
                 return ended
 
     async def think(self, history: Sequence[Item]) -> tuple[Reply, list[int]]:
-        """Have the model say what comes next; what it wants is on disk before it is done."""
+        """Ask the model for its next reply; its calls are on disk before they are carried out."""
         began, room = time.monotonic(), self.share_window()
         request = ModelRequest(
             system=write_instructions(self.situation),
@@ -240,7 +240,7 @@ class Loop:
 
 
 def _without_picture(call: Call) -> Call:
-    """Have actions at the screen carried out without a picture of what came of them: the next call shows that."""
+    """Let actions at the screen skip their picture: the next call shows the result."""
     if not isinstance(call.arguments, dict):
         return call  # the stage says what is wrong with it
     return replace(call, arguments={**call.arguments, "picture": False})

@@ -87,7 +87,7 @@ def _fits(step: Step, name: str, scope: Scope) -> bool:
 
 
 def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str:
-    """Say why the brief does not cover a rule in a step, and what to write; `names` are those of the plan's steps."""
+    """Explain why the brief does not cover a rule in a step, and what to write; `names` are the plan's steps."""
     others = sorted({each.step for each in scope.rules if each.step not in ("", step.name)})
     if fitting := [name for name in others if _fit_rule(rule, name, scope.rules) is not None]:
         return _explain_step(fitting, names)

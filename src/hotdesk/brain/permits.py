@@ -236,7 +236,7 @@ def can_taint(plan: Plan, index: int, job: Brief) -> bool:
 
 
 def is_sensitive(plan: Plan, index: int, job: Brief) -> bool:
-    """Return whether a step holds secrets, or may read what somebody else wrote: inputs, answers of hosts, memory."""
+    """Return whether a step holds secrets, or may read foreign data: inputs, hosts' answers, memory."""
     step, first = plan.steps[index], find_first_step(plan, index)
     if select_grants(step, job.scope) or has_memory(plan, index, job):
         return True

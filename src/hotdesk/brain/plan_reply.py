@@ -56,7 +56,7 @@ def _find_plan_text(reply: Reply) -> str:
 
 
 def _find_plan(text: str) -> object:
-    """Decode the first JSON object in a text that has steps; without one, return why the first object is none."""
+    """Decode the first JSON object in a text that has steps; without one, return why the first object is not a plan."""
     if len(text) > MAX_PLAN_CHARS:
         raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     place, decoder, first = text.find("{"), json.JSONDecoder(), ""
@@ -84,7 +84,7 @@ def _load(text: str) -> object:
 
 
 def _tidy_plan(data: object) -> object:
-    """Return a plan without what says nothing; what cannot be meant stays, for whoever reads it strictly."""
+    """Remove empty fields from a plan; invalid ones stay, for the strict reader."""
     if not isinstance(data, dict):
         return data
     inner = data.get("plan")
@@ -121,10 +121,10 @@ def strip_home(path: str) -> str:
 
 
 def restrict_steps(plan: Plan) -> Plan:
-    """Have a model's steps go nowhere and have no secrets where they say nothing: only people and scripts mean all."""
+    """Empty means no hosts and no secrets in a model's steps: only people and scripts mean all by it."""
     return replace(plan, steps=tuple(restrict_step(step) for step in plan.steps))
 
 
 def restrict_step(step: Step) -> Step:
-    """Have a model's step go nowhere and have no secrets where it says nothing."""
+    """Empty means no hosts and no secrets in a model's step."""
     return replace(step, hosts=step.hosts or (), grants=step.grants or ())

@@ -13,7 +13,7 @@ NAME = "work"
 
 
 def is_small(job: Brief) -> bool:
-    """Return whether a brief needs no planner: one deliverable, no way out, no secret, and nobody approves the plan."""
+    """Return whether a brief needs no planner: one deliverable, no way out, no secret, and no approval."""
     if job.approve not in ("auto", "risky"):
         return False
     reaches = job.scope.anywhere or any(rule.verdict != "deny" for rule in job.scope.rules)

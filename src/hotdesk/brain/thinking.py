@@ -47,7 +47,7 @@ class Thinking:
         return reply
 
     def answer(self, text: str, *, ok: bool = True) -> None:
-        """Say what came of a reply: as its calls' results, or as a message where it had none."""
+        """Answer a reply: with its calls' results, or with a message if it had none."""
         results = Results(tuple((call, Observation(text, ok)) for call in self.open))
         self.history.append(results if self.open else OurMessage(text))
         self.open = ()

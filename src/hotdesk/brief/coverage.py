@@ -52,10 +52,10 @@ def covers(wide: Rule, narrow: Rule) -> bool:
 
 
 def narrow(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
-    """Return the part of a rule that one of some rules covers; None: there is none, or it is not sure.
+    """Return the part of a rule that one of some rules covers; None if there is none, or when unsure.
 
-    Query, byte budgets, rate, step and what the rule leaves open (scheme, HEAD beside GET) may shrink. Host, path and
-    named methods may not: a rule that differs in those means something else.
+    Query, byte budgets, rate, step and open parts (scheme, HEAD beside GET) may shrink. Host, path and named methods
+    may not: a rule that differs in those means something else.
     """
     candidates = tuple(rules)
     for wide in sorted((each for each in candidates if each.verdict != "deny"), key=rank_rule, reverse=True):
@@ -193,7 +193,7 @@ def _covers_path(wide: str, narrow: str) -> bool:
 
 
 def _covers_segment(wide: str, narrow: str) -> bool:
-    """Return whether a segment's glob surely matches whatever another does; `%2F` may be a slash, and then is none."""
+    """Return whether a segment's glob certainly matches everything another does; `%2F` may or may not be a slash."""
     if wide == narrow:
         return True
     if "%2F" in wide + narrow:

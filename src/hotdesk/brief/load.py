@@ -38,9 +38,10 @@ _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
-    """Read the brief at a path, or in a folder; whatever is unknown or cannot be meant is refused.
+    """Read the brief at a path, or in a folder; unknown and invalid fields are refused.
 
-    `operator`: whether whoever runs this machine wrote it, or answers for it. Others may say less: `OPERATOR_ONLY`.
+    `operator`: whether this machine's operator wrote it, or answers for it. Others may use fewer fields:
+    `OPERATOR_ONLY`.
     """
     file = find_brief(path)
     try:

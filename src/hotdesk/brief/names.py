@@ -117,7 +117,7 @@ def narrow(suffix: str) -> str:
 
 
 def get_registrable_domain(host: str) -> str:
-    """Return the part of a host that somebody registered: what stands before it is theirs to choose."""
+    """Return the registered part of a host: its owner chooses what precedes it."""
     name = host.removeprefix("*.")
     labels = name.split(".")
     if is_address(name):

@@ -20,7 +20,7 @@ _MOST_ATTEMPTS = 5
 
 
 def read_each(brief: BriefValue, items: tuple[Deliverable, ...]) -> Each | None:
-    """Read which items a brief is carried out for; None: it is one job."""
+    """Read the items of a brief; None if it is one job."""
     if not brief.has("each"):
         _refuse_placeholder(brief, items)
         return None

@@ -34,7 +34,7 @@ CHECKS = {
 
 
 def find(name: str, expect: Mapping[str, object]) -> Check:
-    """Return a check; `BriefError` when there is none, or it cannot expect that."""
+    """Return a check; `BriefError` if it is unknown, or the expectations do not fit."""
     if name not in CHECKS:
         raise BriefError(f"unknown check {name!r}; the checks are {', '.join(sorted(CHECKS))}")
     module, _, path = CHECKS[name].partition(":")

@@ -143,7 +143,7 @@ class ActiveCheck:
         return {"path": path, "code": self.code, "open": self.open, "links": links, "draw": self.draw}
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's own Python take it apart, and a program open it that obeys it in everything but macros."""
+        """Analyse the file with the desk's own Python, and open it with a program that obeys everything but macros."""
         request = self.write_request(path)
         if not self.open:
             return await look(desk, "active_look", request, needs=NEEDS)

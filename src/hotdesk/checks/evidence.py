@@ -103,7 +103,7 @@ async def look(
 
 
 async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
-    """Write programs into a desk, all at once; before every look, so that none is another file's work."""
+    """Write programs into a desk at once, before every look, so that none comes from another file."""
     try:
         async with anyio.create_task_group() as tasks:
             for name in programs:
@@ -113,7 +113,7 @@ async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
 
 
 def describe_failure(done: Done) -> str:
-    """Describe how a program that looks ended, if not by itself: the desk's keeper knows, whatever the program said."""
+    """Describe how an examining program ended, if not by itself, by the keeper's word."""
     if done.timed_out:
         return "the inspection did not finish in time"
     if done.out_of_memory:
@@ -156,7 +156,7 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
 
 
 def read_json(data: bytes) -> object:
-    """Read JSON a desk made; `ValueError` for what is none, too much, or no finite number."""
+    """Parse a desk's JSON; `ValueError` if it is invalid, too large, or has a number that is not finite."""
     if not data or len(data) >= MAX_REPORT_BYTES:
         raise ValueError("the inspection report is empty or too large")
     if data.count(b"[") + data.count(b"{") > MOST_NESTED:
@@ -168,14 +168,14 @@ def read_json(data: bytes) -> object:
 
 
 def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
-    """Return a text of a desk's as it may be shown: short and printable; `ValueError` when it is none."""
+    """Return a desk's text for display: short and printable; `ValueError` otherwise."""
     if not isinstance(value, str):
         raise ValueError("malformed inspection report: expected a text")
     return make_printable(value[:longest])
 
 
 def read_number(value: object) -> float:
-    """Return a number of a desk's; `ValueError` when it is none that can be."""
+    """Return a desk's number; `ValueError` if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError("malformed inspection report: expected a number")
     return float(value)

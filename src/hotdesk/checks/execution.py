@@ -79,7 +79,7 @@ def to_evidence(runs: Mapping[str, Execution], **more: object) -> Evidence:
 
 
 def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execution], dict[str, object]]:
-    """Read it back strictly: the runs, which are these, and what else was told."""
+    """Parse the report strictly: the expected runs, and the rest."""
     match read_json(evidence.report):
         case {"runs": dict(runs), **more} if set(runs) == set(names):
             return {str(name): _read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}

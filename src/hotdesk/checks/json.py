@@ -136,7 +136,7 @@ class JsonCheck:
 
 
 def _find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
-    """Yield every value at a place; `NOTHING` where there is none."""
+    """Yield every value at a place; `NOTHING` if there is none."""
     at: list[tuple[str, object]] = [("", document)]
     for step in split_place(place):
         at = [each for where, value in at for each in _step_into(where, value, step)]

@@ -192,7 +192,7 @@ def _is_shadowing_stdlib(path: str) -> bool:
 
 
 def _has_failed(run: Execution, name: str) -> bool:
-    """Return whether a test is told to fail: its name stands on a line that says so."""
+    """Return whether a test is reported as failed: its name is on a line that says so."""
     lines = f"{run.stdout}\n{run.stderr}".splitlines()
     return any(name in line and FAILED.search(line.replace(name, "")) for line in lines)
 

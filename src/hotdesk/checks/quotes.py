@@ -45,7 +45,7 @@ class QuotesCheck:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need the PDF: from whoever wrote the brief, not from the worker."""
+        """Need the PDF from the brief's author, not from the worker."""
         return (self.source,)
 
     @property
@@ -89,7 +89,7 @@ class QuotesCheck:
 
 
 def _read_report(report: bytes) -> tuple[int, list[tuple[str, int, int, bool]]]:
-    """Read what the desk said: pages, and of each claim where it is, its page, its length, whether it stands there."""
+    """Parse the desk's report: pages, and for each claim its source, page, length, and whether it is there."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be compared with its source: {read_text(why, 200)}")

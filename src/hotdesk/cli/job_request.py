@@ -180,11 +180,11 @@ def make_brain(
     answered_by: str = "",
     notify: Callable[[str], None] | None = None,
 ) -> ModelBrain:
-    """Return who thinks; `key` is for the first model, and others at its address; `notify` tells of waits.
+    """Return the brain; `key` is for the first model, and others at its address; `notify` reports waits.
 
     `answered_by` is for the header of the recording `record`.
 
-    A script is run here: call it once this process has given up what a script shall not have.
+    A script runs here: call it once this process has given up its privileges.
     """
     if chosen.replay:
         folder = papers.find(settings.lib / "jobs", chosen.replay)

@@ -105,7 +105,7 @@ class TerminalJob:
                 say(*([f"report   {self.report_path}"] if self.report_path else []))
 
     def make_report(self) -> None:
-        """Make the job's report, however it ended, while its journal is open; none is no reason to fail the job."""
+        """Make the job's report, however it ended, while its journal is open; without one the job does not fail."""
         journal = self.settings.lib / "keys" / JOURNAL
         try:
             if any(read(journal, self.id, names=[JobBegun.__name__])):
@@ -126,7 +126,7 @@ class TerminalJob:
         say(f"hotdesk: the report could not be written: {why}; write it with `hotdesk report {self.id} --out FILE`")
 
     def show_on(self, limits: ShownLimits) -> None:
-        """Have a board, which knows what happened before."""
+        """Make a board with the earlier events."""
         self.board = Board(sys.stderr, None, time.time, limits)
         if self.json:
             self.stream = JsonLines(sys.stdout, time.time)

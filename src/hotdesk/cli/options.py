@@ -168,7 +168,7 @@ def find_key(settings: Config, scope: Scope) -> str:
 
 
 def make_scope(arguments: argparse.Namespace) -> Scope:
-    """Put a desk's way out together; where nothing asks for one there is none, and nothing more is imported."""
+    """Build a desk's scope; without options there is none, and nothing more is imported."""
     rules = [*(arguments.allow or [])]
     rules += [f"deny {text}" for text in arguments.deny or []] + [f"ask {text}" for text in arguments.ask or []]
     names = parse_env(arguments.map, "--map", "HOST:PORT")

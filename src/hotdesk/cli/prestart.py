@@ -32,7 +32,7 @@ def begin(*, keys: bool = False) -> None:
 
 
 def _send_ahead(keeper: Started, verb: str) -> Started:
-    """Send a keeper a request that is about no desk, before anybody is there to wait for its answer."""
+    """Send a keeper an early request about no desk, whose answer nobody waits for yet."""
     message = {"n": 1, "verb": verb, "desk": f"i{os.urandom(10).hex()}"}
     keeper.sock.send(json.dumps(message).encode())
     return replace(keeper, ahead=verb)

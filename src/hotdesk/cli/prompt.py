@@ -65,7 +65,7 @@ def open_terminal(path: str = TERMINAL) -> int | None:
 
 
 async def ask(terminal: int, card: Card, pending: Pending, *, look: TerminalTraits | None = None) -> PromptOutcome:
-    """Ask at a terminal, in a thread of its own; whoever cancels this ends the asking at once."""
+    """Ask at a terminal in a thread; cancelling this ends the prompt at once."""
     stop, poke = os.pipe()
 
     async def end_when_cancelled() -> None:

@@ -68,7 +68,7 @@ async def feed(process: Process) -> None:
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write to a terminal or pipe of ours; False when nobody reads it any more."""
+    """Write to a terminal or pipe of ours; False when it has no reader any more."""
     try:
         while data:
             data = data[os.write(fd, data) :]

@@ -19,7 +19,7 @@ _PLACEHOLDER_LIFE = timedelta(days=30)
 
 
 def prepare(folder: Path, names: tuple[str, ...]) -> Path:
-    """Have a folder with an account's key, and a certificate to begin with; return the file the server loads."""
+    """Prepare a folder with an account key and a placeholder certificate; return the file the server loads."""
     private_files.make_folder(folder)
     private_files.write_first(folder, ACCOUNT, new_key())
     if read_certificate(folder) is None:
@@ -32,7 +32,7 @@ def read_account(folder: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def read_certificate(folder: Path) -> x509.Certificate | None:
-    """Read the server's certificate; None where there is none, or none that can be read."""
+    """Read the server's certificate; None if it is missing or unreadable."""
     pem = private_files.read(folder, SERVER)
     try:
         return x509.load_pem_x509_certificates(pem)[0] if pem else None

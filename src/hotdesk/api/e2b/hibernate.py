@@ -151,7 +151,7 @@ class SavedSandboxes:
             await self.forget(sandbox)
 
     async def find_scope(self, record: SandboxRecord, tenant: str) -> Scope:
-        """Return what a sandbox reaches: what its program said, as the operator has it now."""
+        """Return a sandbox's scope: its program's rules under the operator's current settings."""
         if record.network is None and record.internet is None:
             return self.sandboxes.defaults.scope
         rules: dict[str, list[object]] = {}
@@ -250,7 +250,7 @@ class SavedSandboxes:
         saved.append(sandbox)
 
     async def hibernate(self, sandbox: Sandbox) -> str:
-        """Have a sandbox's desk hibernated; return it, or nothing where it cannot be."""
+        """Hibernate a sandbox's desk and return its record, or None where it cannot be."""
         if not can_keep_memory(sandbox):
             return ""
         try:
@@ -285,7 +285,7 @@ def _get_file_name(sandbox: str) -> str:
 
 
 def read(place: Path) -> Iterator[SavedSandbox]:
-    """Read records; what is none, or was not written to its end, is removed."""
+    """Read records; invalid or incomplete ones are removed."""
     for name in sorted(os.listdir(place))[:_MAX_RECORDS] if place.is_dir() else []:
         try:
             record = SavedSandbox.model_validate_json(private_files.read(place, name) or b"")

@@ -80,7 +80,7 @@ class LiveRecords:
         await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{name}.json")
 
     async def restore(self) -> None:
-        """Have every sandbox found whose desk is still on a node; forget the others."""
+        """Restore every sandbox whose desk is still on a node; forget the others."""
         for name in list_tenant_names(self.tenants.settings):
             try:
                 await self.restore_tenant(await self.tenants.get_tenant(name))
@@ -136,7 +136,7 @@ def _write(place: Path, name: str, data: bytes) -> None:
 
 
 def _read(place: Path) -> list[LiveSandbox]:
-    """Read records; what is none, or was not written to its end, is removed."""
+    """Read records; invalid or incomplete ones are removed."""
     found: list[LiveSandbox] = []
     for name in sorted(os.listdir(place))[:_MAX_RECORDS] if place.is_dir() else []:
         try:

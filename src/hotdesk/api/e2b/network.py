@@ -113,7 +113,7 @@ async def find_scope(
 async def change(
     serving: Serving, sandbox: Sandbox, network: Mapping[str, object], allow_internet_access: bool | None = None
 ) -> None:
-    """Have a live sandbox reach what a program says now, and nothing else: what it does not say is cleared."""
+    """Replace a live sandbox's network rules; unmentioned ones are cleared."""
     unchanged = {name: value for name, value in (sandbox.network or {}).items() if name in _INGRESS}
     tokens = build_tokens(serving, sandbox.tenant.name, sandbox.iam)
     scope = await find_scope(serving, network, allow_internet_access, tokens)
@@ -144,7 +144,7 @@ def list_secrets(network: Mapping[str, object]) -> set[str]:
 
 
 def redact(network: Mapping[str, object]) -> dict[str, object]:
-    """Return what may be told of a network again: its headers' values are secrets, and are not."""
+    """Return a network without its secrets: the values of headers."""
     redacted, config = dict(network), read(network)
     if config.egressProxy is not None:
         redacted["egressProxy"] = redact_proxy(config.egressProxy)

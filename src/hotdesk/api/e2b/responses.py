@@ -36,7 +36,7 @@ def answer_empty() -> Response:
 
 
 def make_not_running_error(sandbox: str) -> E2bError:
-    """Say that a sandbox does not run; the SDKs know it by these words."""
+    """Return the error for a sandbox that does not run; the SDKs recognise it by these words."""
     return E2bError(502, "The sandbox was not found", sandboxId=sandbox)
 
 
@@ -45,7 +45,7 @@ def make_not_found_error(sandbox: str) -> E2bError:
 
 
 def make_refusal(error: Exception) -> E2bError:
-    """Say of an error what its caller can do; what only the operator can mend goes into the server's log."""
+    """Return an error with what its caller can do; what only the operator can fix goes into the server's log."""
     match error:
         case E2bError():
             return error

@@ -203,7 +203,7 @@ class Sandboxes:
             await self.live.write(sandbox)
 
     async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str) -> None:
-        """Have running in desks what their template promises; where that fails in one, all are burnt."""
+        """Start what desks' templates promise; if that fails in one, all are burnt."""
         try:
             for desk in desks:
                 await templates.start(desk, image)
@@ -220,7 +220,7 @@ class Sandboxes:
         return replace(spec, wall=wall) if wall else spec
 
     def stock(self, tenant: Tenant, image: str, wall: str = "") -> None:
-        """Have desks of an image ready for a tenant from now on, behind its wall, if the operator wants that."""
+        """Keep desks of an image ready for a tenant, behind its wall, if the operator wants that."""
         count = self.defaults.ready.get((image, wall), 0)
         if not count:
             return
@@ -247,9 +247,9 @@ class Sandboxes:
         return any(image in (each.spec.image, each.saved_image) for each in self.by_id.values())
 
     async def kill(self, sandbox: Sandbox) -> None:
-        """End a sandbox: nobody finds it any more, its streams are cut, its desk burns.
+        """End a sandbox: it is no longer found, its streams are cut, its desk burns.
 
-        A desk that resists is its keeper's to burn from then on, and its operator's to hear of.
+        A desk that resists is left to its keeper, and reported to the operator.
         """
         if self.by_id.pop(sandbox.id, None) is None:
             return
@@ -313,7 +313,7 @@ class Sandboxes:
                 await self.saved.note_pause(sandbox)
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
-        """Let a paused sandbox go on, without memory from its files alone; False when it ran already."""
+        """Resume a paused sandbox, without memory from its files alone; False when it was running."""
         async with sandbox.turning:
             self.require(sandbox)
             if sandbox.state == "running":
@@ -393,7 +393,7 @@ class Sandboxes:
 
 
 def get_time() -> float:
-    """Return the time as programs are told it, to the microsecond: they may ask for it again."""
+    """Return the time as programs see it, to the microsecond: they may query with it."""
     return round(time.time(), 6)
 
 
@@ -403,7 +403,7 @@ def cut(sandbox: Sandbox) -> None:
 
 
 def has_ended(sandbox: Sandbox) -> bool:
-    """Say whether a sandbox's desk ended by itself, or with its keeper; or its time is up before it had one again."""
+    """Return whether a sandbox's desk ended by itself or with its keeper, or its time is up without a desk."""
     if sandbox.opened is None:
         return sandbox.until <= time.time()
     return sandbox.tenant.host.has_ended(sandbox.opened.id)

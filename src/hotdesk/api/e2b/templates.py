@@ -57,7 +57,7 @@ def make_missing_template_error(template: str) -> E2bError:
 
 
 async def start(desk: Desk, image: str) -> None:
-    """Have running what an image promises; a desk that is opened, copied or starts again needs it."""
+    """Start what an image promises; opened, copied and restarted desks need it."""
     if image in PLAIN:
         return
     with anyio.fail_after(START_TIMEOUT_S):

@@ -29,7 +29,7 @@ def is_preflight(scope: Scope, headers: Headers) -> bool:
 
 
 def names_header(headers: Headers, name: str) -> bool:
-    """Return whether the request that is asked for has a header: the preflight itself has only its name."""
+    """Return whether the announced request has a header: the preflight itself has only its name."""
     requested = headers.get("access-control-request-headers", "")
     return name in (each.strip().lower() for each in requested.split(","))
 

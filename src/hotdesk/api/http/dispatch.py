@@ -142,7 +142,7 @@ class Front:
 def build_refusal(
     scope: Scope, status: int, code: str, why: str, headers: dict[str, str] | None = None
 ) -> JSONResponse:
-    """Say why a request goes no further, as its part would; E2B's programs know numbers."""
+    """Return the refusal in the format of the addressed part; E2B's programs expect numbers."""
     body_code = code if scope["path"].startswith("/api/") else status
     return JSONResponse({"code": body_code, "message": why}, status, headers)
 

@@ -123,7 +123,7 @@ def count_items(name: str, value: object) -> list[str]:
 
 
 def _choose_quarantine(value: object) -> list[str]:
-    """Write what becomes of items in quarantine; None: they stay there."""
+    """Write the option for items in quarantine; None: they stay there."""
     if value is None:
         return []
     if not isinstance(value, str) or value not in QUARANTINE:

@@ -242,7 +242,7 @@ class Starting:
 
 
 def get_file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and number of a file; None where there is none."""
+    """Return the device and inode of a file; None if there is none."""
     with suppress(OSError):
         found = path.lstat()
         return found.st_dev, found.st_ino

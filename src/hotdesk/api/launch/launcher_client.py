@@ -46,7 +46,7 @@ class LauncherClient(PacketCalls):
         """What running jobs have of their tenants' quotas."""
 
     async def start_keeper(self, tenant: str) -> Started:
-        """Have a keeper started for a tenant; this process is its owner."""
+        """Start a keeper for a tenant; this process is its owner."""
         ours, theirs = pair()
         try:
             with theirs:
@@ -57,14 +57,14 @@ class LauncherClient(PacketCalls):
         return Started(ours, pid)
 
     async def work(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
-        """Have a job done whose brief lies in its folder (`job_command.get_folder`, below it `brief/`); return its pid.
+        """Start a job whose brief lies in its folder (`job_command.get_folder`, below it `brief/`); return its pid.
 
         Options: requester, template, models, planners, approve, seconds, tokens, dollars, acts.
         """
         return await self.begin("work", tenant, job, options, take)
 
     async def start_swarm(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
-        """Have a brief carried out for all its items; options: those of `work`, and pilot, review, most."""
+        """Start a swarm; options: those of `work`, and pilot, review, most."""
         return await self.begin("swarm", tenant, job, options, take)
 
     async def resume(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:

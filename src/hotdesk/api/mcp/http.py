@@ -167,7 +167,7 @@ class Mcp:
 
 
 def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
-    """Say why a request is not let in; None: it is."""
+    """Return why a request is refused; None if it is not."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.scope['scheme']}://{request.headers.get('host', '')}":
         return _make_fault_response(403, "pages of other origins may not call this server")

@@ -24,7 +24,7 @@ class LentTools:
     desk: DeskId
 
     async def use(self, name: str, arguments: object) -> Observation:
-        """Have the owner use one; it is broken off when this is cancelled."""
+        """Use a tool through the owner; cancelling this cancels the use."""
         target = f"/desks/{self.desk}/tools/{name}"
         reply = await self.runtime.call("POST", target, arguments or {}, _CALL_TIMEOUT_S)
         match reply:

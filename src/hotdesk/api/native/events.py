@@ -100,7 +100,7 @@ class Counted(StreamingResponse):
 
 
 def begin(after: int, last: str | None) -> int:
-    """Say from where to go on: a browser that comes back knows best."""
+    """Return the event id to continue from: a returning browser knows best."""
     if last is None or not last.isascii() or not last.isdigit():
         return after
     return min(int(last), 1 << 53)
@@ -164,7 +164,7 @@ def _read_piece(journal: Path, after: int, chains: set[str] | None) -> list[Row]
 
 
 def _read_newest_id(journal: Path) -> int:
-    """Return the number of the newest event; 0: there is none."""
+    """Return the number of the newest event; 0 if there is none."""
     return max((row.id for row in read(journal, limit=1)), default=0) if journal.exists() else 0
 
 

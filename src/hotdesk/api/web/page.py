@@ -92,7 +92,7 @@ class WebPage:
         return {**ALWAYS, "content-security-policy": format_policy(scope["scheme"], host, self.content.domain)}
 
     async def find(self, name: str) -> WebFile | None:
-        """Return a file by its name; what shows screens is large, and made of many, when it is first asked for."""
+        """Find a file by name; the screen's script is large and assembled on first use."""
         if name == viewer.LIBRARY and name not in self.files:
             file = await anyio.to_thread.run_sync(load_library, novnc.get_folder(self.lib))
             self.files |= {} if file is None else {name: file}

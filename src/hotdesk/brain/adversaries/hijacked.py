@@ -165,7 +165,7 @@ class Thief:
             await self.go(way, *_take_first(self.places), *targets)
 
     async def insist(self) -> None:
-        """Use what it may not, ask for what it has not, and have later steps believe that somebody agreed."""
+        """Use denied tools, ask for more rights, and try to make later steps believe that somebody agreed."""
         for tool, arguments in (*FORBIDDEN, *(_BROWSED if "browser_goto" in self.offered else ())):
             self.outputs.append(get_text(await self.hands.use(tool, **arguments)))
         wide = [f"write {COLLECTOR}", "tunnel collect.example.test", *self.places]

@@ -28,7 +28,7 @@ class AnthropicModel(Driver):
         patience: Patience | None = None,
         **more: Any,
     ) -> None:
-        """Where a URL or key is not given, the library finds its own; `more` are `DriverOptions`."""
+        """Without a URL or key the library finds its own; `more` are `DriverOptions`."""
         options = {"base_url": base_url, "api_key": key, "open_telemetry": False}
         line = ProviderClient(f"anthropic:{model}", "anthropic", "AsyncAnthropic", VARIABLE, patience, options, OWN)
         super().__init__("anthropic", model, window, WINDOW, DriverOptions(**more), anthropic_wire, line)

@@ -73,7 +73,7 @@ def _is_bound(capabilities: Capabilities) -> bool:
 
 
 def compute_prefix(request: ModelRequest) -> str:
-    """Name what stands before the first reply: instructions, tools, and what we said first.
+    """Return the prefix before the first reply: instructions, tools, and our first message.
 
     What follows only grows, so thinking that was produced after the same beginning is still valid.
     """
@@ -100,7 +100,7 @@ def declare_tool(tool: Tool) -> dict[str, Any]:
 def _choose_thinking(
     request: ModelRequest, capabilities: Capabilities, spoken: list[Spoken], name: str
 ) -> dict[str, Any]:
-    """Return how much to think: as much as the model likes, or half of the reply where it must be told."""
+    """Return the amount of thinking: the model's choice, or half of the reply where it must be set."""
     if not request.think or capabilities.thinking == "none":
         return {}
     if capabilities.thinking != "budget":
@@ -152,7 +152,7 @@ def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]])
 
 
 def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
-    """Write what another model said: its words, and its calls of our tools."""
+    """Write another model's message: its text, and its calls of our tools."""
     names = assign_call_ids(turn)
     texts = [write_text(each) for each in (turn.reply.text, *describe_native_uses(turn)) if each]
     uses = [

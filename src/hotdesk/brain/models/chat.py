@@ -48,7 +48,7 @@ class Chat(Driver):
         patience: Patience | None = None,
         **more: Any,
     ) -> None:
-        """Where no key or window is given, the variable's, else none and a small one; `more` are `DriverOptions`."""
+        """Without a key or window the variable's is used, else none and a small one; `more` are `DriverOptions`."""
         options = {"base_url": base_url, "api_key": key or find_key(base_url) or _NO_KEY}
         name = name or f"chat:{model}@{base_url}"
         variable = VARIABLE if key or find_key(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"

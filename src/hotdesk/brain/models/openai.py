@@ -28,7 +28,7 @@ class OpenAIModel(Driver):
         patience: Patience | None = None,
         **more: Any,
     ) -> None:
-        """Where a URL or key is not given, the library finds its own; `more` are `DriverOptions`."""
+        """Without a URL or key the library finds its own; `more` are `DriverOptions`."""
         options = {"base_url": base_url, "api_key": key}
         line = ProviderClient(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options, OWN)
         super().__init__("openai", model, window, WINDOW, DriverOptions(**more), openai_wire, line)

@@ -131,7 +131,7 @@ def write_results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[
 
 
 def _write_screenshot(call: Call, observation: Observation, shown: str) -> dict[str, Any]:
-    """Answer a use of the native tool: always with a picture, the last there was where there is none."""
+    """Answer a use of the native tool: always with a picture, the last one if there is no new one."""
     picture = {"type": "computer_screenshot", "image_url": encode_data_url(observation) if observation.image else shown}
     item = {"type": "computer_call_output", "call_id": call.id, "output": picture}
     return item | ({"acknowledged_safety_checks": raised} if (raised := _list_safety_checks(call)) else {})

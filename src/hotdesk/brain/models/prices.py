@@ -41,7 +41,7 @@ class Prices:
     table: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def price_usage(self, usage: TokenUsage, name: str) -> TokenUsage:
-        """Return what a reply of a model costs; None where nobody knows."""
+        """Return the cost of a reply; None if it is unknown."""
         if (price := self.table.get(name)) is not None:
             return replace(usage, dollars=price.of(usage))
         provider, _, model = name.partition(":")

@@ -118,9 +118,9 @@ def read_text(observation: Observation) -> str:
 
 
 def as_table(observation: Observation) -> dict[str, Any]:
-    """Read what a tool of exact results told; whatever else came instead is why it failed.
+    """Parse the output of an exact tool; any other output is the reason of its failure.
 
-    Behind it may stand words of ours, for a model that goes in circles.
+    Our own hints for a model that goes in circles may follow it.
     """
     try:
         data, _ = json.JSONDecoder().raw_decode(observation.text)

@@ -139,7 +139,7 @@ def _make_load_error(path: Path, error: Exception) -> BriefError:
 
 @contextmanager
 def _wrap_errors(path: Path) -> Iterator[None]:
-    """Say that a script broke; what hotdesk itself has to say of it stays as it is."""
+    """Report errors of the script; hotdesk's own errors pass unchanged."""
     try:
         yield
     except HotdeskError:

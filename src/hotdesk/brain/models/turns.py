@@ -104,5 +104,5 @@ def describe_native_uses(turn: HistoryTurn) -> Iterator[str]:
 
 
 def assign_call_ids(turn: HistoryTurn) -> dict[str, str]:
-    """Return each call of another's a name that every provider takes, and that nobody has given before."""
+    """Give each foreign call a unique name that every provider accepts."""
     return {call.id: f"call_{turn.number}_{n}" for n, call in enumerate(turn.reply.calls)}

@@ -81,7 +81,7 @@ def _describe_earlier(situation: Situation) -> Iterator[str]:
 
 
 def describe_findings(situation: Situation) -> str:
-    """Tell the worker who made a delivery what its check found: the next message of the same conversation."""
+    """Describe the findings of a check for the worker: the next message of the same conversation."""
     parts = [
         f"The check found:\n{_list(situation.findings)}",
         FIX,

@@ -125,7 +125,7 @@ class FileInspection:
         return data.startswith(PICTURES)
 
     def inspect_legacy(self, data: bytes, where: str) -> None:
-        """Find what the names in an old document give away; nobody here looks into it wholly."""
+        """Find active content by the names in an old document, which is not parsed completely."""
         self.found.add("legacy-format", where, "a legacy document, in which macros cannot be ruled out")
         for family, name in STREAMS:
             if name.encode("utf-16-le") in data or (family == "xlm" and name.encode() in data):

@@ -195,7 +195,7 @@ def _inspect_relations(root: Element, found: Found, where: str, source: str, pac
 
 
 def is_plain(target: str) -> bool:
-    """Return whether a link only leads to a page once somebody clicks it."""
+    """Return whether a link only leads to a page when somebody clicks it."""
     bare = target.strip(BLANK)
     return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
@@ -258,7 +258,7 @@ def is_shown(instruction: str) -> bool:
 
 
 def _iterate_instructions(root: Element) -> Iterator[str]:
-    """Yield what fields are told to do; one inside another counts for both."""
+    """Yield the instructions of fields; a nested one counts for both."""
     open_fields: list[str] = []
     for each in root.iter():
         tag = get_local_name(each)

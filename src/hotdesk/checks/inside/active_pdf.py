@@ -88,7 +88,7 @@ def look(data: bytes, found: Found, where: str) -> None:
 
 
 def _find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
-    """Return where a link leads, however it is written; None when that stands where nobody looks."""
+    """Return the target of a link in any notation; None if it is out of view."""
     if match["ref"]:
         number, other = re.findall(rb"\d+", match["ref"])[:2]
         shape = re.compile(rb"(?<!\d)" + number + GAP + other + GAP + rb"obj" + GAP + STRING, re.S)

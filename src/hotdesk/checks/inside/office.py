@@ -196,7 +196,7 @@ def busy() -> Iterator[None]:
 
 
 def as_pdf(document: Any, target: str, **chosen: object) -> None:
-    """Print a document as PDF, by the filter of its kind; `chosen` are what that filter can be told."""
+    """Print a document as PDF with the filter of its type; `chosen` are the filter's options."""
     kinds = {"SpreadsheetDocument": "calc", "TextDocument": "writer", "PresentationDocument": "impress"}
     kind = next((kinds[each] for each in kinds if document.supportsService(_get_service_name(each))), "draw")
     data = uno.Any("[]com.sun.star.beans.PropertyValue", make_properties(chosen))

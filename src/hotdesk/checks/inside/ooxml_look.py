@@ -131,7 +131,7 @@ class OoxmlPackage:
         return {**report, "series": [_read_series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
 
     def open_workbook(self, name: str, root: Element) -> openpyxl.Workbook | None:
-        """Open the workbook a chart has its numbers from; None: there is none in the file."""
+        """Open the workbook with a chart's numbers; None if there is none in the file."""
         external = root.find(CHART + "externalData")
         _, target, outside = self.read_relations(name).get(
             external.get(RELATION + "id", "") if external is not None else "", ("", "", 1)

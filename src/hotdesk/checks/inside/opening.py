@@ -30,7 +30,7 @@ LINK_LISTS = ("ExternalDocLinks", "SheetLinks", "AreaLinks", "DDELinks")
 
 
 def trace_opening(path: str, *, links: bool, draw: bool) -> dict[str, object]:
-    """Open a file; say by what, what it asked for, and why it could not be opened if it could not."""
+    """Open a file; report the program, its requests, and why it could not be opened if so."""
     with open(path, "rb") as file:
         is_pdf = PDF in file.read(1024)
     tool = "PDFium" if is_pdf else "LibreOffice"
@@ -55,7 +55,7 @@ def _read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]
 
 
 def _update_links(document: Any) -> Iterator[tuple[str, str]]:
-    """Have a document update its links; yield those it says it has."""
+    """Update a document's links; yield the declared ones."""
     for name in LINK_LISTS:
         for target in list_names(getattr(document, name, None)):
             yield "a link to another document", target

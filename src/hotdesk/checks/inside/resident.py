@@ -67,7 +67,7 @@ def take(call: _socket.socket, answers: Mapping[str, Callable[[], None]]) -> Non
 
 
 def watch(call: _socket.socket) -> None:
-    """End with the caller: whoever killed it wants no answer any more."""
+    """End with the caller: its killer wants no answer."""
     call.recv(1)
     os._exit(1)
 

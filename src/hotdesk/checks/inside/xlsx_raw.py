@@ -68,7 +68,7 @@ class Raw:
         return found
 
     def describe_chartsheet(self, part: str) -> dict[str, object]:
-        """Tell a sheet that has no cells: a chart's own."""
+        """Describe a sheet without cells: a chart's own."""
         counts: dict[str, object] = {"charts": self.count_charts(part)}
         return {"cells": [], **dict.fromkeys(("hidden_rows", "pivots", "validations", "formats"), 0), **counts}
 
@@ -192,7 +192,7 @@ def _is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool
 
 
 def is_hidden(each: ElementTree.Element, size: str) -> bool:
-    """Return whether a row or column is not shown: it is hidden, or as good as nothing high or wide."""
+    """Return whether a row or column is invisible: hidden, or almost without height or width."""
     return each.get("hidden") in ("1", "true") or float(each.get(size) or 9) < 1
 
 

@@ -99,7 +99,7 @@ class DocumentText:
             yield Fault("title", "properties", "a title", quote_start(found) if found else "none")
 
     def links(self) -> Iterator[Fault]:
-        """Find links that lead where nobody else can go, and footers that lead elsewhere than to a source."""
+        """Find links that lead to private places, and footers that do not lead to a source."""
         for place, leaf in enumerate(self.document.leaves):
             for link in leaf.links:
                 if is_local(link.to):

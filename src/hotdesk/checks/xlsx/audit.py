@@ -144,7 +144,7 @@ def _has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> b
 
 
 def is_far(book: Workbook) -> bool:
-    """Return whether formulas read what they do not name: then nobody can say that something is unused."""
+    """Return whether formulas have unnamed inputs: then nothing can be called unused."""
     return bool(book.calls & FAR)
 
 

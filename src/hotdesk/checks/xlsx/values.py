@@ -41,7 +41,7 @@ def find_errors(book: Workbook) -> Iterator[Fault]:
 
 
 def find_uncalculated(book: Workbook) -> Iterator[Fault]:
-    """Find formulas that were saved without a value: whoever does not calculate sees nothing."""
+    """Find formulas that were saved without a value: programs that do not calculate show nothing."""
     for sheet, at, cell in iterate_formulas(book):
         if not cell.kind and cell.fresh_kind != "e":
             yield make_fault("calculated", sheet.name_cell(at), *NOT_CALCULATED)

@@ -54,7 +54,7 @@ class Board:
         self.deaf = False
 
     def recall(self, events: Iterable[tuple[float, Event]]) -> None:
-        """Take in what happened before, each with its time in seconds since 1970; nothing is said of it."""
+        """Replay earlier events, each with its time in seconds since 1970, without printing them."""
         for at, event in events:
             self.state.take(event, at)
 

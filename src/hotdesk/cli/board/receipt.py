@@ -46,7 +46,7 @@ def describe_certificate(stored: Kept, certified: Sequence[Certified]) -> str:
 
 
 def _list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
-    """Tell of the door: what it admitted and what it refused."""
+    """Format the door's part: what it admitted and what it refused."""
     refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
     yield from _list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
     yield from _list_requests("refused", refused, receipt.job)
@@ -64,7 +64,7 @@ def _list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tu
 
 
 def _list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
-    """Tell of what it took: who, money, time."""
+    """Format the cost: who, money, time."""
     if receipt.brain:
         yield "brain", receipt.brain
     for cost in receipt.costs:

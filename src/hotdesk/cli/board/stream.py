@@ -30,7 +30,7 @@ class JsonLines:
         self.write("Receipt", {**fields, **files})
 
     def write(self, name: str, data: Mapping[str, object]) -> None:
-        """Write one line of plain ASCII; nobody who reads it is no reason to stop a job."""
+        """Write one line of plain ASCII; a missing reader is no reason to stop a job."""
         if self.deaf:
             return
         line = json.dumps({"at": int(self.clock() * 1000), "event": name, "data": data}).replace("\x7f", "\\u007f")

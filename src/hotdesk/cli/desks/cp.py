@@ -49,7 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def split(settings: Config, text: str) -> tuple[DeskId | None, str]:
-    """Tell a desk's path from a local one: what stands before the colon is, or begins, the id of an open desk."""
+    """Distinguish a desk's path from a local one: the text before the colon is, or begins, the id of an open desk."""
     name, colon, path = text.partition(":")
     if not colon or not (ID_SHAPE.fullmatch(name) or begin_with(settings, name)):
         return None, text

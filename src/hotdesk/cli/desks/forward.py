@@ -104,7 +104,7 @@ def is_loopback(address: str) -> bool:
 
 
 def list_users() -> frozenset[int]:
-    """List whose programs may connect: this user's, root's, and those of whoever root acts for."""
+    """List the users whose programs may connect: this one, root, and those root acts for."""
     behind = find_invoker()
     return frozenset({0, os.geteuid(), *([behind[0]] if behind is not None else [])})
 

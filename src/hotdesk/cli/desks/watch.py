@@ -85,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def serve(server: PageServer, listener: socket.socket) -> int:
-    """Show the desk until it ends, or until nobody can look any more."""
+    """Show the desk until it ends, or its screen is no longer available."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, listener)
         gone = await wait_for_end(server)
@@ -99,7 +99,7 @@ async def serve(server: PageServer, listener: socket.socket) -> int:
 
 
 async def wait_for_end(server: PageServer) -> DeskGone | None:
-    """Wait until the desk ends, and say so; or until nobody can look any more."""
+    """Wait until the desk ends, and print that; or until its screen is no longer available."""
     try:
         while not server.login.is_over():
             await anyio.sleep(LOOK)

@@ -45,7 +45,7 @@ def _has_ready(settings: Config, image: str) -> bool:
 
 
 async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: str = "") -> DeskId:
-    """Open a desk at the holder, starting one where there is none; an ordinary user's at the server."""
+    """Open a desk at the holder, started if needed; an ordinary user's at the server."""
 
     async def work(runtime: RemoteRuntime) -> DeskId:
         if key:

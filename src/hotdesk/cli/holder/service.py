@@ -55,7 +55,7 @@ class ResidentHolder:
         return replace(spec, by=describe_caller(uid, pid, variables))
 
     def keep_ready(self, spec: Spec) -> None:
-        """Have a desk ready for the next command, like this one's; none with a screen, which is dear."""
+        """Keep a desk like the last one ready for the next command; none with a screen, which is expensive."""
         if self.host is None or (self.ready_spec is not None and spec.is_like(self.ready_spec)):
             return
         if self.ready_spec is not None:
@@ -92,7 +92,7 @@ class ResidentHolder:
         fresh.replace(self.path)
 
     def retire(self) -> None:
-        """Be found by nobody any more; desks that are open stay."""
+        """Stop being found by new commands; open desks stay."""
         if self.is_announced():
             self.path.unlink(missing_ok=True)
 

@@ -108,7 +108,7 @@ def _offer_items(settings: Config, job: str) -> int:
 
 
 def _resume_desks(settings: Config, names: list[str]) -> int:
-    """Let desks go on: hibernated ones that no owner has at a holder, the others where they are."""
+    """Resume desks: hibernated ones without owner at a holder, the others where they are."""
     desks = [find_desk(settings, name) for name in names]
     asleep = [desk for desk in desks if desk in {record["id"] for record in _list_unowned(settings)}]
     for desk in asleep:

@@ -98,7 +98,7 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
 
 
 def _read_intents(settings: Config, tale: JobSummary) -> dict[str, str]:
-    """Read from the plan what steps are for that nobody began; nothing when it is gone."""
+    """Read the purpose of steps that did not begin from the plan; empty when it is gone."""
     try:
         return plan_intents(papers.find(settings.lib / JOBS, tale.job).read_text(tale.plan_paper))
     except (BriefError, HostError, ValueError):
@@ -113,7 +113,7 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
 
 
 def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
-    """Return what the job's papers say; they are for whoever runs this machine."""
+    """Read the job's papers; only this machine's operator may."""
     if os.geteuid() != 0:
         raise HostError("the papers of jobs belong to root; run this as root")
     return format_transcript(read(get_journal_path(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))

@@ -91,7 +91,7 @@ def _verify_item(arguments: argparse.Namespace) -> int:
 
 
 def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
-    """Hold a file against its certificate, and that against whom one believes: fingerprints, and who named them."""
+    """Check a file against its certificate, and the certificate against trusted signers."""
     with open_regular_file(file), open_regular_file(proof) as source:  # the file first: without it no certificate helps
         data = source.read(LARGEST + 1)
     size, sha256 = hash_file(file)

@@ -19,7 +19,7 @@ _CAVEAT = "a certificate proves what was checked and that this is the checked fi
 
 
 def format_page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
-    """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
+    """Format a whole certificate: file, time, signer, each check with its values, pages and tools."""
     for word, text in (
         *_list_head_rows(claim, name, signer, believed),
         *(row for each in claim["checks"] for row in check(each)),
@@ -29,7 +29,7 @@ def format_page(claim: Fields, name: str, signer: str, believed: str) -> Iterato
 
 
 def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
-    """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
+    """Format the main part of a certificate: file, signer, what holds, what was not checked."""
     rows = [*_of_file(claim["file"], name), ("signed", f"{format_moment(claim['at'])} by {signer}, {believed}")]
     rows += [
         ("made by", _describe_brain(claim["brain"])),
@@ -41,7 +41,7 @@ def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> I
 
 
 def _format_check(record: Fields) -> Iterator[tuple[str, str]]:
-    """Tell of one check in two lines or so, and of all it did not look at."""
+    """Format one check in two lines or so, and everything it did not check."""
     clean = record["desk"]["sterile"] and not record["desk"]["network"]
     place = "in a clean desk" if clean else describe_place(record)
     text = f"{record['check']}, {place}: {'; '.join(record['held']) or 'passed'}"

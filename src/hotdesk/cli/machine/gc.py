@@ -82,7 +82,7 @@ def _forget_old(settings: Config) -> list[str]:
 
 
 def bury(settings: Config) -> list[str]:
-    """Have a keeper bury the desks no keeper holds; return their ids."""
+    """Make a keeper bury the desks without a keeper; return their ids."""
     orphaned = state.list_orphans(settings)
     if not orphaned:
         return []

@@ -129,7 +129,7 @@ def revoke(arguments: argparse.Namespace) -> None:
 
 
 def note(key: Key, what: str) -> None:
-    """Have a key that was made or revoked in the journal; without root the keys are no server's."""
+    """Record a new or revoked key in the journal; without root the keys belong to no server."""
     if os.geteuid() == 0:
         fields = {
             "job": new_id(), "key": key.id, "what": what, "by": described_user(), "name": key.name,

@@ -122,7 +122,7 @@ def _undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
 
 
 def _is_machines_own() -> bool:
-    """Return whether this is the machine's own state directory, rather than one of somebody's choice."""
+    """Return whether this is the machine's own state directory, not one chosen by a user."""
     return not os.environ.get("HOTDESK_HOME")
 
 
@@ -287,7 +287,7 @@ def make_folders(settings: Config) -> SetupStep:
 
 
 def _bring_viewer(settings: Config) -> SetupStep:
-    """Have what shows a desk's screen in a browser: of a package only its JavaScript, without what it depends on."""
+    """Install the screen viewer: only the JavaScript of its package, without the dependencies."""
     if version := novnc.read_version(settings.lib):
         return SetupStep("viewer", f"noVNC {version} exists", False)
     with tempfile.TemporaryDirectory() as folder:
@@ -324,7 +324,7 @@ def link_command(
 
 
 def _find_installed_command() -> Path | None:
-    """Return the command of this environment; None in a checkout, and for a state directory of somebody's choice."""
+    """Return the command of this environment; None in a checkout, and for a state directory chosen by a user."""
     command = Path(sys.prefix) / "bin/hotdesk"
     if not _is_machines_own() or (ROOT / "pyproject.toml").exists() or not command.is_file():
         return None

@@ -138,7 +138,7 @@ def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None
 
 
 def end_holders() -> None:
-    """End resident holders: each would stay for a minute, though nobody needs it any more."""
+    """End resident holders: each would stay for a minute, though it is no longer needed."""
     for pid in list_holders(Place()):
         with suppress(OSError):
             if START in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
@@ -154,7 +154,7 @@ def _list_owners(settings: Config) -> list[int]:
 
 
 def _remove_images(settings: Config) -> SetupStep:
-    """Remove the image store, once nobody writes to it; one elsewhere may be another state directory's, too."""
+    """Remove the image store once nobody writes to it; one outside may belong to another state directory, too."""
     if not settings.images.is_dir():
         return SetupStep("images", "none", False)
     if not settings.images.is_relative_to(settings.lib):

@@ -194,7 +194,7 @@ def get_folder() -> Path:
 
 
 def note(name: str, what: str) -> None:
-    """Have a change in the journal before it is made, unless a server did; only root's vault is beside a journal."""
+    """Record a change in the journal before it is made, unless a server did; only root's vault has a journal."""
     if os.geteuid() == 0 and "HOTDESK_REQUESTER" not in os.environ:
         fields = {"job": new_id(), "name": name, "what": what, "by": described_user()}
         Outbox(get_folder().parent).add("owner", "VaultChanged", fields)

@@ -62,7 +62,7 @@ def _is_plain(option: str) -> bool:
 
 
 def _describe_actor() -> str:
-    """Say on whose behalf root acts, where anything says so; otherwise the keeper knows who this process is."""
+    """Return on whose behalf root acts, if known; otherwise the keeper knows this process."""
     if not any(os.environ.get(name) for name in IDENTITY):
         return ""
     from hotdesk.drive.identity import describe_actor
@@ -99,7 +99,7 @@ class _Owner:
         self.pulsed = time.monotonic()
 
     def open(self) -> _socket.socket | None:
-        """Have the desk opened, and take its guest's call; None: the keeper refused, or the guest is silent."""
+        """Open the desk, and take its guest's call; None: the keeper refused, or the guest is silent."""
         if len(self.request) > MAX_PACKET_BYTES:
             return None
         self.sock.sendall(self.request)
@@ -175,7 +175,7 @@ class _Owner:
                 pass  # the keeper is gone, and the desk with it
 
     def explain_end(self) -> HotdeskError:
-        """Say why the guest hung up: the keeper tells that within a moment."""
+        """Return why the guest hung up: the keeper reports that within a moment."""
         from hotdesk.errors import DeskGone
 
         self.sock.settimeout(END_EVENT_SECONDS)

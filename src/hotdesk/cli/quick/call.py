@@ -63,7 +63,7 @@ def upgrade(
 
 
 def ask(sock: _socket.socket, target: str, body: bytes | None = None) -> bool:
-    """Send what shall make a call a link; return whether the owner took it."""
+    """Send the request that turns a call into a link; return whether the owner accepted it."""
     method = "GET" if body is None else "POST"
     head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n"
     length = "" if body is None else f"Content-Length: {len(body)}\r\n"

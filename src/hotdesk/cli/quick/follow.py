@@ -236,7 +236,7 @@ class Follower:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Say that nothing more comes, and discard output until the owner hangs up, too.
+        """Send the end of input, and discard output until the owner hangs up, too.
 
         Closing a socket with unread output would break the owner's next write, and with it the reading of our order.
         """

@@ -64,7 +64,7 @@ def _is_holder_allowed() -> bool:
 def _lease(
     sock: _socket.socket, name: str, order: QuickRun, signals: EndingSignals
 ) -> tuple[_socket.socket, bytes] | None:
-    """Make a call the lease of a desk; None: whoever listens there is not this holder, or opens no desk."""
+    """Turn a call into the lease of a desk; None: the listener is not this holder, or opens no desk."""
     variables = {each: value for each in IDENTITY if (value := os.environ.get(each))}
     answer = None
     try:

@@ -45,12 +45,12 @@ def follow_lease(sock: _socket.socket, rest: bytes, signals: EndingSignals, orde
 
 
 def _explain_end() -> HotdeskError:
-    """Say why a holder hung up without a word."""
+    """Return why a holder hung up without a message."""
     return DeskGone("the holder process ended and the desk was burnt with it; run the command again")
 
 
 def wait_burnt(sock: _socket.socket) -> None:
-    """Say that nothing more comes, and wait until the holder has burnt the desk and hangs up."""
+    """Send the end of input, and wait until the holder has burnt the desk and hangs up."""
     end = time.monotonic() + BURN_SECONDS
     try:
         sock.shutdown(_socket.SHUT_WR)

@@ -27,7 +27,7 @@ def run(tenant: str | None, as_json: bool) -> int | None:
 
 
 def _mention_holders(place: Place) -> None:
-    """Say on standard error that a process without a desk stays for a while."""
+    """Print on standard error that a process without a desk stays for a while."""
     if pids := list_holders(place):
         listed = ", ".join(map(str, pids))
         print(f"hotdesk: resident holder, for quick commands, ends when unused: pid {listed}", file=sys.stderr)
@@ -46,7 +46,7 @@ def _get_tenant_folder(run: str, tenant: str) -> str:
 
 
 def _describe_wall(facts: dict[str, object]) -> str:
-    """Write the wall that a desk's keeper proved, with its platform; one in brackets is asked for, not proven yet."""
+    """Write a desk's proven wall with its platform; a requested, unproven one in brackets."""
     proof = facts.get("proof")
     if not isinstance(proof, dict):
         return f"({facts.get('wall', '')})"

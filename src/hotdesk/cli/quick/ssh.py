@@ -62,7 +62,7 @@ def dial_owner(path: str) -> Callable[[], _socket.socket]:
 
 
 def connect(path: str) -> _socket.socket | None:
-    """Call a server; its socket's own mode says who may. None: there is none."""
+    """Connect to a server; its socket's mode is the access control. None if there is none."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         return None
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -53,7 +53,7 @@ def start(place: Place, name: str, *, later: bool = False) -> None:
 
 
 def _take(place: Place, name: str) -> int:
-    """Take the lock of a holder's name, in a folder that only this user can write to; -1: somebody has it."""
+    """Take the lock of a holder's name, in a folder that only this user can write to; -1 if it is taken."""
     before = os.umask(0o22)
     try:
         for folder in (place.run, place.control):

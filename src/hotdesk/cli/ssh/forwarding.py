@@ -68,7 +68,7 @@ class PortForwarding(SshChannel):
             self.admit(count - own)
 
     def receive(self) -> None:
-        """Read once, and pass it on; a port that said all it had to say has hung up."""
+        """Read once, and pass it on; a finished port has hung up."""
         if self.sock is None or not self.wants_input():
             if self.is_ended:
                 self.end()

@@ -119,7 +119,7 @@ class StdioServer:
         return self.source.link
 
     def run(self) -> int:
-        """Serve until the client leaves; what goes wrong is told to it."""
+        """Serve until the client leaves; errors are reported to it."""
         for fd in (0, 1):
             os.set_blocking(fd, False)
         try:

@@ -45,7 +45,7 @@ class Registry:
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
 
     def get(self, path: str, accept: str = "*/*") -> IO[bytes]:
-        """Open something of the repository; where a token is asked for, fetch one without a name."""
+        """Open something of the repository; fetch an anonymous token if one is required."""
         place = f"{self.address}/v2/{self.repository}/{path}"
         for attempt in (1, 2):
             request = urllib.request.Request(place, headers={"Accept": accept})  # noqa: S310 - the door decides where to

@@ -129,7 +129,7 @@ class TenantTemplates:
         return next((each for each in self.templates.values() if each.name == name), None)
 
     def find(self, reference: str) -> tuple[TemplateRecord, str | None]:
-        """Return the template a program means by its id or name, and the tag it names; 404 where there is none."""
+        """Return the template with an id or name, and the tag in it; 404 if there is none."""
         name, tag = split_reference(self.tenant.name, reference)
         found = self.templates.get(name) or self.find_named(name)
         if found is None:

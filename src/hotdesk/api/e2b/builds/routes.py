@@ -112,7 +112,7 @@ def _offer_upload(builds: TemplateBuilds, store: TenantTemplates, request: Reque
 
 
 def _require_build(store: TenantTemplates, name: str, build: str) -> tuple[TemplateRecord, BuildRecord]:
-    """Return a build of a template; 404 where there is none."""
+    """Return a build of a template; 404 if there is none."""
     try:
         number = str(uuid.UUID(build))
     except ValueError:

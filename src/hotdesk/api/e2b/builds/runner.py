@@ -251,7 +251,7 @@ class TemplateBuildRun:
 
 
 def _as_step_error(error: Exception) -> StepError:
-    """Return a failure as whoever wrote the template can act on; what only the operator can goes into the log."""
+    """Return a failure as the template's author can act on it; what only the operator can fix goes into the log."""
     match error:
         case StepError():
             return error

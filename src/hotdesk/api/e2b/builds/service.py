@@ -57,7 +57,7 @@ class TemplateBuilds:
         return store
 
     def find(self, tenant: Tenant, reference: str) -> BuildRecord | None:
-        """Return the build a sandbox is asked for by name, unless that is a snapshot's."""
+        """Return the build that a sandbox's template names, unless it is a snapshot's."""
         if self.snapshots.find(tenant, reference) is not None:
             return None
         return self.of(tenant).find_build(reference)
@@ -65,7 +65,7 @@ class TemplateBuilds:
     def start(
         self, store: TenantTemplates, template: TemplateRecord, build: BuildRecord, order: BuildOrder, by: str
     ) -> None:
-        """Begin a build; it goes on whether anybody follows it or not."""
+        """Begin a build; it continues without followers."""
         key = (store.tenant.name, build.id)
         if build.status != "waiting" or key in self.runs:
             raise E2bError(400, "This build was started already. Request a new build.")

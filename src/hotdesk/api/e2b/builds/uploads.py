@@ -117,7 +117,7 @@ def prepare_folder(tenant: Tenant) -> Path:
 
 
 def find_archive(tenant: Tenant, digest: str) -> Path | None:
-    """Return a tenant's archive, and note that it was used; None where there is none."""
+    """Return a tenant's archive, and note its use; None if there is none."""
     path = prepare_folder(tenant) / digest
     try:
         os.utime(path, follow_symlinks=False)

@@ -204,7 +204,7 @@ class ControlPlane:
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
 
     async def connect(self, request: Request, sandbox: Sandbox) -> Response:
-        """Let a program use a sandbox; a paused one goes on."""
+        """Connect a program to a sandbox; a paused one is resumed."""
         body = await requests.read(request, requests.Connecting)
         timeout = choose_timeout(body.timeout, DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
         resumed = await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False)
@@ -252,7 +252,7 @@ class ControlPlane:
         return answer(await metrics.list_samples(sandbox, request.query_params))
 
     async def get_logs(self, request: Request, sandbox: Sandbox) -> Response:
-        """Return a sandbox's log: E2B's own machinery's, of which there is none here."""
+        """Return a sandbox's log: always empty, as E2B's own machinery is not here."""
         return answer({"logs": [], "logEntries": []})
 
     async def share(self, request: Request, sandbox: Sandbox) -> Response:

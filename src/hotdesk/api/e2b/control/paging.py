@@ -70,7 +70,7 @@ def parse_metadata(text: str) -> dict[str, str]:
 
 
 def parse_states(values: Iterable[str]) -> frozenset[str]:
-    """Read which states are asked for; none named is all."""
+    """Read the requested states; none means all."""
     named = {each for value in values for each in value.split(",") if each}
     if not named <= STATES:
         raise E2bError(400, "state must be running, paused, or both separated by a comma")

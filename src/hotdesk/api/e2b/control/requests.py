@@ -156,7 +156,7 @@ class Snapshotting(Body):
 
 
 async def read(request: Request, kind: type[BodyT]) -> BodyT:
-    """Read a request's body; none is one that says nothing."""
+    """Read a request's body; an empty one has no fields."""
     data = bytearray()
     async for part in request.stream():
         data += part

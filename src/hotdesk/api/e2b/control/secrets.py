@@ -114,7 +114,7 @@ class E2bSecrets:
         return await self.describe(tenant, name)
 
     async def destroy(self, caller: Caller, tenant: Tenant, name: str) -> Response:
-        """Remove a secret; whoever sends it, sends it no more."""
+        """Remove a secret; sandboxes that use it no longer can."""
         await self.find(tenant, name)
         stored = VAULT_PREFIX + name
         await self.note(tenant, VaultChanged(new_id(), stored, "removed", caller.described))

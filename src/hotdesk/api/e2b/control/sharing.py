@@ -51,7 +51,7 @@ def list_valid(sandbox: Sandbox) -> list[Share]:
 
 
 def revoke(sandbox: Sandbox, share: str) -> None:
-    """Have a link be valid no more; connections that it opened stay until they end."""
+    """Revoke a link; open connections stay until they end."""
     if not _ID.fullmatch(share):
         raise E2bError(404, "share link not found")
     if len(sandbox.revoked) >= _MAX_REVOKED:
@@ -64,5 +64,5 @@ def revoke(sandbox: Sandbox, share: str) -> None:
 
 
 def describe(share: Share) -> dict[str, object]:
-    """Describe what may be told of a link again: never its token."""
+    """Describe the public part of a link: never its token."""
     return {"shareID": share.id, "port": share.port, "expiresAt": as_time(share.expires)}

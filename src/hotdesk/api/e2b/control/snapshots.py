@@ -78,7 +78,7 @@ class TenantSnapshots:
         self.deleted = anyio.Event()
 
     async def run(self) -> None:
-        """Delete images nobody finds any more, at once or when no sandbox stands on them."""
+        """Delete images that no snapshot names, at once or when the last sandbox on them ends."""
         while True:
             with anyio.move_on_after(RETRY_INTERVAL_S):
                 await self.deleted.wait()

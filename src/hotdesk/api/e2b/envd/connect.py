@@ -69,7 +69,7 @@ class Envelopes(Response):
 
 
 async def _run_stream(tell: Callable[[Say], Awaitable[None]], say: Say) -> Message:
-    """Tell a stream; return what its last envelope says."""
+    """Send a stream; return the content of its last envelope."""
     try:
         await tell(say)
     except RpcError as e:

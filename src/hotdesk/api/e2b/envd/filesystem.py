@@ -46,7 +46,7 @@ MAX_DEPTH = 1000
 
 
 async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
-    """Have something done inside; a failure gets the code callers know."""
+    """Run an operation inside; failures get the codes that callers know."""
     try:
         return await call.room.inside.do(call.sandbox.desk, act, path, **more)
     except GuestFilesError as e:

@@ -149,7 +149,7 @@ class Inside:
     async def write(
         self, desk: Desk, path: str, owner: int, metadata: Mapping[str, str], data: AsyncIterable[bytes]
     ) -> None:
-        """Write a file as its bytes come; a disk that is full is heard of at once."""
+        """Write a file as its bytes arrive; a full disk is reported at once."""
         async with self.worker(desk) as worker:
             await worker.ask({"act": "write", "path": path, "owner": owner, "metadata": dict(metadata)})
             failed: list[GuestFilesError] = []
@@ -168,7 +168,7 @@ class Inside:
 
 
 async def _await_result(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
-    """Hear how writing ended, however long it takes; that ends the giving, too."""
+    """Wait for the result of writing; it also ends the sender."""
     try:
         await worker.read_result(math.inf)
     except GuestFilesError as e:

@@ -146,7 +146,7 @@ def remove(ask: dict[str, Any]) -> object:
 
 
 def list_folder(ask: dict[str, Any]) -> object:
-    """Tell a folder's entries, depth first, sorted by name."""
+    """Send a folder's entries, depth first, sorted by name."""
     shown = ask["path"]
     top = os.path.realpath(shown)
     batch: list[object] = []
@@ -177,7 +177,7 @@ def walk(top: str, below: str, depth: int) -> Iterator[str]:
 
 
 def read(ask: dict[str, Any]) -> object:
-    """Tell a file's size, then its bytes from one place up to another."""
+    """Send a file's size, then its bytes in a range."""
     fd = os.open(ask["path"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb", buffering=0) as file:
         info = os.fstat(fd)

@@ -105,7 +105,7 @@ async def connect(call: EnvdCall) -> Response:
 async def _tell_pieces(
     call: EnvdCall, program: SandboxProgram, pieces: MemoryObjectReceiveStream[Piece], say: Say
 ) -> None:
-    """Tell what a program says until it ends; in long silence, that it lives."""
+    """Send a program's output until it ends; after a long silence a keepalive."""
     interval = parse_keepalive(call.request)
     await say({"event": {"start": {"pid": program.pid}}})
     while True:
@@ -172,7 +172,7 @@ async def close_stdin(call: EnvdCall) -> Response:
 
 
 async def send_signal(call: EnvdCall) -> Response:
-    """Signal a program: that one pid. Whoever kills one finds it gone afterwards."""
+    """Signal a single pid. After SIGKILL it waits until the program is gone."""
     message = await unary(call.request)
     program = find_program(call, message)
     value = message.get("signal")
@@ -186,7 +186,7 @@ async def send_signal(call: EnvdCall) -> Response:
 
 
 async def _wait_until_gone(program: SandboxProgram) -> None:
-    """Wait until a killed program has ended, as far as anybody hears of it."""
+    """Wait until a killed program has ended."""
     with anyio.move_on_after(KILL_TIMEOUT_S):
         while not program.over:
             with anyio.move_on_after(KILL_INTERVAL_S):

@@ -89,7 +89,7 @@ class SandboxProgram:
 
     @contextmanager
     def follow(self) -> Iterator[MemoryObjectReceiveStream[Piece]]:
-        """Hear everything it says from now on; the stream ends with it."""
+        """Yield its events from now on; the stream ends with it."""
         send, receive = anyio.create_memory_object_stream[Piece](QUEUE)
         if self.over:
             send.close()

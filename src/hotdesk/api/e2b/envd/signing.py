@@ -73,7 +73,7 @@ def read(query: Mapping[str, str], act: Act) -> Signed:
 
 
 def find(signed: Signed, holders: Iterable[Holder]) -> Holder:
-    """Return whoever signed; every one of them is tried, so that the time says nothing."""
+    """Return the user whose token signed; all are tried, so that the time reveals nothing."""
     found = [one for one in list(holders) if signed.is_by(one.token)]
     if not found:
         raise E2bError(401, "invalid signature")

@@ -77,7 +77,7 @@ async def look_up(call: EnvdCall, name: str) -> User:
 
 
 def as_user(user: User, argv: list[str]) -> tuple[str, list[str]]:
-    """Return as whom a desk runs a program for a user, and its arguments: others than the usual two start as root."""
+    """Return the user and arguments with which a desk runs a program: users other than the usual two start as root."""
     if user.name in _USERS:
         return user.name, argv
     return "root", ["python3", "-I", "-S", "-c", BECOME, user.name, *argv]

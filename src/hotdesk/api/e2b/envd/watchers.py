@@ -35,7 +35,7 @@ class FolderWatcher:
     """Whether what happened comes with a description of where it happened."""
 
     async def tell(self, changes: list[Change], describe: Describe) -> list[Message]:
-        """Return what happened, as E2B does; what could not be told in full is left out."""
+        """Return a change in E2B's terms; an incomplete one is left out."""
         return [await self.make_event(one, describe) for one in changes if one.kind in TYPES]
 
     async def make_event(self, change: Change, describe: Describe) -> Message:

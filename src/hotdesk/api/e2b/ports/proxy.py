@@ -75,7 +75,7 @@ class Passing:
     # -- in ---------------------------------------------------------------------------------------------------
 
     async def feed(self, scope: anyio.CancelScope) -> None:
-        """Pass the request in, then wait until the caller is gone; then nobody needs an answer."""
+        """Send the request in, then wait until the caller has gone, after which no answer is needed."""
         with suppress(OSError):  # a server may answer, and hang up, before it has heard everything
             await send(self.sock, self.request.head)
             more = bool(self.request.body)

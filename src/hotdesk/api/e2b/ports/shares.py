@@ -77,7 +77,7 @@ def list_tokens(scope: Scope) -> list[str]:
 
 
 def find_query_token(scope: Scope) -> str:
-    """Return the token in a request's address; empty: there is none."""
+    """Return the token in a request's address; empty if there is none."""
     query = scope["query_string"].decode("latin-1")
     return next((value for name, value in parse_qsl(query, max_num_fields=1000) if name == _PARAMETER), "")
 

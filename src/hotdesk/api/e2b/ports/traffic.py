@@ -196,7 +196,7 @@ def _describe_port(sandbox: Sandbox, port: int) -> dict[str, object]:
 
 
 def _mask_host(sandbox: Sandbox, port: int) -> str | None:
-    """Return the name a server inside is told, if its program chose one."""
+    """Return the host name that the server inside sees, if its program chose one."""
     mask = (sandbox.network or {}).get("maskRequestHost")
     return mask.replace("${PORT}", str(port)) if isinstance(mask, str) and mask else None
 
@@ -241,7 +241,7 @@ def find_share(scope: Scope, sandbox: Sandbox, port: int) -> Share | None:
 
 
 def redirect(scope: Scope, share: Share, token: str) -> Response:
-    """Have a browser keep the token as a cookie, and go to the address without it."""
+    """Redirect a browser to the address without the token, which it keeps as a cookie."""
     headers = {
         "Location": shares.clean_address(scope),
         "Set-Cookie": shares.build_cookie(token, share, tls=scope["scheme"] == "https", now=time.time()),

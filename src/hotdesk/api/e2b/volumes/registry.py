@@ -122,7 +122,7 @@ class VolumeRegistry:
         return self.get(tenant, reference)
 
     def resolve(self, tenant: str, mounts: Iterable[tuple[str, str]]) -> dict[str, VolumeRecord]:
-        """Return the volumes that a sandbox shall have, by path; `mounts` has names and paths."""
+        """Return a sandbox's volumes by path; `mounts` has names and paths."""
         found: dict[str, VolumeRecord] = {}
         for name, path in mounts:
             record = self.find(tenant, name)

@@ -45,7 +45,7 @@ class Http2Stream:
     # -- the connection's side ---------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, size: int) -> None:
-        """Take a piece of the body; the client gets a new window once somebody has read it."""
+        """Take a piece of the body; the client's window is extended once it was read."""
         if self.is_complete or self.is_gone:
             self.connection.acknowledge(self.number, size)
             return

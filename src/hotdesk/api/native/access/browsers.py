@@ -62,7 +62,7 @@ class Browsers:
         return caller, cookie, csrf
 
     def require_patience(self, address: str, now: float) -> None:
-        """Refuse whoever tries key after key."""
+        """Refuse a caller that tries key after key."""
         self.tries = {
             name: late for name, each in self.tries.items() if (late := [at for at in each if at > now - WINDOW])
         }

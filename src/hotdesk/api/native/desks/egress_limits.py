@@ -26,7 +26,7 @@ def require_public(rules: Iterable[Rule]) -> None:
 
 
 def _list_package_sources() -> set[Rule]:
-    """Return where this machine gets packages itself: its operator chose that, be it on a private network."""
+    """Return this machine's own package sources: its operator chose them, even on a private network."""
     found: set[Rule] = set()
     for name in PRESETS:
         with suppress(BriefError):

@@ -202,7 +202,7 @@ async def _relay_terminal(websocket: WebSocket, process: Process, context: Reque
 
 
 async def cancel_on_key_end(context: RequestContext, scope: anyio.CancelScope) -> None:
-    """End what somebody looks at or types into once their key is revoked or over."""
+    """Close views and terminals once their key is revoked or expired."""
     await context.native.keys.wait_end(context.caller.key)
     scope.cancel()
 

@@ -20,7 +20,7 @@ class Viewers:
 
     @contextmanager
     def looking(self, caller: Caller, desk: str, name: str, viewer: str) -> Iterator[None]:
-        """Know a name, for as long as somebody looks under it; `viewer` is what its client calls it."""
+        """Keep a name for as long as its viewer looks; `viewer` is the client's name for itself."""
         place = (caller.tenant, desk, caller.key)
         self.names.setdefault(place, []).append((viewer, name))
         try:
@@ -31,7 +31,7 @@ class Viewers:
                 del self.names[place]
 
     def find_latest(self, caller: Caller, desk: str, viewer: str = "") -> str | None:
-        """Return the name somebody looks under, of this viewer if one is given; None: they do not look."""
+        """Return the latest name of a viewer, or of any; None: nobody looks."""
         found = self.names.get((caller.tenant, desk, caller.key), [])
         return next((name for label, name in reversed(found) if viewer in ("", label)), None)
 

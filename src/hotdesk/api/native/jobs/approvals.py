@@ -148,7 +148,7 @@ def format_card(case: OpenDecision) -> CardShown | None:
 
 
 def draft(subject: str) -> str:
-    """Write a plan for an editor; nothing where it is none."""
+    """Write a plan for an editor; empty if it is none."""
     try:
         return clean(as_draft(subject))
     except HotdeskError:

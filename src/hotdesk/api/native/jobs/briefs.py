@@ -117,6 +117,6 @@ def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]
 
 
 def bring(template: Template, folder: Path) -> None:
-    """Copy what lies beside a template's brief beside this one; what it lacks is for whoever starts it to send."""
+    """Copy the files beside a template's brief; missing ones are for the requester to send."""
     ignore = shutil.ignore_patterns(*_EXCLUDED_FILES)
     shutil.copytree(template.folder, folder, ignore=ignore, dirs_exist_ok=True)

@@ -275,7 +275,7 @@ async def resume(
 
 
 async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dict[str, object]) -> None:
-    """Have a job's process started again, if it can be; `more` is for swarms."""
+    """Start a job's process again, if possible; `more` is for swarms."""
     tale = (await context.ledger.read_summaries())[job]
     folder = context.tenant.settings.lib / JOBS / job
     if tale.forgotten is not None or not folder.is_dir():

@@ -155,7 +155,7 @@ def read_on(context: RequestContext, following: Following, after: int) -> StoryS
 
 
 def format_changes(following: Following, after: int) -> StoryShown:
-    """Tell what changed after a place in the journal: a piece of it, and what one event changed never in two."""
+    """Return a page of changes after a place in the journal; the changes of one event are never split."""
     changed: list[Moment | Attempted | ToolUse] = [*following.story.timeline, *following.story.acts.values()]
     new = sorted((each for each in changed if each.changed > after), key=lambda each: each.changed)
     more = len(new) > PIECE

@@ -49,9 +49,9 @@ class FollowedSwarm:
         return len(self.ends) / max(1.0, (now - self.ends[0]) / 1000) if self.ends else 0.0
 
     def list_changes(self, after: int, limit: int) -> tuple[list[ItemEnded], int, bool]:
-        """List items that changed after a place in the journal, where they are read up to, and whether there are more.
+        """List items that changed after a place in the journal, the place read up to, and whether there are more.
 
-        Items share no place, so that a page never ends amid one.
+        Items have distinct places, so that a page never ends within one.
         """
         new = sorted((place, item) for item, place in self.changes.items() if place > after)
         some = new[:limit]

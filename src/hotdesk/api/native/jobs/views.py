@@ -158,7 +158,7 @@ def _build_line_fields(context: RequestContext, tale: JobSummary) -> dict[str, o
 
 
 def get_task(context: RequestContext, tale: JobSummary) -> str:
-    """Return what a job is for, as it was asked for: a swarm's goal says more, for its planner."""
+    """Return a job's task as it was requested: a swarm's goal says more, for its planner."""
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return clean(request.task if request is not None else tale.goal)
 
@@ -224,7 +224,7 @@ def describe_step(step: StepProgress) -> StepShown:
 
 
 def _describe_deliverables(tale: JobSummary) -> list[DeliverableShown]:
-    """Tell of the files a job made: the last that was found out of each."""
+    """Describe the files of a job, each with its latest state."""
     found = []
     for each in tale.group_deliverables().values():
         last = [check for check in each.checks if check.sha256 == each.checks[-1].sha256]

@@ -146,7 +146,7 @@ class Server:
         return fd
 
     def open(self, fields: Fields) -> Reply:
-        """Open a file; nothing is waited for that is none."""
+        """Open a file; special files are not waited for."""
         path, access, attributes = fields.read_path(), fields.read_number(), fields.read_attributes()
         handle = self.make_handle()
         flags = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
