@@ -163,7 +163,7 @@ class Nodes:
         return node
 
     def join(self, node: ClusterNode) -> ClusterNode:
-        """Have a new node be used; `HostError` when its name, or the code of its desks, is another's."""
+        """Add a node; `HostError` when its name or the code of its desks differs."""
         for other in self.by_name.values():
             if other.code == node.code:
                 raise HostError(

@@ -37,7 +37,7 @@ class TenantNode(NodeCalls):
         self.node = node
 
     async def begin(self, spec: Spec, scope: Scope) -> DeskId:
-        """Have the node open a desk; return its id, which must be one of that node's."""
+        """Open a desk through the node; return its id, which must be one of that node's."""
         request = {"spec": {**asdict(spec), "env": dict(spec.env), "volumes": dict(spec.volumes)}}
         answer = await self.call("POST", "/desks", {**request, **_build_scope_fields(scope)})
         return self.check_id(answer.get("id"))
@@ -147,7 +147,7 @@ class ClusterRuntime:
         return found
 
     async def burn(self, desk: DeskId) -> None:
-        """Have its node burn a desk; with a lost node it is gone already, or burnt there when no server comes back."""
+        """Burn a desk through its node; a lost node burns it itself when no server comes back."""
         self.desks.pop(desk, None)
         if (node := self.nodes.find(desk)) is not None:
             await self.on(node).burn(desk)
@@ -171,7 +171,7 @@ class ClusterRuntime:
     # -- nodes that come and go -----------------------------------------------------------------------------------
 
     def greet(self, node: ClusterNode) -> None:
-        """Tell a new node what to keep ready; have it burn desks that have no record here."""
+        """Send a new node its ready counts; burn its desks without a record here."""
         for order in self.stock.values():
             self.tasks.start(functools.partial(self._ask_ready, node, order))
         if self.is_settled:

@@ -37,7 +37,7 @@ class TlsTunnel:
         self.sending = anyio.Lock(fast_acquire=True)
 
     async def shake_hands(self) -> None:
-        """Do the handshake; `OSError` when the other side is not whom the context wants. `ssl.SSLError` is one."""
+        """Do the handshake; `OSError`, or `ssl.SSLError`, when the other side is not the one the context wants."""
         with anyio.fail_after(_HANDSHAKE_SECONDS):
             while True:
                 try:

@@ -90,7 +90,7 @@ def build_files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
 
 
 def _format_apt_settings(proxy: str) -> str:
-    """Tell apt, which runs as root without a user's variables; its pipelining gains nothing at a proxy this near."""
+    """Return apt's settings, because it runs as root without a user's variables; pipelining gains nothing here."""
     settings = {
         "Acquire::http::Proxy": proxy,
         "Acquire::https::Proxy": proxy,
@@ -101,7 +101,7 @@ def _format_apt_settings(proxy: str) -> str:
 
 
 def _build_browser_policy(ca_pem: bytes, proxy: str) -> dict[str, object]:
-    """Tell Chromium, which reads neither the bundle nor, without a desktop's settings, the variables."""
+    """Return Chromium's policy: it reads neither the bundle nor, without a desktop's settings, the variables."""
     certificate = "".join(line for line in ca_pem.decode("ascii").split("\n") if not line.startswith("-----"))
     settings = {"ProxyMode": "fixed_servers", "ProxyServer": proxy, "ProxyBypassList": LOCAL}
     return {"CACertificates": [certificate], "ProxySettings": settings}

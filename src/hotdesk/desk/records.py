@@ -41,7 +41,7 @@ def list_desks(run: os.PathLike[str] | str) -> list[dict[str, object]]:
 
 
 def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
-    """List the desks that wait on disk for whoever wakes them; they need no keeper."""
+    """List hibernated desks on disk; they need no keeper."""
     folder = os.path.join(run, "hibernated")
     found = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -66,7 +66,7 @@ def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
 
 
 def take(folder: os.PathLike[str] | str) -> int | None:
-    """Take a desk's lock if nobody holds it; a folder that lost its lock gets one, so that it can be buried."""
+    """Take a desk's lock if it is free; a folder that lost its lock gets one, so that it can be buried."""
     path = os.path.join(folder, "owner.lock")
     try:
         lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

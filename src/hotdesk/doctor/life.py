@@ -87,7 +87,7 @@ def count(pid: int) -> int:
 
 
 async def outlive(settings: Config, desk: str, opened: float, deadline: float) -> DeadlineOutcome:
-    """Wait until a desk is gone; nobody burns it but its deadline."""
+    """Wait until a desk is gone by its deadline."""
     folder = settings.run / "desks" / desk
     gone = await wait_until(lambda: not folder.exists(), deadline + GRACE_S)
     return DeadlineOutcome(time.monotonic() - opened if gone else None, deadline)

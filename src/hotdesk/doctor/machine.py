@@ -152,7 +152,7 @@ def read_version(program: str) -> tuple[int, ...]:
 
 
 def _try_confinement() -> Confined | None:
-    """Have a process give up what a command gives up, and try it; None where this user cannot start one."""
+    """Confine a process as a command is, and test that; None if this user cannot start one."""
     source = str(SOURCE)
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
     argv = [sys.executable, "-I", "-c", _CONFINE, source, folder]

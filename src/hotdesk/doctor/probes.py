@@ -231,7 +231,7 @@ class ProbeResult:
 
 
 def read_result(done: Done) -> ProbeResult:
-    """Read the last line a probe said; `SilentProbeError` when there is no sense in it."""
+    """Parse the last line of a probe's output; `SilentProbeError` if it is invalid."""
     line = done.stdout[-LIMIT:].splitlines()[-1:] if done.ok and not done.truncated else []
     try:
         value = json.loads(line[0]) if line else None

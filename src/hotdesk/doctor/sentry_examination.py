@@ -137,7 +137,7 @@ async def _exhaust(
     most: int,
     expected: str,
 ) -> None:
-    """Have a desk take more than it may; judge how it ended."""
+    """Make a desk exceed its limits; judge how it ended."""
     async with open_examined(examiner, replace(spec, wall=wall)) as it:
         end = ""
         try:

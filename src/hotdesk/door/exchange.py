@@ -462,7 +462,7 @@ class Forward:
             self.upstream = None
 
     def tell_removed(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Tell the desk, and the journal, which of its headers this host did not get."""
+        """Tell the desk, and the journal, which of its headers were withheld from this host."""
         names = ", ".join(self.removed[:_REMOVED_SHOWN])
         headers.append((REMOVED, names.encode("latin-1")))
         self.note = self.note or denials.sanitize_text(f"headers removed: {names}", 300)
@@ -489,7 +489,7 @@ class Forward:
             self.put(framing.LAST)
 
     def put(self, data: bytes) -> None:
-        """Have bytes sent with the next that go: each piece costs both sides a record and a wake-up."""
+        """Queue bytes to be sent with the next ones: each piece costs both sides a record and a wake-up."""
         if data:
             self.ready.append(data)
             self.size += len(data)

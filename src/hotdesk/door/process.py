@@ -143,7 +143,7 @@ class Door:
         return self.ways[desk]
 
     async def pulse(self) -> None:
-        """Tell who is in use: bytes through the door count."""
+        """Report which desks are in use: bytes through the door count."""
         previous: dict[str, int] = {}
         while True:
             await asyncio.sleep(_PULSE)

@@ -59,7 +59,7 @@ class Blobs:
 
     @contextmanager
     def stage(self, source: ByteSource, limit: int) -> Iterator[Staged]:
-        """Have bytes on disk for the length of a block, to be admitted in it; `BriefError` past the limit."""
+        """Keep bytes on disk for the length of a block, to be admitted in it; `BriefError` past the limit."""
         half = f"{HALF}{secrets.token_hex(8)}"
         with private_files.enter_folder(self.folder) as place:
             with private_files.translate_errors(self.folder / half):
@@ -88,7 +88,7 @@ class Blobs:
         return digest.hexdigest(), size
 
     def admit(self, staged: Staged) -> None:
-        """Give staged bytes their place; what lies there is replaced, by the same unless somebody changed it."""
+        """Move staged bytes to their place; an existing blob is replaced, by the same unless it was changed."""
         with (
             private_files.enter_folder(self.folder) as place,
             private_files.translate_errors(self.get_path(staged.sha256)),
@@ -97,9 +97,9 @@ class Blobs:
             os.fsync(place)
 
     def read(self, sha256: str, size: int) -> Iterator[bytes]:
-        """Yield a blob's bytes; `HostError` at the end when they are no longer what they were.
+        """Yield a blob's bytes; `HostError` at the end when they have changed.
 
-        Whoever passes them on before the end must be able to take them back.
+        A caller that passes them on before the end must be able to take them back.
         """
         digest, remaining = hashlib.sha256(), size
         with self.open_blob(sha256) as file:

@@ -166,7 +166,7 @@ class Catalog:
         readers: tuple[str, ...] | None = None,
         at: int | None = None,
     ) -> Version:
-        """Add a name's next version; its readers stay who they are unless told otherwise."""
+        """Add a name's next version; its readers stay unless new ones are given."""
         db.execute(
             "INSERT INTO names (owner, name, readers, last) VALUES (?, ?, '', 0) ON CONFLICT DO NOTHING", (owner, name)
         )

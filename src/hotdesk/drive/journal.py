@@ -132,7 +132,7 @@ class Journal:
         self._db.close()
 
     def _look(self) -> tuple[int, int]:
-        """Return what SQLite says of the file, which is another number once anybody else wrote, and its last place."""
+        """Return SQLite's data version, which changes when another process wrote, and the last row."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
         if version == self._last_commit[0]:
             return self._last_commit
@@ -140,9 +140,9 @@ class Journal:
         return version, count
 
     def _load_chain_end(self, chain: str, version: int) -> Row | None:
-        """Return the end of a chain, if it is one to build on.
+        """Return the end of a chain if it is safe to continue.
 
-        Signing what comes after it vouches for it: so it must be what we wrote, or bear our signature.
+        Signing what follows vouches for it: so it must be what we wrote, or have our signature.
         """
         ours = self._heads.get(chain)
         if ours is not None and self._sure[chain] == version:
@@ -205,7 +205,7 @@ def read_heads(path: Path) -> list[Head]:
 
 
 def find_chain(path: Path, text: str) -> str:
-    """Return the chain that a text is, or that it alone begins; a text that begins none is given back as it is."""
+    """Return the chain that a text names or uniquely begins; an unknown text is returned unchanged."""
     with reading(path) as db:
         query = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
         found = [str(chain) for (chain,) in db.execute(query, (len(text), text))]

@@ -181,7 +181,7 @@ class Drive:
 
 
 def _select_version(found: list[Version], number: int | None) -> Version:
-    """Return one of a name's versions, the newest unless told otherwise."""
+    """Return one of a name's versions, the newest by default."""
     for version in reversed(found):
         if number in (None, version.number):
             return version

@@ -41,7 +41,7 @@ def is_known(journal: Journal, event: Event) -> bool:
 
 
 def take_in_at(lib: Path) -> None:
-    """Take in what waits in a state directory, before somebody reads its journal."""
+    """Take in the outbox of a state directory before its journal is read."""
     folder = lib / "keys"
     if is_empty(folder):
         return

@@ -128,7 +128,7 @@ def get_last_line(text: str, *, is_own: bool) -> str:
 
 
 async def _end_process(process: Process) -> None:
-    """End a process and wait for it: nobody reads its output any more, and two signals make it burn its desks."""
+    """End a process and wait for it: its output is no longer read, and two signals make it burn its desks."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             await stream.aclose()

@@ -101,7 +101,7 @@ async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation
 
 
 async def _show_other(desk: Desk, path: str, data: bytes, page: int, sight: Sight) -> Observation:
-    """Show a file that is no text as a picture, where it is one or has pages; describe any other."""
+    """Show a binary file as a picture, if it is one or has pages; describe any other."""
     described = detect_kind(data)
     size = (await desk.stat(path)).size
     kind = find_kind(path, described)

@@ -84,7 +84,7 @@ class Hearing:
             self.look()
 
     def look(self) -> None:
-        """Look for the end; what can be no part of it has been said."""
+        """Look for the end marker; text that cannot be part of it is output."""
         found = [(place, word) for word in self.ends if (place := self.rest.find(word)) >= 0]
         place, word = min(found, default=(len(self.rest) - 2 * HALF - 1, b""))
         self.take(max(0, place))
@@ -132,7 +132,7 @@ class BashSession:
         return cls(desk, process, gone)
 
     async def run(self, command: str, timeout: float) -> CommandOutcome:
-        """Run a line in it; whoever breaks this off interrupts the line, and the session lives on."""
+        """Run a line in it; cancelling interrupts the line, and the session lives on."""
         try:
             return await self.attempt(command, timeout)
         except anyio.get_cancelled_exc_class():
@@ -143,7 +143,7 @@ class BashSession:
             raise
 
     async def let_go(self) -> None:
-        """Interrupt what nobody waits for any more; where the desk stands still, that is done before the next line."""
+        """Interrupt an abandoned line; in a frozen desk, before the next line."""
         self.unsettled = True
         if self.sending:  # half a line was sent: there is no telling what the next would mean
             await self.kill()
@@ -182,7 +182,7 @@ class BashSession:
         self.sending = False
 
     async def settle(self) -> None:
-        """Interrupt what nobody waits for and wait until the shell reads again: it may lose a line to the interrupt."""
+        """Interrupt an abandoned line and wait until the shell reads again: it may lose a line to the interrupt."""
         await self.interrupt()
         word, patience = new_word(), _SETTLE_SECONDS
         hearing = Hearing(word, new_word(), self.gone, keeps=False)
@@ -195,7 +195,7 @@ class BashSession:
             patience *= 2
 
     async def listen(self, hearing: Hearing, *, to_begin: bool = False) -> None:
-        """Hear the shell until the command has begun or ended, or the shell itself has ended."""
+        """Read from the shell until the command has begun or ended, or the shell itself has ended."""
         output = self.process.output()
         try:
             async for _, data in output:

@@ -183,7 +183,7 @@ class Toolbox:
         return use
 
     async def drive(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
-        """Have a hand do it, unless a person takes over meanwhile; with the result comes what a person changed."""
+        """Use a hand unless a person takes over meanwhile; the result includes the person's changes."""
         use = ToolOutcome(Observation(_describe_interruption(name), ok=False), "refused", TAKEN, interrupted=True)
 
         async def work() -> None:
@@ -238,7 +238,7 @@ def _describe_interruption(name: str) -> str:
 
 
 def _describe_picture(observation: Observation) -> Observation:
-    """Replace a picture with words, for somebody who cannot see."""
+    """Replace a picture with words, for a model that cannot see."""
     if not observation.image:
         return observation
     text = f"{observation.text}\n{BLIND}".lstrip()

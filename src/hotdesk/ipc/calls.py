@@ -97,7 +97,7 @@ class Calls(Generic[Reply]):
         """Free what came with a reply that no caller takes."""
 
     def resolve(self, number: object, reply: Reply) -> bool:
-        """Hand a reply to the call that waits for it; False when there is none."""
+        """Hand a reply to its call; False if there is none."""
         call = self._calls.get(number) if isinstance(number, int) else None
         if call is None or call.reply is not None:
             return False

@@ -52,7 +52,7 @@ def _describe_check(verdict: StoredVerdict, wall: str, images: Path) -> dict[str
 
 
 def _build_desk_fields(wall: str) -> Mapping[str, object]:
-    """Say where a file was looked at; which desk it was the journal knows. Without a wall nothing is clean or shut."""
+    """Describe where a file was examined; the journal knows which desk. Without a wall nothing is clean or confined."""
     walled = wall != _NO_WALL
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}
 

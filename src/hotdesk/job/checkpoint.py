@@ -153,7 +153,7 @@ def _build_nonce(prefix: bytes, number: int, last: bool) -> bytes:
 
 
 async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
-    """Yield a desk's home folder as its own tar writes it: bytes nobody here looks into."""
+    """Yield a desk's home folder as its own tar writes it: the bytes are not interpreted."""
     left_out = [f"--exclude=./{path}" for path in _LEFT_OUT]
     process = await desk.start([_TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=_TAR_TIMEOUT_S)
     size = 0

@@ -170,7 +170,7 @@ class JobMemory:
         return f"a job stores at most {most} {kind}s" if count >= most else ""
 
     def refuse_secret(self, name: str, data: bytes) -> str:
-        """Describe which secret is in some bytes, and write down that somebody wanted to leave it; empty: none."""
+        """Describe which secret is in some bytes, and record the attempt to store it; empty: none."""
         if why := self.find_secret(data):
             self.drop(name, why)
         return why
@@ -236,7 +236,7 @@ class JobMemory:
 
 
 def read_fact(arguments: Arguments) -> tuple[str, bytes, str]:
-    """Read a fact: its name and text, or why it is none."""
+    """Parse a fact: its name and text, or why it is invalid."""
     text, why = clean_fact(str(arguments["text"])), ""
     if not text:
         why = "it is empty"

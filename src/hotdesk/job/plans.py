@@ -83,7 +83,7 @@ class Plans:
 
     @property
     def task(self) -> PlanningTask:
-        """Return what a planner is told: names, never contents."""
+        """Return a planner's input: names, never contents."""
         job = self.job
         limits = {"seconds": job.seconds, "tokens": job.budget.tokens, "dollars": job.budget.dollars,
                   "acts": job.budget.acts}  # fmt: skip
@@ -106,7 +106,7 @@ class Plans:
         return replace(self.job, scope=self.allowed)
 
     async def make(self) -> None:
-        """Have the brain think before it acts; a plan that was made before is the plan."""
+        """Get a plan from the brain; an existing plan is kept."""
         if paper := self.find_paper():
             self.plan = from_json(self.log.papers.read_text(paper))
             self.require_walls()
@@ -117,7 +117,7 @@ class Plans:
         self.compile()
 
     async def request_plan(self) -> Plan:
-        """Have the plan made; a worker that can make none has failed."""
+        """Request the plan; a worker without a plan has failed."""
         try:
             return await self.log.run_within_limits(self.brain.plan(self.task, self.log), thinking=True)
         except PlanningError as e:
@@ -164,7 +164,7 @@ class Plans:
         return compile_scope(self.plan, self.allowed, names) if self.allowed != CLOSED else CLOSED
 
     async def approve(self) -> None:
-        """Have policy or a person admit the plan, once it was tried."""
+        """Get the plan admitted by policy or a person, after its preflight."""
         tried = self.past.summary.preflight
         if tried is None:
             passed, failed = await run_preflight(

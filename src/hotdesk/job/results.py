@@ -152,7 +152,7 @@ class Out:
             os.link(f"/proc/self/fd/{spare.fd}", spare.name, dst_dir_fd=spare.place)
 
     def name_instead(self, spare: PendingFile) -> None:
-        """Name a file instead of another: whoever looks finds the old one or the new."""
+        """Rename a file over another: readers find the old one or the new."""
         half = spare.half or f".{secrets.token_hex(8)}"
         if not spare.half:
             os.link(f"/proc/self/fd/{spare.fd}", half, dst_dir_fd=spare.place)
@@ -196,7 +196,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 @contextmanager
 def _acting_as_owner(place: int) -> Iterator[None]:
-    """Have root act as a folder's owner: in their group when it is who called `sudo`, else in the folder's group."""
+    """Let root act as a folder's owner: in their group if they called `sudo`, otherwise in the folder's group."""
     if os.geteuid() != 0:
         yield
         return

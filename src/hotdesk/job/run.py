@@ -93,7 +93,7 @@ class JobRun:
         return JobBurnt(self.id, tuple(destroyed), tuple(retained), tuple(f"desk {desk}" for desk in leftovers))
 
     async def plan(self) -> None:
-        """Have the brain think before it acts."""
+        """Get a plan from the brain."""
         await self.plans.make()
 
     async def approve(self) -> None:
@@ -136,7 +136,7 @@ class JobRun:
         return None if failed else proven
 
     def send_back(self, candidate: Candidate) -> None:
-        """Have the step that made something taken again; `JobStoppedError` when that was tried often enough."""
+        """Repeat the step that made something; `JobStoppedError` when that was tried often enough."""
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = "the same file was delivered again; " if candidate.sha256 in before and not candidate.lacks else ""

@@ -67,7 +67,7 @@ class StepStage:
         return await self.toolbox.use(call.tool, call.arguments)
 
     async def compute(self, arguments: object) -> Observation:
-        """Carry out a vendor's actions, and end with a picture where none came of it, unless none is wanted."""
+        """Carry out a vendor's actions, and end with a picture if none resulted, unless none is wanted."""
         try:
             uses = _translate_actions(arguments)
         except ToolArgumentError as e:
@@ -89,7 +89,7 @@ class StepStage:
         return observation
 
     async def request_acknowledgement(self, doubts: str) -> str:
-        """Have a person acknowledge what a vendor doubts; return why it is not done, or nothing."""
+        """Ask a person to acknowledge a vendor's safety check; return why it is not done, or an empty text."""
         question = f"The model's provider warns about the next screen actions: {doubts}. Carry them out?"
         answer = await self.people(
             "ask_person", {"question": f"{question} Answer yes to carry them out, anything else to skip them."}
@@ -113,17 +113,17 @@ class StepStage:
             self.toolbox.allowed = before
 
     async def keep_undriven(self, call: Call) -> Observation:
-        """Leave something for later jobs, once nobody drives."""
+        """Store something for later jobs, once nobody drives."""
         assert isinstance(call.arguments, dict)  # whoever calls has checked them
         arguments = call.arguments
         return await self.run_undriven(lambda: self.keep(call.tool, arguments))
 
     async def describe_missing(self) -> str:
-        """Describe what the step promised and did not keep, once nobody drives: a person may be changing it."""
+        """Describe the step's broken promises, once nobody drives: a person may be changing files."""
         return await self.run_undriven(self.check_outputs)
 
     async def run_undriven(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Wait until nobody drives the desk, and do something then."""
+        """Wait until nobody drives the desk, then run something."""
         results: list[Result] = []
 
         async def collect() -> None:

@@ -76,7 +76,7 @@ class JobContext:
 
 @contextmanager
 def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
-    """Begin a job, or go on where its events end; nobody else works at it meanwhile, and its end is written down."""
+    """Begin a job, or resume it where its events end; no other process works at it, and its end is recorded."""
     if order.job.each is not None:
         raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
     order.job = route_brief(order.job, order.machine.walls, order.machine.config.verify_wall)

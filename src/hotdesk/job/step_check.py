@@ -112,7 +112,7 @@ async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str
 
 
 def find_program(check: str) -> str:
-    """Return the first program of a command, where it is one the desk must have; empty where it is not sure."""
+    """Return the program of a command, if the desk must have it; empty when unsure."""
     try:
         words = [word for word in shlex.split(check) if word not in ("!", "time")]
     except ValueError:

@@ -222,7 +222,7 @@ class Steps:
         return ended
 
     async def roll_back(self, desk: Desk, snapshot: SnapshotId | None) -> None:
-        """Have the workspace as before the step; where that was at another desk, as it was kept then."""
+        """Restore the workspace from before the step; if that was at another desk, from its copy."""
         assert self.stage is not None
         if self.stage.desk is desk and snapshot is not None:
             await desk.rollback(snapshot)
@@ -230,12 +230,12 @@ class Steps:
             await self.desks.close()
 
     async def finish(self, step: Step, ended: StepOutcome) -> None:
-        """Keep the workspace, and with it that the step is done, once nobody drives."""
+        """Save the workspace, and with it the end of the step, once nobody drives."""
         async with self.desks.undriven():
             await self.conclude(step, ended)
 
     async def conclude(self, step: Step, ended: StepOutcome) -> None:
-        """Keep the workspace; end what the next step shall not meet."""
+        """Save the workspace; end what the next step must not meet."""
         assert self.stage is not None
         done = StepEnded(self.log.job, step.name, "done", "", self.stage.desk.id)
         if step.name in self.summaries:  # taken again: what of it is in files was kept the first time
@@ -270,7 +270,7 @@ class Steps:
     # -- desks --------------------------------------------------------------------------------------------------
 
     async def enter(self, step: Step) -> StepStage:
-        """Open a step's desk, with nothing there that it shall not meet, and its permissions."""
+        """Open a step's desk with nothing that it must not meet, and its permissions."""
         index = self.index(step)
         stays = step.keeps and self.stage is not None
         if not stays:
@@ -302,7 +302,7 @@ class Steps:
         return StepStage(step, desk, toolbox, self.ask_person, self.keep_for_later)
 
     async def allow(self, desk: Desk) -> None:
-        """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
+        """Let a desk reach what people allowed at this job's others; the operator's current denies still apply."""
         journal = self.people.journal
         here = read_allowed_rules(journal, [desk.id])
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
@@ -321,7 +321,7 @@ class Steps:
         return desk
 
     async def open_for(self, step: Step) -> str:
-        """Open the desks a step is taken at, as they were kept; return what the worker is told who was at others."""
+        """Open the desks of a step from their copies; return the message for a worker that was at others."""
         index, side = self.index(step), self.past.checkpoint.side if self.past.checkpoint else ""
         await self.open()
         if not side and not self.plans.is_apart(index):
@@ -367,7 +367,7 @@ class Steps:
             self.checkpoints.forget_others(saved.sha256, saved.side, *((before.sha256, before.side) if before else ()))
 
     async def give_back(self) -> None:
-        """Keep the workspace and burn the desks, once nobody drives."""
+        """Save the workspace and burn the desks, once nobody drives."""
         async with self.desks.undriven():
             if self.stage is not None and self.desks.main is not None:
                 await self.keep_amid(self.stage.step)
@@ -428,7 +428,7 @@ class Steps:
         return await self.memory.stage(tool, arguments, self.stage.step.name, self.stage.desk, desks)
 
     async def widen(self, before: Scope, walls: tuple[str, ...]) -> None:
-        """Have what an amendment added: tools at once, hosts, grants and walls at a desk that has them from the start.
+        """Apply an amendment: tools at once; hosts, grants and walls at a desk that has them from the start.
 
         `walls` are those of the desks the step had so far.
         """

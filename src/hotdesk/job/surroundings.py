@@ -54,7 +54,7 @@ def describe_network(step: str, scope: Scope) -> str:
 
 
 def describe_secrets(grants: Sequence[Grant]) -> tuple[str, ...]:
-    """Say for each secret of a step how it is used: the variable of its placeholder, or that nothing is to be done."""
+    """Describe for each secret of a step how to use it: the variable of its placeholder, or that nothing is needed."""
     return tuple(dict.fromkeys(map(_describe_secret, grants)))
 
 

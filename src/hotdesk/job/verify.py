@@ -135,7 +135,7 @@ class DeliverableVerifier:
     """Attempts to send that were counted after a file was looked at, and in which desk; by the file's place."""
 
     async def verify_all(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Have everything looked at: while one file is judged, the next is opened."""
+        """Verify all files: while one is judged, the next is opened."""
         proven, abreast = list(candidates), anyio.Semaphore(_ABREAST)
 
         async def one(place: int) -> None:

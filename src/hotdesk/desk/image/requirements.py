@@ -93,7 +93,7 @@ def explain_refusal(machine: HostMachine) -> str | None:
 
 
 def describe_caveat(machine: HostMachine, cgroup_version: int) -> str | None:
-    """Say that hotdesk was not tested on such a machine; None where it was."""
+    """Return a warning if hotdesk was not tested on such a machine."""
     if (machine.distro, machine.release, machine.arch, cgroup_version) in TESTED:
         return None
     where = f"{machine.name}, {machine.arch}, with cgroup v{cgroup_version}"

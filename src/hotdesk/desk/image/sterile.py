@@ -53,7 +53,7 @@ class Sterile:
         return {layer: self.mount(layer.name, taint()) for layer in image.layers}
 
     def mount(self, digest: str, tainted: int) -> Path:
-        """Mount a layer's copy, unless it is; anew when the file is another, or the kernel oopsed since."""
+        """Mount a layer's copy if needed; again when the file changed, or the kernel oopsed since."""
         file, kind = find_copy(self.store, digest)
         at = self.private / f"sterile-{digest}"
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -61,7 +61,7 @@ class Burning:
         self.advance(fire)
 
     def wait_for(self, desk: str, number: int) -> bool:
-        """Have a request answered when a desk is gone; False when it is not ending, or resists."""
+        """Answer a request when a desk is gone; False when it is not ending, or resists."""
         fire = self.fires.get(desk)
         if fire is None or fire.stuck:
             return False
@@ -89,7 +89,7 @@ class Burning:
                 return
 
     def advance(self, fire: Fire) -> None:
-        """Take one more step; a desk that resists for long is told of, and tried again now and then."""
+        """Take one more step; a desk that resists for long is reported, and retried now and then."""
         leftovers = self.clear(fire)
         if not leftovers:
             del self.fires[fire.tracked.room.desk]

@@ -118,7 +118,7 @@ def _measure_free_space(settings: Config) -> int:
 
 
 def _hash_stack(digest: str, below: Image) -> str:
-    """Tell a layer on one image from the same on another: their Pythons may compile in different ways."""
+    """Distinguish a layer on one image from the same on another: their Pythons may compile differently."""
     parts = (digest, *(layer.name for layer in below.layers), below.python, below.arch)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -58,7 +58,7 @@ class HibernatedDesks:
         return self.get_path(desk).exists()
 
     def write(self, record: HibernatedDesk) -> None:
-        """Have a desk hibernated: from here on nothing but a burn or its deadline ends it."""
+        """Record a desk as hibernated: from here on only a burn or its deadline ends it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.folder / f".{record.desk}.new"
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

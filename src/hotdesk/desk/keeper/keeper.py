@@ -133,14 +133,14 @@ class Keeper:
         self.see_off()
 
     def see_off(self) -> None:
-        """Wait for what ends by itself now: door, keys and their children; whoever waits for us finds nothing left."""
+        """Wait for children that end by themselves now (door, keys), so that nothing is left after the keeper."""
         end = read_clock() + _SERVICE_STOP_TIMEOUT_S
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0] or read_clock() < end:
                 time.sleep(0.002)
 
     def warm(self) -> None:
-        """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
+        """Clean up and mount the pool while the owner gets ready; failures are reported when it is needed."""
         try:
             reap.collect(self.settings, self.opening.hierarchies, self.opening.get_disk)
             self.opening.get_disk()
@@ -321,7 +321,7 @@ class Keeper:
         return sum(1 for tracked in self.desks.values() if tracked.runtime) < _MAX_STARTING
 
     def open_next(self) -> None:
-        """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""
+        """Start the next desk in the queue; one a turn, so that other requests need not wait for a crowd."""
         if self.has_hands() and (turn := self.queue.take()) is not None:
             self.attempt(turn.number, turn.request, lambda number, request: self.begin(turn))
 

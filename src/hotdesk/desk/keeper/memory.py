@@ -89,7 +89,7 @@ class MemorySaves:
         self.has_room()
 
     def begin(self, number: int, tracked: TrackedDesk, stop: bool, token: str = "") -> None:
-        """Have a desk's memory written down; `turn` answers, always with a socket for its guest's next call."""
+        """Start writing a desk's memory; `turn` answers, always with a socket for its guest's next call."""
         try:
             self.check(tracked, stop)
             if tracked.root is not None:
@@ -200,7 +200,7 @@ class MemorySaves:
         self.reply(outcome, *tracked.wall.find_caller(room, tracked.init))
 
     def reply(self, outcome: MemoryOutcome, caller: int, uid: int) -> None:
-        """Give the owner the socket at which the guest calls next, be it soon or once it was hibernated."""
+        """Send the owner the socket at which the guest calls next, soon or after hibernation."""
         room = outcome.tracked.room
         room.await_guest()
         assert room.listener is not None
@@ -216,7 +216,7 @@ def hear(writer: MemoryWriter) -> bool:
 
 
 def explain(tracked: TrackedDesk, why: str) -> DeskError:
-    """Say why a desk's memory could not be written, and what may help."""
+    """Explain why a desk's memory could not be written, and what may help."""
     return DeskError(
         f"the memory of desk {tracked.room.desk} could not be saved; it keeps running. {why}; end that program, or "
         "leave memory out"

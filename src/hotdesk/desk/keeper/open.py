@@ -117,7 +117,7 @@ class Opening:
         return TrackedDesk(wall, room, entry, spec, runtime, console, number, hard, start, spare=request.spare)
 
     def recall(self, request: KeeperRequest) -> HibernatedDesk:
-        """Find the hibernated desk that shall go on; what a killed keeper left of it is buried first."""
+        """Find the hibernated desk to resume; remains of a killed keeper are buried first."""
         record = self.hibernated.find(request.desk)
         check_same(record, parse_spec(record.spec), request.spec)
         folder = self.settings.run / "desks" / request.desk

@@ -62,7 +62,7 @@ def resume(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
 
 
 def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
-    """Have all but the desk's screen, window manager and browser stand still, or let it go on."""
+    """Freeze all but the desk's screen, window manager and browser, or thaw it."""
     if request.hushed and not tracked.hushed:
         if not tracked.wall.traits.can_stop_programs:
             raise BriefError(f"the wall {tracked.wall.name} of desk {tracked.room.desk} cannot stop single programs")
@@ -180,7 +180,7 @@ def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
 
 
 def note_claim(tracked: TrackedDesk) -> None:
-    """Write down what a claimed desk is, for whoever lists desks: after it was handed over."""
+    """Record a claimed desk for listings, after it was handed over."""
     facts = {"deadline": tracked.spec.deadline, "memory": tracked.spec.memory, "cpus": tracked.spec.cpus}
     tracked.record.note(state="open", opened=time.time(), **facts)
 

@@ -26,5 +26,5 @@ class Ears:
         self.registered = dict(descriptors)
 
     def hear(self, seconds: float) -> set[int]:
-        """Wait for something to be said; return who says it."""
+        """Wait for input; return the descriptors that have some."""
         return {fd for fd, _ in self.poll.poll(seconds + 0.001, len(self.registered) or 1)}

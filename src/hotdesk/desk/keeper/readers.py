@@ -40,7 +40,7 @@ class Readers:
         return talk, hand
 
     def dismiss(self, name: str) -> None:
-        """End one its owner has let go of: a turned one would not end by itself."""
+        """End a reader that its owner released: one that a desk took over would not end by itself."""
         if name in self.pids:
             os.kill(self.pids[name], signal.SIGKILL)  # not reaped yet, so nobody else's
 

@@ -34,7 +34,7 @@ class Reboots:
         self.burn = burn
 
     def halt(self, number: int, tracked: TrackedDesk, snapshot: str) -> None:
-        """Begin to end all of a desk's processes, unless it lacks the snapshot; `turn` answers when none is left."""
+        """Start ending all of a desk's processes, if it has the snapshot; `turn` answers when none is left."""
         if snapshot:
             tracked.room.layers.find(snapshot)
         if tracked.down == "hibernated":
@@ -53,7 +53,7 @@ class Reboots:
         self.advance(tracked)
 
     def boot(self, number: int, tracked: TrackedDesk, snapshot: str) -> None:
-        """Start a halted desk, its disk as it is or as it was; what fails amid it leaves no desk."""
+        """Start a halted desk with its disk as it is or was; a failure meanwhile leaves no desk."""
         desk, layers = tracked.room.desk, tracked.room.layers
         if tracked.down == "hibernated" and not snapshot:
             tracked.room.memory = True

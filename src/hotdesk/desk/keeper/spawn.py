@@ -35,7 +35,7 @@ def start(config: Config) -> Started:
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Make an owner's line to its keeper; whoever makes it is the owner."""
+    """Make an owner's line to its keeper; the calling process is the owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MAX_PACKET_BYTES)

@@ -101,7 +101,7 @@ def check_floors(config: Config) -> None:
 
 
 def find_shortages(config: Config) -> dict[str, str]:
-    """Say of what there is less than the floor: disk, memory, processes; and of each why, and what helps."""
+    """List what is below its floor: disk, memory, processes; with the reason and the remedy."""
     found = {}
     free = shutil.disk_usage(config.lib if config.lib.exists() else "/").free
     if free < config.disk_floor:

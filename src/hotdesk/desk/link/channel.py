@@ -198,7 +198,7 @@ class Channel:
             await self.link.send(wire.DROP, self.number)
 
     async def end_tree(self) -> None:
-        """Have the program killed with all its descendants, and forget the channel even when the order is stuck."""
+        """Kill the program with all its descendants, and forget the channel even when the order is stuck."""
         try:
             await self.order({"signal": 9, "tree": True})
         finally:

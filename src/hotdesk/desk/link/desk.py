@@ -286,7 +286,7 @@ class LinkedDesk:
         return self.link
 
     async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
-        """Stop every program where it is; without memory, for good; kept on disk, until whoever resumes it."""
+        """Freeze every program; without memory end them; on disk, until it is resumed."""
         if keep not in ("ram", "disk"):
             raise BriefError(f"keep must be 'ram' or 'disk', not {keep!r}")
         if keep == "disk" and not memory:
@@ -317,7 +317,7 @@ class LinkedDesk:
             await self.end_all(snapshot)
 
     async def end_all(self, snapshot: str) -> None:
-        """Have the link end with what ran; an error leaves everything as it was."""
+        """End the link with the programs; an error leaves everything as it was."""
         link, was_up, obituary = self.link, self.down is None, self.link.obituary
         link.obituary = functools.partial(explain_stop, self.id)
         self.down = self.down or anyio.Event()
@@ -356,7 +356,7 @@ class LinkedDesk:
             return SnapshotId(await self.outside.snapshot())
 
     async def rollback(self, snapshot: SnapshotId) -> None:
-        """Have the files as they were, and start again; also when the caller is cancelled meanwhile."""
+        """Restore the files of a snapshot, and start again; also when the caller is cancelled meanwhile."""
         name = _check_snapshot(snapshot)
         async with self.rebooting:
             with anyio.CancelScope(shield=True):

@@ -32,7 +32,7 @@ async def _make_hung_up_error() -> DeskGone:
 
 
 async def explain_stop(desk: str) -> DeskGone:
-    """Say why calls have no answer that were under way when a desk was stopped."""
+    """Return the error of calls that were running when a desk was stopped."""
     return DeskGone(f"desk {desk} was stopped, and its programs ended; try again after it is resumed")
 
 
@@ -124,7 +124,7 @@ class Link:
             self.stop(over)
 
     def stop(self, over: anyio.Event) -> None:
-        """Hear no more; at its end a socket is readable for ever."""
+        """Stop reading; at its end a socket is readable forever."""
         asyncio.get_running_loop().remove_reader(self.sock)
         over.set()
 
@@ -149,7 +149,7 @@ class Link:
             self.stop(over)
 
     def pause(self, over: anyio.Event) -> None:
-        """Let others have their turn before the next frame is taken."""
+        """Let other tasks run before the next frame is handled."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self.sock)
         loop.call_soon(self.resume, over)
@@ -232,7 +232,7 @@ class Link:
                     return
 
     async def write(self, data: bytes, sent: int = 0) -> None:
-        """Write the rest of a frame; whoever does has `writing`."""
+        """Write the rest of a frame; the writer holds `writing`."""
         view = memoryview(data)[sent:]
         while view:
             try:
@@ -245,7 +245,7 @@ class Link:
     # -- a guest that is parked -------------------------------------------------------------------------------
 
     async def park(self, token: str) -> None:
-        """Have the guest hang up while its memory is kept; it shows the token when it dials again.
+        """Make the guest hang up while its memory is kept; it shows the token when it dials again.
 
         Every channel stays, and writers wait, until `rejoin` or the link's end.
         """
@@ -301,7 +301,7 @@ class Link:
             self.channels.pop(channel.number, None)
 
     def end_gap(self) -> None:
-        """Let writers go on, or learn why not."""
+        """Let writers continue, or fail with the reason."""
         gap, self.gap = self.gap, None
         if gap is not None:
             for event in (gap.parted, gap.joined, gap.closed):
@@ -332,7 +332,7 @@ class Link:
             return 0  # full, or closed: whoever waits for it will say which
 
     async def wait_until_writable(self, begun: bool) -> None:
-        """Wait until the socket takes more; cancelled amid a frame, the rest gets a moment, or the link ends."""
+        """Wait until the socket takes more; when cancelled within a frame, the rest gets a moment, or the link ends."""
         try:
             with anyio.fail_after(SILENT_SECONDS):
                 await anyio.wait_writable(self.sock)

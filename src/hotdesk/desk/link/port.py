@@ -44,7 +44,7 @@ async def call_port(
 
 
 async def wait_connected(channel: Channel, desk: str, port: int, seconds: float = _CONNECT_TIMEOUT_S) -> None:
-    """Wait until the guest says that somebody answers."""
+    """Wait until the guest reports a connection."""
     item = None
     with anyio.move_on_after(seconds):
         item = await channel.receive()

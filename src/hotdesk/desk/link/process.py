@@ -123,7 +123,7 @@ def ask_exec(
 
 
 async def collect(process: LinkedProcess, limit: int) -> Done:
-    """Gather what a program says, up to a limit; beyond it the rest is heard and thrown away."""
+    """Collect a program's output up to a limit; the rest is read and dropped."""
     output: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
     room = limit
     truncated = False

@@ -93,7 +93,7 @@ def is_right(hello: Body, token: str) -> bool:
 
 
 async def recognize(listener: socket.socket, caller: tuple[object, object], token: str) -> tuple[socket.socket, Body]:
-    """Return the connection of the guest, whoever calls before it; for how long, the caller of this decides."""
+    """Return the guest's connection, whoever calls before it; the caller sets the time limit."""
     search = Recognition(caller, token)
     try:
         async with anyio.create_task_group() as tasks:

@@ -141,7 +141,7 @@ class ControlServer:
                 self.free.release()
 
     async def talk(self, sock: socket.socket) -> None:
-        """Answer one call; a caller that breaks off harms nobody."""
+        """Answer one call; a caller that breaks off has no effect on others."""
         sock.setblocking(False)
         self.runtime.calls += 1
         try:
@@ -167,7 +167,7 @@ class ControlServer:
             self.free.release()
 
     async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
-        """Carry out one request; what it did wrong is told."""
+        """Carry out one request; its errors are reported to the caller."""
         try:
             if (method, parts[::2]) == ("POST", ["desks", "wake"]):
                 await self.wake(sock, as_id(parts[1]))
@@ -229,7 +229,7 @@ class ControlServer:
                 await respond(sock, 200, await self.use_disk(method, desk, parts, body))
 
     async def use_disk(self, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> object:
-        """Do what has to do with a desk's disk: keep its files, stop it and start it anew, open others with them."""
+        """Handle requests about a desk's disk: take snapshots, halt and boot, open copies."""
         data = json.loads(body or b"{}")
         snapshot = SnapshotId(parse_snapshot(data.get("snapshot") if isinstance(data, dict) else 0))
         match method, parts:
@@ -253,7 +253,7 @@ class ControlServer:
         return {}
 
     async def decide(self, method: str, parts: list[str], body: bytes, pid: int, uid: int) -> object:
-        """Do what only whoever runs this owner may; who answers is what the kernel says, not the body."""
+        """Handle requests that only this owner's user may make; the caller is the kernel's word, not the body's."""
         if self.asks is None or uid not in (os.geteuid(), 0):
             raise BriefError(f"{NOTHING}, or not for uid {uid}")
         match method, parts:
@@ -300,7 +300,7 @@ class ControlServer:
             raise
 
     async def wake(self, sock: socket.socket, desk: DeskId) -> None:
-        """Have a hibernated desk go on here, without a way out: none of what it reached is kept with it."""
+        """Resume a hibernated desk here, without a way out: its scope is not stored."""
         if self.everyone:
             raise BriefError("only the operator of this machine may resume hibernated desks")
         await self.runtime.wake(desk)

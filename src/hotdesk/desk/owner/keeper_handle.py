@@ -135,7 +135,7 @@ class KeeperHandle:
         return link
 
     async def snapshot(self) -> str:
-        """Have the keeper keep the desk's files as they are; what a cancelled caller would never know of is not."""
+        """Take a snapshot through the keeper; one whose caller was cancelled is deleted."""
         await self.write_out()
         async with self.rising:
             with anyio.CancelScope(shield=True):
@@ -206,10 +206,10 @@ class KeeperHandle:
         return sock
 
     async def get_root_link(self) -> Link:
-        """Return the link to root's guest; the first call has the keeper start it.
+        """Return the link to root's guest; the first call makes the keeper start it.
 
-        A start that was begun is finished when its caller is cancelled: nobody else would take the guest's call, and a
-        desk whose root is starting cannot be paused.
+        A start is finished even if its caller is cancelled: nobody else would take the guest's call, and a desk whose
+        root is starting cannot be paused.
         """
         while True:
             while self.thawing is not None:

@@ -50,9 +50,9 @@ def _require_memory(desk: str, spec: Spec) -> None:
 
 
 async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: str) -> tuple[dict[str, object], int]:
-    """Have a desk's memory written while its link is parked; return what its keeper replied, and a listening socket.
+    """Write a desk's memory while its link is parked; return the keeper's reply, and a listening socket.
 
-    What fails leaves the desk running, its link as it was.
+    A failure leaves the desk running, its link as it was.
     """
     keeper, desk = handle.runtime.keeper, handle.desk
     await _end_root(handle)
@@ -168,7 +168,7 @@ async def hibernate(handle: KeeperHandle, link: Link) -> None:
 
 
 async def resume(handle: KeeperHandle) -> None:
-    """Let a hibernated desk go on under the same owner: every channel is as it was."""
+    """Resume a hibernated desk under the same owner: every channel is as it was."""
     assert handle.parked is not None
     link, token = handle.parked
     desk = handle.desk
@@ -184,7 +184,7 @@ async def resume(handle: KeeperHandle) -> None:
 
 
 async def wake(runtime: KeeperRuntime, desk: DeskId, scope: Scope) -> LinkedDesk:
-    """Have a hibernated desk that no owner has go on here; it reaches what the scope of now lists."""
+    """Resume a hibernated desk without owner here; it reaches what the current scope lists."""
     body, _ = await runtime.keeper.ask(KeeperRequest("recall", desk))
     seconds = float(str(body["seconds"]))
     if seconds <= 0:

@@ -169,7 +169,7 @@ class Pool:
         return found
 
     async def wait_until_full(self) -> None:
-        """Wait until every desk that shall be ready is; raise what keeps one from it."""
+        """Wait until every ready desk is there; raise what prevents one."""
         self.change()
         while self.find_lacking_shelf() is not None:
             if self.failure is not None:

@@ -95,7 +95,7 @@ class RemoteHandle:
             raise
 
     async def dial(self, port: int, link: Link | None = None) -> socket.socket:
-        """Have the owner call a server inside, and pass bytes both ways."""
+        """Connect to a server inside through the owner, and pass bytes both ways."""
         return await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
 
     async def get_root_link(self) -> Link:
@@ -114,7 +114,7 @@ class RemoteRuntime:
         self.links: dict[DeskId, list[Link]] = {}
 
     async def open(self, spec: Spec, scope: Scope = CLOSED, *, personal: bool = False) -> LinkedDesk:
-        """Have the owner open a desk, and link to it; `personal`: a person opens it for themselves."""
+        """Open a desk through the owner, and link to it; `personal`: a person opens it for themselves."""
         request = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
         request |= {"personal": True} if personal else {}
         answer = await self.call("POST", "/desks", request)
@@ -200,7 +200,7 @@ class RemoteRuntime:
         return found if isinstance(found, dict) else {"items": found}
 
     async def exchange(self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS) -> tuple[int, bytes]:
-        """Say something, and wait for the answer but not for ever."""
+        """Send a request, and wait for the answer with a time limit."""
         try:
             with anyio.move_on_after(seconds):
                 await send(sock, data)

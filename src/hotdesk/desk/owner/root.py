@@ -28,7 +28,7 @@ class RootLedger:
         self.room = room
 
     async def write(self, event: Event) -> None:
-        """Have an event on disk when this returns; in a thread, as the owner has others to answer meanwhile."""
+        """Write an event to disk; in a thread, as the owner has other callers."""
         await anyio.to_thread.run_sync(self.note, event)
 
     async def enter(self, event: Event) -> bool:

@@ -134,7 +134,7 @@ class KeeperRuntime:
         self.tasks.start(functools.partial(self.discard, desk))
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
-        """Open a desk to be kept ready: nobody finds it until it is claimed."""
+        """Open a desk to be kept ready: it cannot be found until it is claimed."""
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
             await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
@@ -226,7 +226,7 @@ class KeeperRuntime:
         return replace(spec, env={**env, **spec.env}), ca
 
     def get_supervisor(self) -> Supervisor | None:
-        """Return who supervises these desks, made on first need; None where nobody does."""
+        """Return the supervisor of these desks, made on first need; None if there is none."""
         if self.supervisor is None and self.supervise is not None:
             self.supervisor = self.supervise(self.parts, self.tasks)
         return self.supervisor
@@ -310,7 +310,7 @@ class KeeperRuntime:
         return self.desks[desk]
 
     async def pulse(self) -> None:
-        """Tell the keeper which desks are in use: a call under way counts, and every frame either way."""
+        """Tell the keeper which desks are in use: by running calls, and by frames either way."""
         previous: dict[DeskId, int] = {}
         while self.keeper.failure is None:
             await anyio.sleep(min(_PULSE_INTERVAL_S, self.idle / 4))

@@ -158,7 +158,7 @@ class Btrfs:
             return False
 
     def tidy(self, most: int = _ACCOUNTS) -> None:
-        """Have the kernel finish deletions when many wait: by itself it does so half a minute later."""
+        """Make the kernel finish deletions when many wait: by itself it does so half a minute later."""
         if len(os.listdir(self.accounts)) > most:
             with hold_folder(self.mounted) as fd:
                 fcntl.ioctl(fd, SYNC)

@@ -85,7 +85,7 @@ class Memory:
         return at
 
     def resize(self, desk: str, size: int) -> None:
-        """Refuse: its size was said when it was mounted."""
+        """Refuse: the size is set when it is mounted."""
         raise DeskError("a disk in memory cannot be resized")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:

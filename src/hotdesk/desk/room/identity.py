@@ -20,7 +20,7 @@ Files = Mapping[str, bytes]
 
 
 def build_identity_files(desk: str) -> dict[str, bytes]:
-    """Return what a fresh desk is called, and a machine id nobody else has."""
+    """Return a fresh desk's host name, and a unique machine id."""
     name = desk[:12]
     return {
         "etc/hostname": f"{name}\n".encode(),

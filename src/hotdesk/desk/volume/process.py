@@ -153,9 +153,9 @@ def _read_attributes(request: Mapping[str, object]) -> Attributes:
 
 
 def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: threading.Barrier) -> None:
-    """Take connections and carry out their requests until the owner is gone; called in each thread.
+    """Accept connections and carry out their requests until the owner is gone; called in each thread.
 
-    Nobody begins before every thread has its filter.
+    No thread begins before every one has its filter.
     """
     jail.install(program)
     together.wait()

@@ -22,7 +22,7 @@ def read_own(path: Path, most: int) -> bytes | None:
 
 
 def write_own(path: Path, data: bytes) -> None:
-    """Write a file that is a keeper's before it has a name by which somebody else could open it."""
+    """Write a file for a keeper before it has a name by which others could open it."""
     fresh = path.with_suffix(f".{os.getpid()}")
     fresh.unlink(missing_ok=True)
     with hold_folder(path.parent) as place:

@@ -246,7 +246,7 @@ def parse_request(head: bytes) -> Request:
 
 
 def _read_persistence(headers: Headers, version: Version) -> tuple[bool, bytes]:
-    """Tell whether a connection goes on after a message, and what else it would like to become."""
+    """Return whether a connection continues after a message, and the requested upgrade."""
     if version != "1.1":
         return False, b""
     if headers.get(b"connection") in (None, b"keep-alive", b"Keep-Alive"):
@@ -341,7 +341,7 @@ class BodyReader:
         return data[: self._remaining], data[self._remaining :]
 
     def feed_eof(self) -> None:
-        """Say that the connection ended: which ends a body, or breaks it."""
+        """Take note of the connection's end: it ends a body, or breaks it."""
         if not self.done and self._body != "close":
             raise HttpMessageError(400, "the connection ended before the end of the body")
         self.done = True
@@ -411,7 +411,7 @@ def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
 
 
 def _format_head(first: bytes, headers: Headers) -> bytes:
-    """Put a head together; whoever calls checks it."""
+    """Assemble a head; the caller checks it."""
     return b"".join((first, *[b"%b: %b\r\n" % (raw, value) for raw, value in headers.pairs], b"\r\n"))
 
 

@@ -190,7 +190,7 @@ def serve(sock: socket.socket) -> None:
 
 
 def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None:
-    """Answer one question after another, but those nobody waits for any more."""
+    """Answer one question after another, except abandoned ones."""
     while True:
         queued_at, question = waiting.get()
         if time.monotonic() - queued_at < _LOOKUP_TIMEOUT_S:

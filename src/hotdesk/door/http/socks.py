@@ -56,7 +56,7 @@ def _trust_only(pem: str) -> ssl.SSLContext:
 
 
 async def request_connection(wire: Wire, proxy: SocksProxy, host: str, port: int) -> None:
-    """Have the proxy connect this wire to a host; a name is the proxy's to resolve."""
+    """Make the proxy connect this wire to a host; the proxy resolves a name."""
     try:
         wire.write(bytes((_VERSION, 2, _NO_PROOF, _PASSWORD)) if proxy.username else bytes((_VERSION, 1, _NO_PROOF)))
         await _choose_method(wire, proxy)

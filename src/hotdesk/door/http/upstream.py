@@ -103,9 +103,9 @@ class Upstreams:
     async def connect_through_socks(
         self, proxy: SocksProxy, host: str, port: int, private: bool, named: str, names: Mapping[str, str], bars: _Bars
     ) -> Wire:
-        """Have a desk's own proxy connect us; what a rule admits by its name, the proxy resolves.
+        """Connect through a desk's own proxy; the proxy resolves what a rule admits by name.
 
-        The proxy is a stranger's: it stands on the internet, however its address is written.
+        The proxy is foreign: it must be on the internet, however its address is written.
         """
         target = host
         if as_network(named) is not None or named == ANYWHERE:

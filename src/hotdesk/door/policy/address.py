@@ -89,7 +89,7 @@ def normalise_address(address: Address) -> Address:
 
 
 def find_kind(address: Address) -> str | None:
-    """Name the range an address lies in, unless it is one of the internet's."""
+    """Return the special range of an address; empty for one of the internet."""
     for network, kind in SPECIAL:
         if address in network:
             return kind

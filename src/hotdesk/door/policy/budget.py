@@ -44,7 +44,7 @@ class RuleBudget:
 
 
 def _describe_spent_limit(what: str, total: int, most: int | None, size: int) -> str | None:
-    """Say whether a total is over its limit; a limit that is reached lets nothing more begin."""
+    """Return whether a total is over its limit; at the limit nothing more may begin."""
     if most is None or total < most or (size and total == most):
         return None
     return f"the rule's limit of {format_size(most)} bytes {what} is used up"

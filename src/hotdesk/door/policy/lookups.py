@@ -54,13 +54,13 @@ class Lookups:
         self.lock = threading.Lock()
 
     def leads_inside(self, host: str) -> bool:
-        """Return whether a name leads to a private network; False where nobody knew in time."""
+        """Return whether a name leads to a private network; False if it was not resolved in time."""
         entry = self.begin(host)
         entry.answered.wait(max(0.0, entry.begun + self.seconds - time.monotonic()))
         return entry.inside
 
     def begin(self, host: str) -> LookupEntry:
-        """Have a name looked up, unless that is under way or was done a moment ago."""
+        """Start looking a name up, unless that is running or was done a moment ago."""
         now = time.monotonic()
         with self.lock:
             entry = self.entries.get(host)

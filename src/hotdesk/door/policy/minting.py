@@ -49,7 +49,7 @@ _MINTING: tuple[tuple[str, str, str, str], ...] = (
 
 
 def describe_minting(host: str, method: str, path: str, query: bytes) -> str | None:
-    """Describe what new credentials a request would make at a known provider, or that it cannot be told."""
+    """Describe which new credentials a request would make at a known provider, or that this is unknown."""
     decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
     if len(decoded) > LONGEST_PATH:
         return TOO_LONG

@@ -310,7 +310,7 @@ class Policy:
     def tunnel(self, host: str, port: int) -> Rule | None:
         """Return the rule by which TLS there is passed on unread.
 
-        It yields to every deny or ask for a host as specific, whatever its path: nobody could look.
+        It yields to every deny or ask rule for an equally specific host, whatever its path: nobody could look.
         """
         end = ("https", port)
         found = next((each.rule for each in self.tunnels.match_host(host) if end in each.ends), None)
@@ -369,7 +369,7 @@ def _expand_host(host: str) -> Iterator[str]:
 
 
 def is_public(host: str) -> bool:
-    """Say whether a host can be one of the internet's, by its name or number alone; what it resolves to is checked."""
+    """Return whether a host can be public, by its name or number alone; its addresses are checked later."""
     if is_address(host):
         return check(ip_address(host)) is None
     return "." in host and host.rpartition(".")[2] not in SPECIAL

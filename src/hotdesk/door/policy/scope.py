@@ -92,7 +92,7 @@ def _check_lead(name: str, upstream: str) -> tuple[str, str]:
 
 
 def _check_reach(scope: Scope) -> None:
-    """Refuse a secret for a host no rule admits: nothing is added that nobody wrote."""
+    """Refuse a secret for a host that no rule admits: rules are never added implicitly."""
     policy = Policy(replace(rule, step="") for rule in scope.rules if not rule.tunnel)
     for grant in scope.grants:
         if not policy.can_reach("https", grant.host, grant.port):

@@ -132,7 +132,7 @@ def parse_single_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
 
 
 def split_absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
-    """Split `http://host:port/path` into whom it is for and what it asks."""
+    """Split `http://host:port/path` into authority and target."""
     found = _ABSOLUTE_SHAPE.fullmatch(text)
     if not found:
         raise UnclearTargetError("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")

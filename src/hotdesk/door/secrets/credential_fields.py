@@ -44,7 +44,7 @@ REACH = 1024
 
 
 def list_kinds(types: Sequence[bytes]) -> tuple[str, ...]:
-    """Say as what a body is to be read, by its types: every way a server might."""
+    """List the formats in which a server might read a body, by its content types."""
     named = [each.partition(b";")[0].strip().lower() for each in types] or [b""]
     if all(INERT.fullmatch(each) for each in named):
         return ()

@@ -23,7 +23,7 @@ _DEFAULT_LIFE = 300.0
 
 
 async def mint_client_token(way: Egress, live: GrantValue, upstreams: Upstreams) -> bytes:
-    """Return a token of the client, fetched anew shortly before the last one ends; never kept beyond the grant."""
+    """Return a token of the client, fetched again shortly before the last one ends; never kept beyond the grant."""
     now = time.time()
     if live.minted and now < live.fresh_until:
         return live.minted

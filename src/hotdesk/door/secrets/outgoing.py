@@ -69,7 +69,7 @@ def is_pinned(place: SecretPlace, out: Outgoing) -> bool:
 
 
 def explain_excess(out: Outgoing) -> str | None:
-    """Say of what a head has too many to be taken apart; counted by what stands between them."""
+    """Explain which part of a head is too long to be parsed, by its separators."""
     if sum(value.count(b";") + 1 for name, value in out.headers if fold(name) == b"cookie") > COOKIES:
         return f"too many cookies; {COOKIES} can be sent at most"
     if out.query.count(b"&") >= PARAMETERS:

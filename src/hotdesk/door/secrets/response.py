@@ -30,7 +30,7 @@ Pairs = list[tuple[bytes, bytes]]
 
 
 def end_to_end(answer: Response) -> Pairs:
-    """Return the headers that are the desk's to see; the length is set anew."""
+    """Return the headers that the desk may see, with a new length."""
     return framing.end_to_end(answer.headers, _DROPPED)
 
 

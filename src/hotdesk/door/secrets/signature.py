@@ -52,7 +52,7 @@ class SigV4Signer:
 
 
 def explain_unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | None:
-    """Explain why a request cannot be signed anew."""
+    """Explain why a request cannot be signed again."""
     names = {unquote_to_bytes(pair.partition(b"=")[0]).lower() for pair in query.split(b"&")}
     if names & {b"x-amz-signature", b"x-amz-credential", b"x-amz-algorithm", b"signature"}:
         return PRESIGNED

@@ -75,9 +75,9 @@ def find_cut(data: bytes) -> int:
 def make_watcher(
     content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None
 ) -> UploadWatcher:
-    """Make what watches a body; `UnreadableError`: packed twice, or a granted host would be sent what nobody can read.
+    """Make the watcher of a body; `UnreadableError` for one packed twice, or one unreadable for a granted host.
 
-    Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `UnreadableError`.
+    Compressed bodies are unpacked alongside; if that fails, `feed` raises `UnreadableError`.
     """
     named = parse_codings(content_encoding)
     if len(named) > 1:

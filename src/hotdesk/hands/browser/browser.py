@@ -87,7 +87,7 @@ class Browser:
         return await self.ask("click", ref=ref, button=button, count=count)
 
     async def fill(self, ref: str, text: str) -> BrowserResult:
-        """Have a field hold a text; `as_meant` says whether it does."""
+        """Fill a field; `as_meant` says whether it holds the text."""
         return await self.ask("fill", ref=ref, text=text)
 
     async def select(self, ref: str, values: Sequence[str]) -> BrowserResult:
@@ -114,7 +114,7 @@ class Browser:
         return await self.ask("scroll", ref=ref, down=down, right=right)
 
     async def screenshot(self, full: bool = False, ref: str = "", form: Form = "png") -> BrowserResult:
-        """Take a picture; nobody on this side of the wall has read it."""
+        """Take a picture; it is passed on unread."""
         return await self.ask("screenshot", full=full, ref=ref, form=form)
 
     async def evaluate(self, expression: str, most: int = SHOW, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
@@ -129,7 +129,7 @@ class Browser:
         return await self.ask("downloads")
 
     async def wait_download(self, timeout: float = 60.0) -> BrowserResult:
-        """Wait until a download has ended that was not waited for before, and none is under way."""
+        """Wait until a download that was not reported yet has ended, and none is running."""
         return await self.ask("wait_download", timeout=timeout)
 
     async def answer_dialog(self, accept: bool, text: str = "") -> BrowserResult:

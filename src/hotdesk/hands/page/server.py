@@ -139,7 +139,7 @@ class PageServer:
                     await anyio.sleep(_ACCEPT_PAUSE_S)  # too many files are open: the connection waits in the queue
 
     async def talk(self, sock: socket.socket) -> None:
-        """Answer one connection's requests; a browser that breaks off harms nobody."""
+        """Answer one connection's requests; a browser that breaks off has no effect on others."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -250,7 +250,7 @@ async def read(sock: socket.socket) -> PageRequest:
 
 
 def parse_act(body: bytes) -> tuple[str, str]:
-    """Read what shall be done with the wheel, and with which secret; empty when it makes no sense."""
+    """Parse an action of a viewer: what to do with the control, and with which secret; empty if invalid."""
     with suppress(ValueError, RecursionError):
         match json.loads(body):
             case {"act": str(act), **rest} if rest.keys() <= {"secret"}:

@@ -94,7 +94,7 @@ async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Map
 async def relay(
     far: socket.socket, hear: Callable[[], Awaitable[bytes | None]], say: Callable[[bytes], Awaitable[None]]
 ) -> None:
-    """Pass bytes between a stream and whoever `hear` and `say` reach, until either ends."""
+    """Pass bytes between a stream and the ends of `hear` and `say`, until either ends."""
 
     async def show() -> None:
         while data := await receive(far):

@@ -43,7 +43,7 @@ class Cdp:
     async def call(
         self, method: str, session: str = "", seconds: float = CALL_SECONDS, /, **parameters: object
     ) -> UntrustedObject:
-        """Ask, and wait for the answer; what happens meanwhile is heard. `CdpError`: the browser says no."""
+        """Send a command and wait for its result; events meanwhile are handled. `CdpError`: the browser refuses."""
         self.last += 1
         number = self.last
         message: dict[str, object] = {"id": number, "method": method, "params": parameters}
@@ -58,14 +58,14 @@ class Cdp:
         raise DeskError(f"the browser did not respond to {method} within {seconds:g} seconds")
 
     async def wait(self, until: Callable[[], bool], seconds: float) -> bool:
-        """Hear what happens until something is so; False: the time was up."""
+        """Handle events until a condition holds; False: the time was up."""
         with anyio.move_on_after(seconds):
             while not until():
                 await self.read_next()
         return until()
 
     async def read_next(self) -> UntrustedObject:
-        """Read one message; an event is heard."""
+        """Read one message; events are handled."""
         message = UntrustedObject(parse(await self.web.receive()))
         if "id" not in message:
             self.hear(message.read_text("sessionId"), message.read_text("method"), message.read_object("params"))

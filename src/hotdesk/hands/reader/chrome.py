@@ -282,7 +282,7 @@ class Chrome(Connection):
         return await self.use(act)
 
     async def wait_download(self, timeout: float = 60.0) -> VerbResult:
-        """Wait until a download has ended that was not waited for before, and none is under way; list all."""
+        """Wait until a download that was not reported yet has ended, and none is running; list all."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
             met = await page.cdp.wait(self.all_tabs.has_more, timeout)

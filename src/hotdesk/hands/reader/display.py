@@ -121,7 +121,7 @@ class Display:
         return VerbResult({"settled": now >= last + quiet, "seconds": round(last - begin, 3), "changed": share})
 
     async def cursor(self) -> VerbResult:
-        """Tell where the pointer was last put from here; nothing when it never was."""
+        """Return where the pointer was last put from here; None if it never was."""
         return VerbResult({"x": self.pointer[0], "y": self.pointer[1]} if self.pointer else None)
 
     async def mark(self, name: str) -> VerbResult:

@@ -77,7 +77,7 @@ class BrowserPage:
         return self.tab.world
 
     async def settle(self) -> None:
-        """Let the page react; where it goes elsewhere, wait until it is there."""
+        """Let the page react; if it navigates, wait until it has loaded."""
         old = self.tab.loader
         if await self.cdp.wait(lambda: self.tab.loading or self.tab.loader != old, _REACTION_TIMEOUT_S):
             await self.cdp.wait(lambda: not self.tab.loading, _LOAD_TIMEOUT_S)
@@ -104,7 +104,7 @@ class Countdown:
 
     @property
     def remaining(self) -> float:
-        """Return the seconds left, never none at all: whoever waits looks once."""
+        """Return the seconds left, never 0: every caller looks at least once."""
         return max(self.end - time.monotonic(), 0.001)
 
     @property

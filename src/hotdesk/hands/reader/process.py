@@ -185,7 +185,7 @@ def main(parts: Mapping[str, str] = PARTS) -> None:
 
 
 async def rehearse() -> None:
-    """Have what libraries import only once they run."""
+    """Load what libraries import only at run time."""
     with anyio.fail_after(1):
         await anyio.lowlevel.checkpoint()
 

@@ -351,7 +351,7 @@ class ViewerSide(Side):
         self.out += pack(">BBHH", Person.POINTER, buttons, x, y)
 
     def drive(self, driving: bool) -> None:
-        """Give it the wheel, or take it: what it holds down is let go."""
+        """Give it control, or take it: keys it holds are released."""
         self.driving = driving
         for key in sorted(self.pressed):
             self.out += pack(">BBxxI", Person.KEY, False, key)

@@ -190,7 +190,7 @@ class Tabs:
         tab.title = make_printable(info.read_text("title", MAX_TITLE_CHARS))
 
     def crash(self, target: str) -> None:
-        """Take note that a page crashed; whoever waits for it would wait in vain."""
+        """Note that a page crashed; waiting for it ends."""
         if tab := self.by_target.get(target):
             tab.dialog = None
             if target == self.current and not self.patient:
@@ -268,7 +268,7 @@ class Tabs:
             tab.stages.add(stage)
 
     def open_dialog(self, tab: TabState, event: UntrustedObject) -> None:
-        """Take note of a dialog; whoever waits for the page must not wait on."""
+        """Note a dialog; waiting for the page ends."""
         kind = event.read_text("type", 20)
         kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
         tab.dialog = PageDialog(kind, make_printable(event.read_text("message", 1000)))

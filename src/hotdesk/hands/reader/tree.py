@@ -118,7 +118,7 @@ class TreeWriter:
         self.lines: list[str] = []
 
     def write(self, node: Node, depth: int, level: int, outer: str, mute: bool) -> None:
-        """Write a node and what it holds. `outer` is what it stands in; `mute`: its name told the text already."""
+        """Write a node and its content. `outer` is its parent; `mute`: its name contained the text already."""
         self.nodes.pop(node.id, None)
         if depth > MAX_DEPTH:
             return

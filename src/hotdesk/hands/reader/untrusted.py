@@ -32,7 +32,7 @@ class UntrustedObject:
         return math.floor(self.read_number(name))
 
     def flag(self, name: str, otherwise: bool = False) -> bool:
-        """Return a truth; absent is false unless told."""
+        """Return a boolean; absent is false by default."""
         if not isinstance(value := self.data.get(name, otherwise), bool):
             raise ProtocolError(f"{name} is neither true nor false")
         return value

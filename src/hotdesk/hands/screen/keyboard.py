@@ -98,7 +98,7 @@ class Keyboard:
         return "keys"
 
     async def prepare_keys(self, text: str, again: bool) -> int:
-        """Have keys for as much of a text as there are; return how many characters that is."""
+        """Map keys for as much of a text as possible; return how many characters that is."""
         strange = dict.fromkeys(each for each in text if not each.isascii())
         if not strange:
             return len(text)

@@ -152,7 +152,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         self.connecting = 0
 
     async def ask(self, verb: str, arguments: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
-        """Ask, and wait for the answer; what nobody waits for any more is called off."""
+        """Send a request, and wait for the answer; an abandoned one is cancelled."""
         number = self.begin_call()
         try:
             return await self.call(number, self.say({"n": number, "verb": verb, "arguments": dict(arguments)}))

@@ -104,7 +104,7 @@ class Screen:
         raise LinkError("the reader returned no picture")
 
     async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Screenshot:
-        """Take a picture of a region, as large as fits into a size: the screen's, unless told."""
+        """Take a picture of a region, scaled to a size: the screen's, by default."""
         wide, high = size or self.size
         share = min(wide / max(1, region[2] - region[0]), high / max(1, region[3] - region[1]))
         width, height = (max(1, round((region[at + 2] - region[at]) * share)) for at in (0, 1))

@@ -260,7 +260,7 @@ class Wheel:
                 return
 
     def leave(self) -> None:
-        """Let the worker go on, and learn it, because the desk has ended."""
+        """Return control to the worker, and tell it, because the desk has ended."""
         if (holder := self.holder) is not None and holder.drives:
             seconds = round(time.monotonic() - holder.since, 1)
             with suppress(HotdeskError):
@@ -298,7 +298,7 @@ class Wheel:
                     self.end()
 
     async def let_go_on(self) -> tuple[int, int]:
-        """Have a person drive no longer, then the desk's programs go on; return how much was clicked and typed."""
+        """End a person's control, then thaw the desk's programs; return how much was clicked and typed."""
         acted: object = None
         confirmed = False
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):

@@ -95,7 +95,7 @@ class Watching:
                 raise BriefError(NOTHING)
 
     async def show(self, sock: socket.socket, desk: LinkedDesk, name: str, *, may_drive: bool) -> None:
-        """Show somebody the screen for as long as they stay; who leaves hands the wheel back."""
+        """Show the screen to a viewer until it leaves, which returns control."""
         viewers = self.viewers.setdefault(desk.id, {})
         if name in viewers:
             raise BriefError("a viewer of that name is connected already")
@@ -138,7 +138,7 @@ class Watching:
                 raise BriefError("the act must be take, keep, hand back or type")
 
     def tell(self, desk: LinkedDesk) -> dict[str, object]:
-        """Describe who looks and who drives; names are nobody's business."""
+        """Describe how many look and whether a person has control, without names."""
         wheel = self.get_wheel(desk)
         holder = wheel.holder if wheel.holder is not None and wheel.holder.drives else None
         viewers = self.viewers.get(desk.id, {})
@@ -175,7 +175,7 @@ def as_name(text: str) -> str:
 
 
 def parse_act(data: object) -> tuple[str, str, str, str]:
-    """Read what shall be done with the wheel, for which viewer and person; with `type`, which secret is typed."""
+    """Parse an action: what to do with the control, for which viewer and person; with `type`, which secret."""
     match data:
         case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
             return act, as_name(name), secret, parse_behind(rest.get("behind", ""))

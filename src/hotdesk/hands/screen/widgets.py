@@ -104,7 +104,7 @@ class Widgets:
         self.count = 0
 
     async def read(self, window: str) -> Observation:
-        """Return the tree of some windows as text; where there is none, return what to do instead."""
+        """Return the tree of some windows as text; without one, what to do instead."""
         done = await self.run({"window": window})
         try:
             report = read(WidgetReport, parse_json(done.stdout))

@@ -26,7 +26,7 @@ KINDS = {
 
 
 def format_card(pending: Pending, card: Card | None, now: int) -> str:
-    """Lay out what waits in a job; without a card what it was about can no longer be said."""
+    """Format a question of a job; without a card only its type is known."""
     facts = {
         "kind": KINDS[pending.kind],
         **({"step": pending.step} if pending.step else {}),
@@ -44,7 +44,7 @@ def format_card(pending: Pending, card: Card | None, now: int) -> str:
 
 
 def _encode_hosts(facts: Mapping[str, str]) -> dict[str, str]:
-    """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
+    """Write hosts in their ASCII form, so that no letter passes for another; domains first."""
     encoded = {name: encode_punycode(value) if name == "host" else value for name, value in facts.items()}
     return {"domain": get_registrable_domain(encoded["host"]), **encoded} if "host" in encoded else encoded
 

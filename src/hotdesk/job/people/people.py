@@ -30,7 +30,7 @@ class Prompt(Protocol):
 
 
 async def ask_nobody(pending: Pending, card: Card) -> Decided | None:
-    """Ask nobody here: the answer comes from another process."""
+    """Return no answer here: it comes from another process."""
     return None
 
 

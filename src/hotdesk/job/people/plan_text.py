@@ -170,7 +170,7 @@ def _describe_destination(rule: Rule) -> str:
 
 
 def _format_place(rule: Rule) -> str:
-    """Write an address as it is asked for, with the methods that do more than read and the limit of bytes."""
+    """Write an address in its ASCII form, with the methods that do more than read and the limit of bytes."""
     limit = f", {format_size(rule.up)} at most" if rule.up is not None and can_write(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
     return f"{methods}{format_target(rule).removesuffix('?')}{limit}"

@@ -41,7 +41,7 @@ async def ask_all_owners(settings: Config, complain: _Complain = tell_nobody) ->
 
 
 def _list_owners(settings: Config) -> list[Path]:
-    """List the control sockets, each once. An owner answers nobody but its own user and root."""
+    """List the control sockets, each once. An owner answers only its own user and root."""
     if os.geteuid() != 0:
         raise HostError(
             "Only root may decide requests of this machine's desks and jobs: use sudo, or the server's page with a key."

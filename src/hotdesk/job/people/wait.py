@@ -94,7 +94,7 @@ class OpenQuestions:
         return event.digest == pending.digest or edited
 
     def take_row(self, row: Row) -> None:
-        """Take an event as it is kept; one of a later version waits for nobody."""
+        """Take a stored event; one of a later version is skipped."""
         self.last = max(self.last, row.id)
         with suppress(ValueError, RecursionError):
             self.take(row.read_event(), row.at)

@@ -99,7 +99,7 @@ def make_decision(case: OpenDecision, answer: Answer, by: str, edited: str = "",
 
 
 def require_first(settings: Config, decision: Decided) -> None:
-    """Refuse a decision that was written down and does not hold: somebody was first, or it was too late."""
+    """Refuse a decision that was written down without effect: another was first, or it was too late."""
     found = read_waiting(get_journal_path(settings), decision.job)
     if (first := found.decided.get(decision.id)) is None:
         raise BriefError(f"{decision.id} came too late, or its job has ended; it has no effect")

@@ -18,7 +18,7 @@ LOCK_TIMEOUT_S = 0.5
 
 @contextmanager
 def hold_lock(folder: Path) -> Iterator[None]:
-    """Hold a job's lock; `BriefError` when somebody works at it, or nothing is kept of it."""
+    """Hold a job's lock; `BriefError` when a process works at it, or nothing of it is stored."""
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as e:

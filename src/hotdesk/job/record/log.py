@@ -107,7 +107,7 @@ class JobLog:
         return (BudgetBalance("seconds", self.seconds_left, self.seconds), *limits)
 
     def halt(self) -> None:
-        """Ask the job to stop: after the act under way, or at once where there is none."""
+        """Ask the job to stop: after the running act, or at once if there is none."""
         self.halted = True
         if self.thinking and self.bound is not None:
             self.bound.cancel()
@@ -131,7 +131,7 @@ class JobLog:
         return results[0]
 
     def check(self) -> None:
-        """Raise `BudgetSpentError` or `JobHaltedError` where the job shall not go on."""
+        """Raise `BudgetSpentError` or `JobHaltedError` if the job must not continue."""
         if self.halted:
             raise JobHaltedError(ASKED)
         if why := self.find_exceeded_limit(0):

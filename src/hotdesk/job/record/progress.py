@@ -58,7 +58,7 @@ class Cost:
 
     @property
     def budget_tokens(self) -> int:
-        """Count tokens as a budget does: a conversation whose beginning is cached is not paid for anew each turn."""
+        """Count tokens as a budget does: a cached beginning of a conversation is not paid again each turn."""
         return self.input + self.output + self.stored + self.cached // _CACHED_SHARE
 
     def add(self, thought: Thought | VisionAsked) -> None:
@@ -138,7 +138,7 @@ class StepProgress:
 
     @property
     def outcome(self) -> Literal["", "done", "failed", "begun"]:
-        """Return what came of it; empty: nobody began it."""
+        """Return its outcome; empty if it did not begin."""
         return (self.tries[-1].outcome or "begun") if self.tries else ""
 
 

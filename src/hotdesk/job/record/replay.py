@@ -61,7 +61,7 @@ def make_harmless(job: Brief) -> Brief:
 
 
 def _drop_writes(plan: Plan) -> Plan:
-    """Return a plan whose steps only read, as nobody, and without a memory."""
+    """Return a plan whose steps only read, without secrets and memory."""
     steps = (
         replace(
             step,

@@ -214,7 +214,7 @@ class ResumeState:
                 self.current, self.turns = "", []
 
     def take_back(self, event: SentBack) -> None:
-        """Have a step that was finished not finished: what it made does not hold."""
+        """Mark a finished step as unfinished: its results do not hold."""
         if event.step in self.finished:  # the first of a delivery's findings
             self.last_summaries[event.step] = self.finished.pop(event.step)
             self.findings[event.step] = []

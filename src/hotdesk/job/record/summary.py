@@ -200,7 +200,7 @@ class JobSummary:
 
     @property
     def outcome(self) -> tuple[Outcome, str]:
-        """How it ended or stopped last, and why; `unknown` while nothing says so."""
+        """Its last end or stop with the reason; `unknown` until an event says so."""
         if self.ended is not None:
             return self.ended.outcome, self.ended.why
         return ("unknown", "") if self.paused is None else ("paused", self.paused)
@@ -228,7 +228,7 @@ class JobSummary:
 
 
 def read_summaries(journal: Path) -> list[JobSummary]:
-    """Tell of every job of a journal as much as a line needs, in one pass, the oldest first."""
+    """Summarize every job of a journal for a line, in one pass, the oldest first."""
     found: dict[str, JobSummary] = {}
     for row in read_rows(journal):
         if row.name == JobBegun.__name__ or row.chain in found:
@@ -258,7 +258,7 @@ def _list_names_but_items() -> tuple[str, ...]:
 
 
 def find_job(journal: Path, text: str) -> str:
-    """Return the one job whose id begins so; `BriefError` when there is none, or several."""
+    """Find the one job whose id begins so; `BriefError` when there is none, or several."""
     jobs = list(dict.fromkeys(row.chain for row in _read_job_starts(journal)))
     if text in jobs:
         return text

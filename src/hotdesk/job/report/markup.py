@@ -92,7 +92,7 @@ def join_markup(*parts: Markup | None) -> Markup:
 
 
 def isolate(text: str, longest: int = 300) -> Markup:
-    """Write somebody's words: a desk's, a worker's. They cannot reorder what stands beside them."""
+    """Write untrusted words, so that they cannot reorder the text beside them."""
     return tag("bdi", cut(text, longest))
 
 

@@ -23,7 +23,7 @@ ROOT_LOG = "root.log"
 
 
 def stand_by(settings: Config, room: Room) -> Standby:
-    """Have a process join the desk's cgroup, to run the desk from its bundle once that is written.
+    """Make a process join the desk's cgroup, to run the desk from its bundle once that is written.
 
     Joining waits for the whole machine (5 ms and more): meanwhile the room can be made.
     """

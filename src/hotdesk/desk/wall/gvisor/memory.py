@@ -60,9 +60,9 @@ def save(runsc: Runsc, room: Room, supervisor: int, *, stop: bool) -> MemoryWrit
 
 
 def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None:
-    """Write the memory while no program runs, wait until the files are kept as well, and let programs go on.
+    """Write the memory while no program runs, wait until the files are kept as well, and let programs continue.
 
-    With `stop` they go on only when that failed: a sentry that is told to end with its checkpoint ends anyhow.
+    With `stop` they continue only if that failed: a sentry that is told to end with its checkpoint ends anyhow.
     """
     (room.folder / program.STATE / LOG).unlink(missing_ok=True)
     is_paused = sentry.ask(runsc, room, room.userns, sentry.pause)
@@ -79,7 +79,7 @@ def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None
 
 
 def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
-    """Have runsc do one thing to the desk; return whether it did."""
+    """Make runsc do one thing to the desk; return whether it did."""
     child = program.start_inside(runsc, room, room.userns, LOG, [*arguments, CONTAINER])
     end = time.monotonic() + _STEP_TIMEOUT_S
     while time.monotonic() < end:

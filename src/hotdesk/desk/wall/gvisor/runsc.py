@@ -80,9 +80,9 @@ Restored: TypeAlias = Callable[[Runsc, Room, int], bool]
 
 
 def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
-    """Have a process join the desk's cgroup, to run the desk from its bundle once the room is complete.
+    """Make a process join the desk's cgroup, to run the desk from its bundle once the room is complete.
 
-    `restored` is called in that process, with the desk's user namespace, where the desk goes on from its memory.
+    `restored` is called in that process, with the desk's user namespace, where the desk resumes from its memory.
     """
     (stdin, go), (console, output) = syscalls.make_two_pipes()
     try:
@@ -113,7 +113,7 @@ def _name_namespaces(room: Room) -> bytes:
 
 
 def leave_keeper() -> None:
-    """Take no more signals as the keeper does: it is told of them by a descriptor that another may have soon."""
+    """Stop handling signals like the keeper: its descriptor for them may soon belong to another file."""
     signal.set_wakeup_fd(-1)
     for number in _DEFAULTED:
         signal.signal(number, signal.SIG_DFL)
@@ -202,7 +202,7 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
 
 
 def _leave_rooms(room: Room) -> None:
-    """Have the host's system and no other mount: who stays must keep no desk's disk mounted."""
+    """Keep the host's system and no other mount: a staying process must not keep a desk's disk mounted."""
     at = str(room.folder / SYSTEM)
     syscalls.unshare(syscalls.CLONE_NEWNS)
     for folder in ("/", *(each for each in ("/usr", "/bin", "/lib", "/lib64") if os.path.ismount(each))):
@@ -292,7 +292,7 @@ def enter(runsc: Runsc, room: Room, supervisor: int) -> int:
 
 
 def follow(runsc: Runsc, room: Room) -> None:
-    """Have runsc start root's guest; exit once it is up, or as runsc did."""
+    """Make runsc start root's guest; exit once it is up, or as runsc did."""
     mark = room.folder / STATE / ROOT_PID
     mark.unlink(missing_ok=True)
     (stdin, unused), (_, output) = syscalls.make_two_pipes()

@@ -58,7 +58,7 @@ def resume() -> bool:
 
 
 def write_memory(folder: str) -> bool:
-    """Have the memory written to files in a folder; where that fails there is no file."""
+    """Write the memory to files in a folder; after a failure there is no file."""
     paths = [f"{folder}/{name}" for name in ("checkpoint.img", "pages_meta.img", "pages.img")]
     fds = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600) for path in paths]
     options = {"metadata": {"compression": "none"}, "have_pages_file": True, "resume": True}

@@ -215,7 +215,7 @@ def _list_mounts(folder: Path) -> list[dict[str, object]]:
 
 
 def _own_files(room: Room) -> str:
-    """Write a map by which files of root's are the desk's user's: it may read them, where nobody can write."""
+    """Map root's files to the desk's user: it may read them, where nobody can write."""
     return f"0 {room.base + uids.USER} 1\n"
 
 
