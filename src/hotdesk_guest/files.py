@@ -85,7 +85,7 @@ def make_folders(path: str) -> bool:
         try:
             posix.mkdir(each, 0o755)
         except FileExistsError:
-            pass  # somebody else was as quick
+            pass  # another process made it meanwhile
     return True
 
 

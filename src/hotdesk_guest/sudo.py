@@ -119,7 +119,7 @@ def call(path: str, request: bytes, inside: str = "") -> int:
         signal.signal(number, forward)
     connect(sock, path, inside)
     streams = array.array("i", [0, 1, 2])
-    # What runs may be heard of before this program goes on: a signal meant for it then must not end this one.
+    # A signal may arrive for the started program before this one continues: it must not end this one.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     sent = sock.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     while sent < len(request):

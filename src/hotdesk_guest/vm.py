@@ -271,7 +271,7 @@ class Computer:
                 try:
                     self.mux.handle_event(fd, event)
                 except EOFError:
-                    time.sleep(0.01)  # nobody holds the other end of the port at this moment
+                    time.sleep(0.01)  # the other end of the port is closed at this moment
 
     def hear(self, word: dict[str, Any]) -> None:
         if "seed" in word and not self.seed:

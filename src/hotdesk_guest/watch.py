@@ -89,7 +89,7 @@ class GuestWatch:
             try:
                 data = os.read(self.fd, READ)
             except OSError:
-                self.found.clear()  # it has told of everything that happened before the look
+                self.found.clear()  # it has reported everything before the look
                 return
             at = 0
             while at < len(data):

@@ -92,7 +92,7 @@ def _list_columns(table: Any) -> dict[str, object]:
 
 
 def _describe_chart(figure: Any) -> dict[str, object] | None:
-    import e2b_charts  # takes time that only figures shall cost
+    import e2b_charts  # slow to import: only code with figures pays for it
 
     try:
         with _fill_boxes(figure):

@@ -56,7 +56,7 @@ class IdempotentRequests:
             if earlier.answer is not None:
                 answer: T = earlier.answer
                 return answer
-        own.pop(name, None)  # it expired: what is asked anew is the newest
+        own.pop(name, None)  # it expired: a repeated request counts as new
         own[name] = request = _Request(digest, time.monotonic() + self.lifetime_s)
         try:
             request.answer = answer = await work()

@@ -150,7 +150,7 @@ class ApiKeys:
             return
         stamp = (info.st_mtime_ns, info.st_ino, info.st_size)
         if self.stamp != stamp:
-            self.by_id = {}  # until it is read: a damaged file admits nobody
+            self.by_id = {}  # until it is read: with a damaged file no key is valid
             self.by_id = read(self.path)
             self.stamp = stamp
 

@@ -15,7 +15,7 @@ class Notice:
         path = os.environ.pop("NOTIFY_SOCKET", "")  # not for the processes a server starts
         if path.startswith(("/", "@")):
             line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            with suppress(OSError):  # whoever does not listen need not hear
+            with suppress(OSError):  # a manager that does not listen needs no message
                 line.connect(path.replace("@", "\0", 1) if path[0] == "@" else path)
                 self.line = line
 

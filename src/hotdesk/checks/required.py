@@ -35,7 +35,7 @@ def list_checks(item: Deliverable, *, office: bool = False) -> Sequence[tuple[st
 
 def _build_active_expectation(item: Deliverable, *, office: bool) -> Mapping[str, object]:
     expect: dict[str, object] = {"allow": list(item.active), "code": _is_code(item)}
-    if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password
+    if office and is_opened(item) and "encrypted" not in item.active:  # its password is unknown
         expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
     return expect
 

@@ -163,7 +163,7 @@ def main() -> None:
         try:
             print(f"hotdesk: {make_printable(str(e))}", file=sys.stderr)
         except OSError:
-            pass  # nobody reads it
+            pass  # it has no reader
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)

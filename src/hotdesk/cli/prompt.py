@@ -83,7 +83,7 @@ async def ask(terminal: int, card: Card, pending: Pending, *, look: TerminalTrai
     finally:
         os.close(stop)
         os.close(poke)
-    await anyio.lowlevel.checkpoint_if_cancelled()  # what was said then no longer counts
+    await anyio.lowlevel.checkpoint_if_cancelled()  # an earlier answer no longer counts
     return outcome
 
 
@@ -109,7 +109,7 @@ class TerminalPrompt:
                 outcome = early or self.read_answer(pending)
                 self.write(_CLOSING.get(outcome.answer, ""))
                 return outcome
-        except (OSError, termios.error):  # the terminal is gone, and with it whoever sat there
+        except (OSError, termios.error):  # the terminal is gone, and its user with it
             return PromptOutcome("later")
 
     def read_answer(self, pending: Pending) -> PromptOutcome:
@@ -171,7 +171,7 @@ def parse_answer(line: bytes, letters: tuple[str, ...]) -> PromptOutcome | None:
     """Read an answer; None: it is none."""
     if not line:
         return PromptOutcome("later")
-    if not line.endswith(b"\n"):  # Ctrl-D amid a line, or one that is too long
+    if not line.endswith(b"\n"):  # Ctrl-D within a line, or one that is too long
         return None
     text = line.decode("utf-8", "replace").strip()
     if not letters:

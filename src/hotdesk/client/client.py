@@ -32,7 +32,7 @@ class Client:
         self.vault = FarVault(self.line)
 
     async def __aenter__(self) -> Client:
-        await self.line.call("GET", "/session")  # a key that is none is told at once
+        await self.line.call("GET", "/session")  # an invalid key is reported at once
         return self
 
     async def __aexit__(self, *failure: object) -> None:

@@ -192,7 +192,7 @@ class NodeAgent:
                 raise HostError("a caller has a certificate of this cluster's authority, and not of a server")
             await self.carry(tunnel, server)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            pass  # who only looks whether somebody listens, as probes do, says nothing
+            pass  # a probe that only checks for a listener sends nothing
         except Exception as e:  # noqa: BLE001 - a rim
             if isinstance(e, HotdeskError | OSError):
                 self.log(e if isinstance(e, HotdeskError) else HostError(f"a call was refused: {e}"))

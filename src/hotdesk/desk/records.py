@@ -80,7 +80,7 @@ def take(folder: os.PathLike[str] | str) -> int | None:
         if os.fstat(lock).st_ino == os.stat(path).st_ino:
             return lock
     except (BlockingIOError, FileNotFoundError):
-        pass  # somebody holds it, or the desk left while we looked
+        pass  # it is locked, or the desk left while we looked
     os.close(lock)
     return None
 

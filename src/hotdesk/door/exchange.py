@@ -365,7 +365,7 @@ class Forward:
                 upload.result()
             answer = await answering
             if not upload.done() or upload.exception() is not None:
-                self.keep = False  # it answered without having heard all: what came next would be taken for the rest
+                self.keep = False  # it answered early: the next request would be taken for the rest of this one
             return answer
         finally:
             for task in (upload, answering):

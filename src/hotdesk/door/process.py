@@ -148,7 +148,7 @@ class Door:
         while True:
             await asyncio.sleep(_PULSE)
             if self.upstreams.resolver.gone:
-                self.over.set()  # it was started before we shut ourselves in: the keeper starts both anew
+                self.over.set()  # it was started before we confined ourselves: the keeper starts both again
             used = [desk for desk, way in self.ways.items() if way.moved != previous.get(desk, 0)]
             previous = {desk: way.moved for desk, way in self.ways.items()}
             if used:

@@ -56,7 +56,7 @@ class StepStage:
     async def use(self, call: Call) -> Observation:
         """Use a tool, a vendor's computer actions, one of the plan's own actions; or ask people."""
         if call.tool in ASKED:
-            assert isinstance(call.arguments, dict)  # whoever calls has checked them
+            assert isinstance(call.arguments, dict)  # the caller has checked them
             return await self.people(call.tool, call.arguments)
         if call.tool in KEEPING:
             return await self.keep_undriven(call)
@@ -114,7 +114,7 @@ class StepStage:
 
     async def keep_undriven(self, call: Call) -> Observation:
         """Store something for later jobs, once nobody drives."""
-        assert isinstance(call.arguments, dict)  # whoever calls has checked them
+        assert isinstance(call.arguments, dict)  # the caller has checked them
         arguments = call.arguments
         return await self.run_undriven(lambda: self.keep(call.tool, arguments))
 

@@ -68,7 +68,7 @@ def listens_in(folder: Path) -> bool:
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
     except OSError:
-        return True  # it cannot be told; the caller's own attempt decides
+        return True  # unknown; the caller's own attempt decides
     rows = (line.split(maxsplit=7) for line in lines)
     return any(len(row) == 8 and int(row[3], 16) & _LISTENING and Path(row[7]).parent == folder for row in rows)
 

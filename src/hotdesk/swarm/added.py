@@ -88,5 +88,5 @@ class AddedItems:
         try:
             return await self.accept()
         except BriefError:
-            self.next_look = math.inf  # the items that the swarm has go on; what is wrong is said when they ended
+            self.next_look = math.inf  # the swarm's items continue; errors are reported when they have ended
             return []

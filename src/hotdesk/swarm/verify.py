@@ -184,7 +184,7 @@ class ItemVerifier:
         requests = [[_ask(each, folders[each.request.item.index]) for each in group] for group in grouped]
         evidence, trouble = await look_many(at.desk, requests, list(folders.values())) if looks else ([], "")
         attempts = 0
-        if at.processes:  # where nobody counts what runs, there is no wall either
+        if at.processes:  # without a count of processes there is no wall either
             trouble = trouble or await at.check_leftovers()
             attempts = await at.count_send_attempts()
         if (trouble or attempts) and not is_last:

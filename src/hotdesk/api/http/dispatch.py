@@ -70,7 +70,7 @@ class Front:
         headers = Headers(scope=scope)
         part = scope["part"] = self.choose_part(scope, headers)
         if scope["type"] == "websocket" and part is not self.parts.native:
-            await send({"type": "websocket.close"})  # nobody else speaks it, nor has it in the log
+            await send({"type": "websocket.close"})  # no other part speaks WebSocket, or logs it
             return
         if (why := _find_oddity(scope, headers)) is not None:
             await build_refusal(scope, 400, "request.odd", why)(scope, receive, send)

@@ -144,7 +144,7 @@ def measure_other_threads(but: str) -> dict[str, float]:
             found = {_STEAL: int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")}
         names = os.listdir("/proc/self/task")
     except OSError:
-        return {}  # too many files are open: whoever watches must not be what ends a server
+        return {}  # too many files are open: the watch must not end the server
     for name in names:
         if name != but:
             try:

@@ -197,7 +197,7 @@ class Starting:
             raise BriefError(f"job {job[:40]} is not running")
         if number not in SIGNALS:
             raise BriefError("a job can only be stopped with SIGINT or SIGTERM")
-        os.kill(pid, number)  # not reaped yet, so nobody else's
+        os.kill(pid, number)  # not reaped yet, so its pid is not reused
         return pid
 
     def reap(self) -> None:

@@ -103,7 +103,7 @@ class Delivering:
             trouble = evidence.trouble or await place.check_leftovers()
             attempts = (
                 await place.count_send_attempts() if place.processes else None
-            )  # a wall behind which nobody counts
+            )  # a wall without a count of processes
             evidence = replace(evidence, trouble=trouble, attempts=attempts)
         return (await anyio.to_thread.run_sync(judge_evidence, check, evidence, name, check.image, expect))[1]
 

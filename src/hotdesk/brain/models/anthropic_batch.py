@@ -200,7 +200,7 @@ class AnthropicBatchModel(AnthropicModel):
         except BaseException:
             await batch.leave(name)
             raise
-        sent[before:] = [size]  # each turn counts its own bytes, whoever submitted the batch
+        sent[before:] = [size]  # each turn counts its own bytes, whichever turn submitted the batch
         return BatchStream(batch, name)
 
     def may_pass(self, error: Exception) -> bool:

@@ -99,7 +99,7 @@ def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str
                 "bytes before it that belong to no member, or to two members",
             )
         at = info.header_offset + LOCAL.size + name_size + more + info.compress_size
-        loose = 24 if info.flag_bits & 8 else 0  # sizes that are told behind the member
+        loose = 24 if info.flag_bits & 8 else 0  # sizes that follow the member
     if file.infolist() and not at <= file.start_dir <= at + loose:
         found.add("ambiguous-archive", where, "bytes between its members and its directory")
 

@@ -61,7 +61,7 @@ locks: list[IO[str]] = []
 def get_desktop() -> Any:
     """Return the desktop of this desk's LibreOffice; start one when none answers."""
     take_turn()
-    with suppress(Exception):  # nobody listens yet
+    with suppress(Exception):  # it does not listen yet
         return connect()
     return start()
 
@@ -103,7 +103,7 @@ def _resolve_context() -> Any:
 def start() -> Any:
     """Start LibreOffice, and wait until it answers."""
     _resolve_context.cache_clear()
-    end()  # one that whoever started it did not live to use
+    end()  # its starter was killed before using it
     write_settings()
     until, running = time.monotonic() + START_TIMEOUT_S, launch()
     while time.monotonic() < until:

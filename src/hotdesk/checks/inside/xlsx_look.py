@@ -170,7 +170,7 @@ def _recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> Non
     area = cursor.RangeAddress
     width, height = area.EndColumn - area.StartColumn + 1, area.EndRow - area.StartRow + 1
     if len(table) != height or any(len(row) != width for row in table):
-        return  # merged or hidden cells: what they are filled with by themselves is told
+        return  # merged or hidden cells: their own fill is reported
     for cell in cells:
         cell[5] = table[cell[1] - 1 - area.StartRow][cell[0] - 1 - area.StartColumn][:6]
 

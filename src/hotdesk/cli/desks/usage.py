@@ -45,7 +45,7 @@ def main(arguments: argparse.Namespace) -> int:
                     found[tenant, each] = await desk.usage()
             except (DeskGone, HostError):
                 if arguments.desks:
-                    raise  # otherwise it ended while we looked, or its owner lends it to nobody
+                    raise  # otherwise it ended while we looked, or its owner does not lend it
         show(found, as_json=arguments.json)
         return 0
 

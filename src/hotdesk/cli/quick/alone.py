@@ -112,7 +112,7 @@ class _Owner:
             message, fds = self.receive()
             body = message.get("ok")
             if message.get("re") == 1 and isinstance(body, dict) and len(fds) == 2:
-                os.close(fds[1])  # what the runtime said
+                os.close(fds[1])  # the runtime's output
                 return self.accept(_socket.socket(fileno=fds[0]), body)
             for fd in fds:
                 os.close(fd)

@@ -247,7 +247,7 @@ class Follower:
                 if read_some(self.sock) == b"":
                     return
         except (OSError, Interrupted):
-            return  # the owner is gone, or somebody will not wait
+            return  # the owner is gone, or the caller does not wait
 
 
 def _end_of_desk(body: object) -> HotdeskError:

@@ -112,7 +112,7 @@ def _write(path: str, data: bytes, mode: int, *, replaces: bool = False) -> None
                 return
             os.link(fresh, path)
         except FileExistsError:
-            pass  # somebody was first: that one holds
+            pass  # another process was first: its key holds
         finally:
             if os.path.lexists(fresh):
                 os.unlink(fresh)

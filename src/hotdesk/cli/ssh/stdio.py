@@ -57,7 +57,7 @@ def tell(text: str) -> None:
     try:
         os.write(2, f"hotdesk: {make_printable(text)}{end}".encode())
     except OSError:
-        pass  # nobody reads it
+        pass  # it has no reader
 
 
 class LinkSource:

@@ -499,4 +499,4 @@ def main() -> None:
     gc.freeze()  # what is there now is never looked at again, so that a forked child copies little
     gc.enable()
     keeper.serve()
-    os._exit(0)  # everything is let go of; the interpreter's own clearing up would keep the owner waiting
+    os._exit(0)  # everything is released; the interpreter's own cleanup would keep the owner waiting

@@ -134,7 +134,7 @@ def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
     while not tracked.room.cgroup.is_frozen():
         if read_clock() > end:
             return False
-        if read_clock() > again:  # who waits for a child amid vfork stops only when that goes on: let both
+        if read_clock() > again:  # a parent in vfork stops only when its child continues: thaw both
             tracked.room.cgroup.freeze(False)
             time.sleep(THAW_S)
             begin_freezing(tracked)

@@ -42,7 +42,7 @@ class Readers:
     def dismiss(self, name: str) -> None:
         """End a reader that its owner released: one that a desk took over would not end by itself."""
         if name in self.pids:
-            os.kill(self.pids[name], signal.SIGKILL)  # not reaped yet, so nobody else's
+            os.kill(self.pids[name], signal.SIGKILL)  # not reaped yet, so its pid is not reused
 
     def note_exit(self, pid: int) -> bool:
         found = [name for name, reader in self.pids.items() if reader == pid]

@@ -55,7 +55,7 @@ class Roots:
         if tracked.paused or tracked.down:
             raise DeskError(f"desk {desk} is {tracked.down or 'paused'}; resume it first")
         if tracked.root is not None and not tracked.root.proven:
-            tracked.root.number = number  # whoever asked first was cancelled
+            tracked.root.number = number  # the first caller was cancelled
             return
         if tracked.root is not None:  # its owner lost it: it no longer speaks as it should, or not at all
             strike(tracked)
@@ -116,7 +116,7 @@ class Roots:
             wrong = tracked.wall.list_root_flaws(room, root.init, tracked.init)
             wrong += [] if room.cgroup.holds(root.init) else ["it is not in its desk's cgroup"]
         except OSError:
-            return  # it has ended, and its exit will be told
+            return  # it has ended, and its exit will be reported
         if wrong and root.hard <= read_clock():
             why = f"the wall around root failed its test in desk {room.desk}: {'; '.join(wrong)}"
             self.give_up(tracked, root, KeeperError(why))

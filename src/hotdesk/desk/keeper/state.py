@@ -61,7 +61,7 @@ class DeskRecord:
         """Remove the folder: the desk no longer exists."""
         gone = self.folder.with_name(f"gone-{self.folder.name}")
         with suppress(FileNotFoundError):
-            self.folder.rename(gone)  # whoever looks sees all of a desk's folder or nothing
+            self.folder.rename(gone)  # readers see all of a desk's folder or nothing
             remove(gone)
         os.close(self.lock)
 

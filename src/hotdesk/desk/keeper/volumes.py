@@ -105,7 +105,7 @@ class KeeperVolumes:
 
     def dismiss(self, volume: str) -> None:
         if (process := self.processes.pop(volume, None)) is not None:
-            os.kill(process.pid, signal.SIGKILL)  # not reaped yet, so nobody else's
+            os.kill(process.pid, signal.SIGKILL)  # not reaped yet, so its pid is not reused
             self.ending.add(process.pid)
             self.store.unmount(process.mounted)
 

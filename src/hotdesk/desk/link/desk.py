@@ -169,7 +169,7 @@ class LinkedDesk:
             raise LinkError("unexpected frame from the guest")
         except BaseException:
             with anyio.move_on_after(GRACE_S, shield=True):
-                # nobody will ever know the pid of a program that was to be started
+                # the pid of a program to be started would never be known
                 await (channel.end_tree() if ask["op"] == "exec" else channel.drop())
             raise
 

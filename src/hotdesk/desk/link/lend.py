@@ -116,7 +116,7 @@ class Loan:
         if channel is not None and not channel.over:
             try:
                 await self.link.send(kind, ours, payload)
-            except HostError as e:  # root's act could not be noted: whoever asked is told
+            except HostError as e:  # root's act could not be recorded: the caller is told
                 self.put(wire.encode_frame(wire.REPLY, theirs, wire.encode({"error": "other", "text": str(e)})))
                 self.forget(theirs)
         if kind == wire.DROP:

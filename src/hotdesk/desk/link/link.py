@@ -329,7 +329,7 @@ class Link:
         try:
             return self.sock.send(data)
         except OSError:
-            return 0  # full, or closed: whoever waits for it will say which
+            return 0  # full, or closed: the waiting task finds out which
 
     async def wait_until_writable(self, begun: bool) -> None:
         """Wait until the socket takes more; when cancelled within a frame, the rest gets a moment, or the link ends."""

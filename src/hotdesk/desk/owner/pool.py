@@ -117,7 +117,7 @@ class Pool:
             raise BriefError(f"the number of ready desks must be 0 to {MAX_READY}, not {count}")
         if spec.volumes:
             raise BriefError("a desk with volumes cannot be in the pool: its mounts are fixed when it starts")
-        self.find_kind(spec, proven)  # an image that is not here is told to whoever asks
+        self.find_kind(spec, proven)  # a missing image is reported to the caller
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
         shelf = self.shelves.setdefault(make_kind(spec, spec.image, proven), Shelf(fresh, proven))
         shelf.spec, shelf.count = fresh, count

@@ -137,7 +137,7 @@ class KeeperRuntime:
         """Open a desk to be kept ready: it cannot be found until it is claimed."""
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
-            await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
+            await desk.run(["true"])  # a first program's lookups take time, which nobody waits for here
             await desk.run([*OPEN, SESSION, *DRAW], timeout=_SESSION_SECONDS)  # an image without a screen has none
             await desk.run([READY, "all"], timeout=_SESSION_SECONDS)
             await desk.settle({})
@@ -255,13 +255,13 @@ class KeeperRuntime:
                         link = Link(sock)
                     else:
                         sock.close()
-                        await anyio.lowlevel.checkpoint()  # a crowd of strangers takes nobody's turn
+                        await anyio.lowlevel.checkpoint()  # yield, so that strangers cannot starve the loop
                 tasks.cancel_scope.cancel()
         except ExceptionGroup as group:
             raise HostError(f"the guest of desk {desk} could not be reached: {group.exceptions[0]}") from group
         except BaseException:
             if link is not None:
-                link.sock.close()  # cancelled when the guest had just called: nobody would read this link
+                link.sock.close()  # cancelled when the guest had just called: this link has no reader
             raise
         finally:
             listener.detach()

@@ -174,7 +174,7 @@ class Btrfs:
                 if e.errno != errno.ENOENT:
                     raise
         if (desk := name.partition(".")[0]) in self.sizes:
-            self.resize(desk, self.sizes[desk])  # what a snapshot held alone is free again
+            self.resize(desk, self.sizes[desk])  # the snapshot's own blocks are free again
 
     def list_leftovers(self) -> list[str]:
         return os.listdir(self.mounted)

@@ -59,7 +59,7 @@ class VolumeRequest:
         except FilesError as e:
             self.send_json(e.status, {"code": e.status, "message": str(e)})
         except (OSError, FrameError, EOFError):
-            return  # the owner hung up, or is broken: nobody to tell
+            return  # the owner hung up, or is broken: there is no one to report to
 
     def answer(self, request: Mapping[str, object]) -> None:
         act, path = request.get("act"), request.get("path")

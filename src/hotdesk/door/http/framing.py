@@ -301,7 +301,7 @@ def parse_response(head: bytes, method: str) -> Response:
     body = parse_framing(headers, version)
     alive = _read_persistence(headers, version)[0] and status != 101
     if status < 200 or status == 204:
-        # What follows an answer that can have no body and announces one is anybody's guess.
+        # Bytes after a response that announces a body and cannot have one are ambiguous.
         return Response(status, reason, headers, None, alive and not body, version)
     if method == "HEAD" or status == 304:
         return Response(status, reason, headers, None, alive, version)

@@ -46,7 +46,7 @@ def publish(lib: Path, package: Path) -> str:
         try:
             tree.rename(place)
         except OSError:
-            if read_version(lib) is None:  # else somebody was quicker
+            if read_version(lib) is None:  # otherwise another process was first
                 raise
     return read_version(lib) or ""
 

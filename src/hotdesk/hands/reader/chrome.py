@@ -132,7 +132,7 @@ class Connection:
         except (CdpError, DeskError) as e:
             self.all_tabs.note(f"the page in tab {tab.id} does not respond: {e}")
         finally:
-            if not followed:  # whoever comes next tries again
+            if not followed:  # the next caller tries again
                 self.all_tabs.by_session.pop(session, None)
                 tab.session = ""
 
@@ -158,7 +158,7 @@ class Connection:
     async def answer(self, cdp: Cdp, tab: TabState, accept: bool, text: str = "") -> None:
         """Answer a dialog; one that closed meanwhile is no error."""
         if tab.dialog and tab.dialog.kind == "beforeunload" and not accept:
-            tab.loading = False  # it stays, and tells nobody
+            tab.loading = False  # it stays, and is not reported
         tab.dialog = None
         try:
             await cdp.call("Page.handleJavaScriptDialog", tab.session, accept=accept, promptText=text)

@@ -37,7 +37,7 @@ class ScreenConnection:
     async def shake_hands(self) -> None:
         while not self.conversation.ready:
             await self.receive()
-            self.conversation.updates.clear()  # nobody asked for one yet
+            self.conversation.updates.clear()  # none was requested yet
             if not self.conversation.ready:
                 await self.send(b"")
 

@@ -99,7 +99,7 @@ class Watching:
         viewers = self.viewers.setdefault(desk.id, {})
         if name in viewers:
             raise BriefError("a viewer of that name is connected already")
-        (await dial(desk, SCREEN_PORT)).close()  # it is there, or whoever looks is told why not
+        (await dial(desk, SCREEN_PORT)).close()  # it is there, or the viewer is told why not
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with ours:

@@ -61,7 +61,7 @@ class People:
             with self.log.waiting():
                 decided = await self.wait(pending, card)
             self.waiting.take(decided)
-            self.log.listener(decided)  # whoever wrote it down, here or elsewhere
+            self.log.listener(decided)  # by the first writer, here or elsewhere
         return self.waiting.decided[pending.id]
 
     def find_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
@@ -98,7 +98,7 @@ class People:
             if time.time() * 1000 > pending.until:
                 expired = Decided(pending.job, pending.id, pending.digest, "expired", "")
                 self.log.machine.note(expired)
-                continue  # somebody may have been first
+                continue  # another answer may have been first
             if self.log.halted:
                 raise JobHaltedError(ASKED)
             if self.give_back and not given_back and time.monotonic() - began > self.patience:

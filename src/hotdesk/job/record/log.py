@@ -136,7 +136,7 @@ class JobLog:
             raise JobHaltedError(ASKED)
         if why := self.find_exceeded_limit(0):
             raise BudgetSpentError(why)
-        self.thinking = True  # whoever checks asks a model next
+        self.thinking = True  # the caller asks a model next
 
     def find_exceeded_limit(self, acts: int) -> str:
         """Describe which limit would be passed with so many acts more; empty: none."""

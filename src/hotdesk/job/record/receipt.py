@@ -87,7 +87,7 @@ def _make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
     """Make the receipt of a job without a running process: what was running counts as broken off."""
     progress, ashes = summary.course, summary.receipt
     progress.break_off(progress.last)
-    destroyed = ashes.destroyed if ashes is not None else ()  # it was looked for desks of which nobody saw the end
+    destroyed = ashes.destroyed if ashes is not None else ()  # the receipt also has desks without an end event
     gone = {desk: burnt or f"desk {desk}" in destroyed for desk, burnt in progress.desks.items()}
     outcome, why = summary.outcome
     return Receipt(

@@ -76,7 +76,7 @@ class Passing:
 
     async def feed(self, scope: anyio.CancelScope) -> None:
         """Send the request in, then wait until the caller has gone, after which no answer is needed."""
-        with suppress(OSError):  # a server may answer, and hang up, before it has heard everything
+        with suppress(OSError):  # a server may answer, and hang up, before it has read everything
             await send(self.sock, self.request.head)
             more = bool(self.request.body)
             while more:

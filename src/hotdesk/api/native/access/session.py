@@ -37,7 +37,7 @@ class Who(Model):
 @router.post("", summary="Sign a browser in")
 async def begin(sign_in: SignIn, request: Request, response: Response) -> Who:
     """Issue a browser a cookie for a key; the key itself is not kept there."""
-    if "origin" in request.headers:  # another page signs nobody in here
+    if "origin" in request.headers:  # other pages cannot sign in here
         get_native(request).sessions.check_origin(request)
     address = request.client.host if request.client is not None else ""
     caller, cookie, csrf = get_native(request).sessions.begin(sign_in.key, address)

@@ -85,7 +85,7 @@ def refuse_reserved(text: str) -> None:
     try:
         fields = tomllib.loads(text)
     except (ValueError, RecursionError):
-        return  # it is told where it is read
+        return  # it is reported where it is read
     for key, reserved in OPERATOR_ONLY.items():
         if key not in BESIDE and key in fields and (reserved.always or reserved.when(fields[key])):
             raise ProblemError(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")

@@ -116,7 +116,7 @@ def _read_excerpt(reading: PaperReader, paper: str) -> str:
     try:
         return cut_text(data.decode(), ARGUMENT)
     except UnicodeDecodeError as e:
-        is_cut = e.start > len(data) - 4  # amid a character
+        is_cut = e.start > len(data) - 4  # within a character
         return cut_text(data[: e.start].decode(), ARGUMENT) if is_cut else ""
 
 
