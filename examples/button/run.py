@@ -1,4 +1,4 @@
-"""Try the example whole: one button of a page is put off, found by looking, and mended.
+"""Run the example: misplace a button of a page, and have it found by looking and fixed.
 
 sudo .venv/bin/python examples/button/run.py [--out FOLDER] [--seed N]
 """
@@ -17,40 +17,37 @@ from examples import trial
 
 HERE = Path(__file__).parent
 PLANS = ("small", "medium", "large")
-FARTHEST = 20
-"""Pixels a button is off at most."""
+MAX_OFFSET_PIXELS = 20
 
 
 def main() -> int:
-    """Put a button off beside a copy of the brief, have that carried out, and judge what came of it."""
-    told = trial.parse_arguments("A misaligned button on a page is found by looking, and mended.")
+    """Misplace a button in a copy of the brief, carry it out, and judge the result."""
+    options = trial.parse_arguments("Find a misplaced button on a page by looking, and fix it.")
     with trial.state_directory("button") as home:
         brief = home / "brief"
         shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns("run.py", "README.md", "__pycache__"))
-        which, across, down = misaligned(told.seed)
+        which, across, down = misplace_button(options.seed)
         with (brief / "page/style.css").open("a") as file:
             file.write(f"#{which} button {{ transform: translate({across}px, {down}px); }}\n")
-        if code := trial.run_brief(home, brief, told):
+        if code := trial.run_brief(home, brief, options):
             return code
-    held = judged(told.out, which, across, down)
-    trial.print_status(
-        "the button was off, and is where it belongs" if held else "that is NOT what was to be found and mended"
-    )
-    return int(not held)
+    is_right = judge(options.out, which, across, down)
+    trial.print_status("the right button was found and fixed" if is_right else "the button was NOT found and fixed")
+    return int(not is_right)
 
 
-def misaligned(seed: int) -> tuple[str, int, int]:
+def misplace_button(seed: int) -> tuple[str, int, int]:
     """Choose which button is off, and how far: to the right, and down."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same page
-    steps = [step for step in range(-FARTHEST, FARTHEST + 1) if step]
+    steps = [step for step in range(-MAX_OFFSET_PIXELS, MAX_OFFSET_PIXELS + 1) if step]
     return chance.choice(PLANS), chance.choice(steps), chance.choice(steps)
 
 
-def judged(out: Path, which: str, across: int, down: int) -> bool:
-    """Say whether just that was found, and nothing but what moved the button was taken out of the stylesheet."""
+def judge(out: Path, which: str, across: int, down: int) -> bool:
+    """Return whether that button was found, and the style sheet lost only the rule that moved it."""
     found = json.loads((out / "found.json").read_bytes())
-    mended = (HERE / "page/style.css").read_text() + f"#{which} button {{ }}\n"
-    return found == {"button": which, "across": across, "down": down} and (out / "style.css").read_text() == mended
+    fixed = (HERE / "page/style.css").read_text() + f"#{which} button {{ }}\n"
+    return found == {"button": which, "across": across, "down": down} and (out / "style.css").read_text() == fixed
 
 
 if __name__ == "__main__":

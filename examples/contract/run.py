@@ -1,4 +1,4 @@
-"""Try the example whole: a contract of a seed is read, and what was found is compared with what it says in truth.
+"""Run the example: read a generated contract, and compare the clauses found with the truth.
 
 sudo .venv/bin/python examples/contract/run.py [--out FOLDER] [--seed N]
 """
@@ -19,23 +19,25 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Put a contract of the seed beside a copy of the brief, have that carried out, and judge what came of it."""
-    told = trial.parse_arguments("A contract is read, and each clause found in it is proven by its page.")
+    """Write the seed's contract into a copy of the brief, carry it out, and judge the result."""
+    options = trial.parse_arguments("Read a contract, and prove each clause by its page.")
     with trial.state_directory("contract") as home:
         brief = home / "brief"
         brief.mkdir()
         for name in ("brief.toml", "brain.py", "read.py", "evidence.py"):
             shutil.copy(HERE / name, brief)
-        contract.write(brief / "contract.pdf", told.seed)
-        if code := trial.run_brief(home, brief, told):
+        contract.write(brief / "contract.pdf", options.seed)
+        if code := trial.run_brief(home, brief, options):
             return code
-    held = judged(told.seed, (told.out / "clauses.json").read_bytes())
-    trial.print_status("every clause says what the contract says" if held else "that is NOT what the contract says")
-    return int(not held)
+    is_right = judge(options.seed, (options.out / "clauses.json").read_bytes())
+    trial.print_status(
+        "every clause is as in the contract" if is_right else "the clauses are NOT those of the contract"
+    )
+    return int(not is_right)
 
 
-def judged(seed: int, found: bytes) -> bool:
-    """Say whether what was found is the truth."""
+def judge(seed: int, found: bytes) -> bool:
+    """Return whether the clauses found are the truth."""
     clauses = json.loads(found)["clauses"]
     return {each["clause"]: each["value"] for each in clauses} == contract.truth(seed) and len(clauses) == 6
 

@@ -78,7 +78,7 @@ class Books:
         }
 
 
-def imagined(seed: int) -> Books:
+def generate_books(seed: int) -> Books:
     """Think a company's books up."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same books
     quarters: dict[str, list[int]] = {item: [] for item in (*INCOME, *BALANCE)}

@@ -11,27 +11,27 @@ from examples import website
 HOST, NAME = "filings.example.test", "2025-q3.pdf"
 
 
-class Talk(website.SiteHandler):
-    """Gives the latest filing."""
+class Handler(website.SiteHandler):
+    """Sends the latest filing."""
 
     filing: bytes
-    asked: list[str]
+    requests: list[str]
 
-    def do_GET(self) -> None:  # noqa: N802 - so it is called
-        """Say which filing is the latest, or send it."""
-        self.asked.append(self.path)
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        """Send the latest filing's name, or the filing."""
+        self.requests.append(self.path)
         if self.path == "/latest":
             self.send(200, NAME.encode(), ("Content-Type", "text/plain"))
         elif self.path == f"/filings/{NAME}":
             self.send(200, self.filing, ("Content-Type", "application/pdf"))
         else:
-            self.send(404, b"there is no such filing")
+            self.send(404, b"not found")
 
 
 @contextmanager
-def serving(folder: Path, filing: bytes) -> Iterator[tuple[list[str], str]]:
-    """Serve for the length of a block; give what was asked, and the settings by which the door finds it."""
+def serve_register(folder: Path, filing: bytes) -> Iterator[tuple[list[str], str]]:
+    """Serve during the block; yield the paths of requests, and settings by which the door finds the register."""
     ca, chain = website.certify_hosts(folder, HOST)
-    asked: list[str] = []
-    with website.serve_website(type("Talking", (Talk,), {"filing": filing, "asked": asked}), chain) as port:
-        yield asked, website.format_door_settings(ca, {HOST: port})
+    requests: list[str] = []
+    with website.serve_website(type("Handler", (Handler,), {"filing": filing, "requests": requests}), chain) as port:
+        yield requests, website.format_door_settings(ca, {HOST: port})

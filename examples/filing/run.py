@@ -1,4 +1,4 @@
-"""Try the example whole: a filing is printed and served, and a model is brought up to date. Nothing else is left.
+"""Run the example: a filing is printed and served, and a workbook is brought up to date.
 
 sudo .venv/bin/python examples/filing/run.py [--out FOLDER] [--seed N]
 """
@@ -18,70 +18,75 @@ from hotdesk import config
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples import trial
-from examples.filing.books import Books, imagined
-from examples.filing.register import serving
+from examples.filing.books import Books, generate_books
+from examples.filing.register import serve_register
 
 HERE = Path(__file__).parent
-OURS = ("run.py", "books.py", "prepare.py", "register.py", "look.py", "__pycache__")
-"""What is no part of the brief."""
+NOT_COPIED = ("run.py", "books.py", "prepare.py", "register.py", "look.py", "__pycache__")
+"""Files that are no part of the brief."""
 RESULTS = ("Model.xlsx", "Filing_Summary.pdf")
-MOST = 4 << 20
-"""Bytes the judge's desk may say."""
+MAX_OUTPUT_BYTES = 4 << 20
+"""Of a program in the judge's desk."""
 
 
 def main() -> int:
-    """Prepare, work, then compare what came of it with the books."""
-    told = trial.parse_arguments(
-        "A new filing is taken into an analyst's workbook, which keeps its charts and formulas."
-    )
-    books = imagined(told.seed)
+    """Prepare the inputs, carry out the brief, and compare the results with the books."""
+    options = trial.parse_arguments("Update an analyst's workbook from a new filing; its charts and formulas stay.")
+    books = generate_books(options.seed)
     with trial.state_directory("filing") as home:
         env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
         brief = home / "brief"
-        shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns(*OURS))
-        filing = prepared(books, home, brief, env)
-        with serving(home, filing) as (asked, settings):
-            worked = trial.run_brief(home, brief, told, settings)
-        print(f"the register was asked {len(asked)} times", file=sys.stderr)
-        wrong = judged(books, seen(told.out, brief, env)) if not worked else ["nothing was delivered"]
+        shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        filing = prepare(books, home, brief, env)
+        with serve_register(home, filing) as (requests, settings):
+            worked = trial.run_brief(home, brief, options, settings)
+        print(f"the register got {len(requests)} requests", file=sys.stderr)
+        wrong = judge(books, inspect_results(options.out, brief, env)) if not worked else ["nothing was delivered"]
     for line in wrong[:10]:
         print(line, file=sys.stderr)
-    print("the books and the model agree" if not wrong else "that is NOT what the books say", file=sys.stderr)
+    print(
+        "the workbook agrees with the books" if not wrong else "the workbook does NOT agree with the books",
+        file=sys.stderr,
+    )
     return worked or int(bool(wrong))
 
 
-def prepared(books: Books, home: Path, brief: Path, env: dict[str, str]) -> bytes:
-    """Have filing and workbook made in a desk of their own; the worker never sees what they are made of."""
+def prepare(books: Books, home: Path, brief: Path, env: dict[str, str]) -> bytes:
+    """Generate filing and workbook in a desk of their own; the worker never gets the books."""
     (home / "books.json").write_text(json.dumps(books.as_table()))
-    given = [f"{HERE / 'prepare.py'}:prepare.py", f"{home / 'books.json'}:books.json"]
-    taken = [f"filing.pdf:{home / 'filing.pdf'}", f"model.xlsx:{brief / 'model.xlsx'}"]
-    desk(env, given, taken, "python3", "prepare.py")
+    inputs = [f"{HERE / 'prepare.py'}:prepare.py", f"{home / 'books.json'}:books.json"]
+    outputs = [f"filing.pdf:{home / 'filing.pdf'}", f"model.xlsx:{brief / 'model.xlsx'}"]
+    run_at_desk(env, inputs, outputs, "python3", "prepare.py")
     return (home / "filing.pdf").read_bytes()
 
 
-def seen(out: Path, brief: Path, env: dict[str, str]) -> dict[str, Any]:
-    """Look at the results in a third desk: nothing that comes out of a desk is opened here."""
-    given = [f"{HERE / 'look.py'}:look.py", f"{brief / 'model.xlsx'}:model.xlsx"]
-    told: dict[str, Any] = json.loads(
-        desk(env, [*given, *(f"{out / name}:{name}" for name in RESULTS)], [], "python3", "look.py")
+def inspect_results(out: Path, brief: Path, env: dict[str, str]) -> dict[str, Any]:
+    """Read the results in a third desk: this machine opens no file that comes from a desk."""
+    inputs = [f"{HERE / 'look.py'}:look.py", f"{brief / 'model.xlsx'}:model.xlsx"]
+    found: dict[str, Any] = json.loads(
+        run_at_desk(env, [*inputs, *(f"{out / name}:{name}" for name in RESULTS)], [], "python3", "look.py")
     )
-    return told
+    return found
 
 
-def desk(env: dict[str, str], given: list[str], taken: list[str], *argv: str) -> bytes:
-    """Run a program at a desk that is burnt then; give what it said."""
-    files = [part for pair in given for part in ("--in", pair)] + [part for pair in taken for part in ("--out", pair)]
+def run_at_desk(env: dict[str, str], inputs: list[str], outputs: list[str], *argv: str) -> bytes:
+    """Run a program at a new desk; return its output."""
+    files = [part for pair in inputs for part in ("--in", pair)] + [
+        part for pair in outputs for part in ("--out", pair)
+    ]
     whole = [*trial.HOTDESK, "run", "--image", "office", "--timeout", "100", *files, "--", *argv]
-    return subprocess.run(whole, env=env, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout[:MOST]
+    return subprocess.run(whole, env=env, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout[
+        :MAX_OUTPUT_BYTES
+    ]
 
 
-def judged(books: Books, told: dict[str, Any]) -> list[str]:
-    """Say what is not as the books have it, and what the workbook lost."""
-    rows, before, after = told["rows"], told["before"], told["after"]
+def judge(books: Books, found: dict[str, Any]) -> list[str]:
+    """List where the workbook differs from the books, and what it lost."""
+    rows, before, after = found["rows"], found["before"], found["after"]
     wrong = [f"the workbook lost {name}" for name in before if before[name] != after[name]]
     statements = {**rows["Income"], **rows["Balance"]}
-    wanted = {**{item: values[-1] for item, values in books.quarters.items()}, **books.totals(-1)}
-    for item, value in wanted.items():
+    expected = {**{item: values[-1] for item, values in books.quarters.items()}, **books.totals(-1)}
+    for item, value in expected.items():
         if statements.get(item, [None])[-1] != value:
             wrong.append(f"{item}: the books say {value:,}, the model {statements.get(item)}")
     for item in books.quarters:
@@ -91,7 +96,7 @@ def judged(books: Books, told: dict[str, Any]) -> list[str]:
     differ = rows["Reconciliation"].get("Items that differ", [None] * 3)[2]
     if differ != len(books.restated):
         wrong.append(f"{differ} items differ from last quarter; {len(books.restated)} were restated")
-    if f"{books.totals(-1)['Net income']:,}" not in told["pdf"]:
+    if f"{books.totals(-1)['Net income']:,}" not in found["pdf"]:
         wrong.append("the summary does not show the net income")
     return wrong
 

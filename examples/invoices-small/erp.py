@@ -1,4 +1,4 @@
-"""An ERP to try things on: pages over HTTPS on loopback, for whoever signs in. It has no API."""
+"""A test ERP: pages over HTTPS on loopback, after signing in. It has no API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from examples import website
 
 HOST = "erp.example.test"
 ORDERS = {"PO-7001": 1140.00, "PO-7002": 779.00, "PO-7003": 885.00, "PO-7004": 980.00, "PO-7005": 476.00}
-"""What was ordered. The invoice of PO-7004 says 1080.00."""
+"""The ordered amounts. The invoice of PO-7004 says 1080.00."""
 USER = "clerk"
 PAGE = "<!doctype html><meta charset=utf-8><title>ERP</title><link rel=icon href=data:,>{page}"
 LOGIN = """<h1>Sign in</h1><form method=post action=/login>
@@ -29,25 +29,25 @@ ORDER = """<h1>Order {order}</h1><table>
 
 @dataclass
 class Erp:
-    """An ERP that runs."""
+    """The state of a running ERP."""
 
     port: int
     ca: Path
-    """The authority its certificate is from."""
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    """Every path it was asked for, and what it answered."""
+    """The authority of its certificate."""
+    requests: list[tuple[str, int]] = field(default_factory=list)
+    """Path and status of every request."""
     sessions: set[str] = field(default_factory=set)
-    """Who is signed in."""
+    """The session of each signed-in member."""
 
 
-class Talk(website.SiteHandler):
-    """Answers one request after the other."""
+class Handler(website.SiteHandler):
+    """Answers the requests of one connection."""
 
     password: str
     erp: Erp
 
-    def do_GET(self) -> None:  # noqa: N802 - so it is called
-        """Show a page to whoever may see it."""
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        """Send a page, to a signed-in caller."""
         if self.path == "/login":
             self.answer(200, LOGIN)
         elif not self.is_signed_in():
@@ -60,10 +60,10 @@ class Talk(website.SiteHandler):
             self.answer(404, "<h1>There is no such order</h1>")
 
     def do_POST(self) -> None:  # noqa: N802
-        """Let somebody in."""
-        told = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
-        right = compare_digest(told.get("password", "").encode(), self.password.encode())
-        if self.path != "/login" or told.get("user") != USER or not right:
+        """Sign the caller in."""
+        form = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
+        is_right = compare_digest(form.get("password", "").encode(), self.password.encode())
+        if self.path != "/login" or form.get("user") != USER or not is_right:
             self.answer(403, LOGIN)
         else:
             session = secrets.token_urlsafe(24)
@@ -72,21 +72,21 @@ class Talk(website.SiteHandler):
             self.answer(303, "", ("Location", "/orders"), ("Set-Cookie", cookie))
 
     def is_signed_in(self) -> bool:
-        """Say whether the caller brings a session of ours."""
+        """Return whether the request has a session's cookie."""
         cookies = SimpleCookie(self.headers.get("Cookie", ""))
         return "session" in cookies and cookies["session"].value in self.erp.sessions
 
     def answer(self, status: int, page: str, *headers: tuple[str, str]) -> None:
         """Send a page."""
-        self.erp.asked.append((self.path, status))
+        self.erp.requests.append((self.path, status))
         self.send(status, PAGE.format(page=page).encode(), *headers)
 
 
 @contextmanager
-def serving(folder: Path, password: str) -> Iterator[Erp]:
-    """Serve for the length of a block."""
+def serve_erp(folder: Path, password: str) -> Iterator[Erp]:
+    """Serve during the block."""
     ca, chain = website.certify_hosts(folder, HOST)
     erp = Erp(0, ca)
-    with website.serve_website(type("Talking", (Talk,), {"password": password, "erp": erp}), chain) as port:
+    with website.serve_website(type("Handler", (Handler,), {"password": password, "erp": erp}), chain) as port:
         erp.port = port
         yield erp

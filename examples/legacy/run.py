@@ -1,4 +1,4 @@
-"""Try the example whole, with records of a seed. Nothing is left but the workbook and a picture.
+"""Try the example whole, with records of a seed. It leaves nothing but the workbook and a picture.
 
 sudo .venv/bin/python examples/legacy/run.py [--out FOLDER] [--seed N]
 """
@@ -18,13 +18,13 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Put records of the seed beside a copy of the brief, and have that carried out."""
-    told = trial.parse_arguments("Ten records are entered into a program by its window, and read back.")
+    """Write the seed's records into a copy of the brief, and carry it out."""
+    options = trial.parse_arguments("Enter ten records into a desktop program, and read them back.")
     with trial.state_directory("legacy") as home:
         brief = home / "brief"
         shutil.copytree(HERE, brief)
-        records.write(brief / "records.csv", told.seed)
-        return trial.run_brief(home, brief, told)
+        records.write(brief / "records.csv", options.seed)
+        return trial.run_brief(home, brief, options)
 
 
 if __name__ == "__main__":

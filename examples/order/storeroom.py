@@ -1,4 +1,4 @@
-"""A storeroom of a seed: what is there, and how much of each there shall be; and what the shop asks for it."""
+"""Generate a storeroom from a seed: stock, minimum and price of each article."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ class Article:
     pack: int
     """Pieces that are sold together."""
     cents: int
-    """What a pack costs."""
+    """The price of a pack."""
 
     @property
     def packs(self) -> int:
-        """Say how many packs are missing."""
+        """The missing packs."""
         return -(-max(self.least - self.there, 0) // self.pack)
 
 
 def storeroom(seed: int) -> list[Article]:
-    """Think a storeroom up, in which some things run low."""
+    """Generate a storeroom in which three to five articles run low."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same storeroom
     low = set(chance.sample(range(len(NAMES)), chance.randint(3, 5)))
-    made = []
+    articles = []
     for place, name in enumerate(NAMES):
         least, pack = chance.randint(20, 90), chance.choice((5, 10, 12, 25))
         there = chance.randint(0, least - 1) if place in low else chance.randint(least, least * 3)
-        made.append(Article(f"A-{101 + place}", name, there, least, pack, chance.randint(150, 4_000)))
-    return made
+        articles.append(Article(f"A-{101 + place}", name, there, least, pack, chance.randint(150, 4_000)))
+    return articles
 
 
-def wanted(seed: int) -> dict[str, int]:
-    """Give the packs that are to be ordered, by article: the truth, which no desk sees."""
+def compute_order(seed: int) -> dict[str, int]:
+    """Return the packs to order, by article: the truth, which no desk gets."""
     return {article.number: article.packs for article in storeroom(seed) if article.packs}
 
 
-def total(seed: int) -> int:
-    """Give what they cost, in cents."""
+def compute_total(seed: int) -> int:
+    """Return the price of that order, in cents."""
     return sum(article.packs * article.cents for article in storeroom(seed))
 
 
 def write(path: Path, seed: int) -> None:
-    """Write what the worker is given."""
+    """Write the storeroom without its prices, as the worker gets it."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("Article", "Name", "There", "Least"))

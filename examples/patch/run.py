@@ -1,4 +1,4 @@
-"""Try the example whole: a repository with a red test is made, mended by a patch, and that is tried by a judge.
+"""Run the example: make a repository with a red test, have it fixed by a patch, and try that patch with other tests.
 
 sudo .venv/bin/python examples/patch/run.py [--out FOLDER] [--seed N]
 """
@@ -24,27 +24,29 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Make the repository beside a copy of the brief, have that carried out, and judge what came of it."""
-    told = trial.parse_arguments("A red test becomes a patch, red before and green after.")
+    """Make the repository in a copy of the brief, carry the brief out, and judge the patch."""
+    options = trial.parse_arguments("Write a patch for a red test: red before, green after.")
     with trial.state_directory("patch") as home:
         brief = home / "brief"
         brief.mkdir()
         for name in ("brief.toml", "brain.py"):
             shutil.copy(HERE / name, brief)
-        bug = planted.make(brief / "repo", told.seed)
+        bug = planted.make(brief / "repo", options.seed)
         planted.change(brief / "brief.toml", planted.BUGS[0].name, bug.name)
         trial.print_status(f"planted in billing/{bug.module}.py; red is {bug.test}")
-        if code := trial.run_brief(home, brief, told):
+        if code := trial.run_brief(home, brief, options):
             return code
-        held = anyio.run(judged, home, brief / "repo", told.out / "fix.patch")
+        is_right = anyio.run(judge, home, brief / "repo", options.out / "fix.patch")
     trial.print_status(
-        "the judge's own tests are green with the patch, and red without" if held else "the judge says NO"
+        "the judge's own tests are green with the patch, and red without"
+        if is_right
+        else "the judge's own tests are NOT green with the patch"
     )
-    return int(not held)
+    return int(not is_right)
 
 
-async def judged(home: Path, repository: Path, patch: Path) -> bool:
-    """Try tests the worker never saw, without the patch and with it, at a desk of the judge's own."""
+async def judge(home: Path, repository: Path, patch: Path) -> bool:
+    """Run tests that the worker never got, without the patch and with it, at a desk of their own."""
     settings = replace(config.load(), run=home / "run", lib=home / "lib")
     tests = ["python3", "-B", "-m", "unittest", "tests.test_unseen"]
     async with Host(settings, control=False) as host, host.open_desk(Spec()) as desk:

@@ -96,7 +96,7 @@ class Market:
         }
 
 
-def imagined(seed: int) -> Market:
+def generate_market(seed: int) -> Market:
     """Think a market up, and how each publisher draws it."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same market
     truth = {

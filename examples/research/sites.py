@@ -1,4 +1,4 @@
-"""Two publishers' sites: one shows its reports to anyone, one to those who sign in."""
+"""Two publishers' sites: one is public, one is for members."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ class Publisher:
     host: str
     reports: Mapping[str, bytes]
     password: str = ""
-    """What members sign in with; empty: anyone may read."""
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    """Every path it was asked for, and what it answered."""
+    """The members' password; empty for a public site."""
+    requests: list[tuple[str, int]] = field(default_factory=list)
+    """Path and status of every request."""
     sessions: set[str] = field(default_factory=set)
-    """Who is signed in."""
+    """The session of each signed-in member."""
 
 
-class Talk(website.SiteHandler):
-    """Answers one request after the other."""
+class Handler(website.SiteHandler):
+    """Answers the requests of one connection."""
 
     publisher: Publisher
 
-    def do_GET(self) -> None:  # noqa: N802 - so it is called
-        """Show what there is to whoever may see it."""
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        """Send a page or a report, to a caller who may read it."""
         name = self.path.removeprefix("/reports/").removesuffix(".pdf")
         if self.path == "/login":
             self.answer(200, LOGIN)
         elif not self.may_read():
             self.answer(303, "", ("Location", "/login"))
         elif self.path in ("/", "/reports"):
-            self.answer(200, f"<h1>Reports</h1><ul>{''.join(map(listed, self.publisher.reports))}</ul>")
+            self.answer(200, f"<h1>Reports</h1><ul>{''.join(map(format_item, self.publisher.reports))}</ul>")
         elif self.path == f"/reports/{name}.pdf" and name in self.publisher.reports:
-            self.publisher.asked.append((self.path, 200))
+            self.publisher.requests.append((self.path, 200))
             kind = (("Content-Type", "application/pdf"), ("Content-Disposition", f"attachment; filename={name}.pdf"))
             self.send(200, self.publisher.reports[name], *kind)
         else:
             self.answer(404, "<h1>There is no such page</h1>")
 
     def do_POST(self) -> None:  # noqa: N802
-        """Let a member in."""
-        told = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
-        right = compare_digest(told.get("password", "").encode(), self.publisher.password.encode())
-        if self.path != "/login" or told.get("user") != USER or not right:
+        """Sign a member in."""
+        form = {name: values[0] for name, values in parse_qs(self.read_body().decode()).items()}
+        is_right = compare_digest(form.get("password", "").encode(), self.publisher.password.encode())
+        if self.path != "/login" or form.get("user") != USER or not is_right:
             return self.answer(403, LOGIN)
         session = secrets.token_urlsafe(24)
         self.publisher.sessions.add(session)
@@ -74,29 +74,31 @@ class Talk(website.SiteHandler):
         return self.answer(303, "", ("Location", "/reports"), ("Set-Cookie", cookie))
 
     def may_read(self) -> bool:
-        """Say whether the caller brings a session, where one is needed."""
+        """Return whether the site is public or the request has a session's cookie."""
         cookies = SimpleCookie(self.headers.get("Cookie", ""))
-        known = "session" in cookies and cookies["session"].value in self.publisher.sessions
-        return known or not self.publisher.password
+        is_member = "session" in cookies and cookies["session"].value in self.publisher.sessions
+        return is_member or not self.publisher.password
 
     def answer(self, status: int, body: str, *headers: tuple[str, str]) -> None:
         """Send a page."""
         host = self.publisher.host
-        self.publisher.asked.append((self.path, status))
+        self.publisher.requests.append((self.path, status))
         self.send(status, PAGE.format(name=NAMES[host], colour=COLOURS[host], body=body).encode(), *headers)
 
 
-def listed(name: str) -> str:
-    """Write a report's line in a list."""
+def format_item(name: str) -> str:
+    """Return a report's entry in the list."""
     return f"<li><a href='/reports/{name}.pdf'>{escape(REPORTS[name][1])}</a> (PDF)"
 
 
 @contextmanager
-def serving(folder: Path, reports: Mapping[str, bytes], password: str) -> Iterator[tuple[list[Publisher], str]]:
-    """Serve both for the length of a block; give them, and the settings by which the door finds them."""
+def serve_publishers(
+    folder: Path, reports: Mapping[str, bytes], password: str
+) -> Iterator[tuple[list[Publisher], str]]:
+    """Serve both during the block; yield them, and settings by which the door finds them."""
     ca, chain = website.certify_hosts(folder, MERIDIAN, HARBOUR)
     own = {host: {name: reports[name] for name in REPORTS if REPORTS[name][0] == host} for host in NAMES}
     both = [Publisher(MERIDIAN, own[MERIDIAN]), Publisher(HARBOUR, own[HARBOUR], password)]
-    talks = [type("Talking", (Talk,), {"publisher": publisher}) for publisher in both]
-    with website.serve_website(talks[0], chain) as first, website.serve_website(talks[1], chain) as second:
+    handlers = [type("Handler", (Handler,), {"publisher": publisher}) for publisher in both]
+    with website.serve_website(handlers[0], chain) as first, website.serve_website(handlers[1], chain) as second:
         yield both, website.format_door_settings(ca, {MERIDIAN: first, HARBOUR: second})

@@ -1,4 +1,4 @@
-"""Two sites that do not know each other: a shop that gives orders as CSV, and a board that shows sums as bars."""
+"""Two test sites: a shop that exports orders as CSV, and a board that shows sums as bars."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Order:
     region: str
     quantity: int
     cents: int
-    """What one piece costs."""
+    """The price of one piece."""
 
 
 @dataclass
@@ -62,18 +62,18 @@ class Shop:
     """A shop with orders."""
 
     orders: tuple[Order, ...]
-    asked: list[str] = field(default_factory=list)
-    """Every path it was asked for."""
+    requests: list[str] = field(default_factory=list)
+    """The path of every request."""
 
     def sums(self, year: str, quarter: str) -> dict[str, int]:
         """Add a quarter up by region, in cents."""
         sums: defaultdict[str, int] = defaultdict(int)
-        for order in self.chosen(year, quarter):
+        for order in self.list_orders(year, quarter):
             sums[order.region] += order.quantity * order.cents
         return dict(sums)
 
-    def chosen(self, year: str, quarter: str) -> list[Order]:
-        """Give the orders of a quarter."""
+    def list_orders(self, year: str, quarter: str) -> list[Order]:
+        """List the orders of a quarter."""
         return [order for order in self.orders if (order.year, order.quarter) == (year, quarter)]
 
 
@@ -82,12 +82,12 @@ class Board:
     """A board with sums."""
 
     sums: dict[str, int] = field(default_factory=dict)
-    """By region, in cents, as they were uploaded last."""
-    asked: list[str] = field(default_factory=list)
+    """The sums uploaded last, by region, in cents."""
+    requests: list[str] = field(default_factory=list)
 
 
-def stocked(seed: int) -> Shop:
-    """Make a shop with some orders of each region in each quarter."""
+def generate_shop(seed: int) -> Shop:
+    """Generate a shop with some orders of each region in each quarter."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same orders
     kinds = [(year, quarter, region) for year in YEARS for quarter in QUARTERS for region in REGIONS]
     several = [kind for kind in kinds for _ in range(chance.randint(3, 9))]
@@ -100,22 +100,22 @@ def stocked(seed: int) -> Shop:
     )
 
 
-class ShopTalk(SiteHandler):
-    """Shows two lists to choose from, and gives what was chosen as a file."""
+class ShopHandler(SiteHandler):
+    """Shows two lists to choose from, and exports the chosen orders."""
 
     shop: Shop
 
-    def do_GET(self) -> None:  # noqa: N802 - so it is called
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         """Show the page, or send the file."""
-        self.shop.asked.append(self.path)
-        asked = urlsplit(self.path)
-        if asked.path == "/":
+        self.shop.requests.append(self.path)
+        url = urlsplit(self.path)
+        if url.path == "/":
             years, quarters = ("".join(f"<option>{each}" for each in of) for of in (YEARS, QUARTERS))
             body = EXPORT.format(years=years, quarters=quarters)
             self.send(200, PAGE.format(title="Orders", body=body).encode())
-        elif asked.path == "/export":
-            told = {name: values[0] for name, values in parse_qs(asked.query).items()}
-            self.export(told.get("year", ""), told.get("quarter", ""))
+        elif url.path == "/export":
+            form = {name: values[0] for name, values in parse_qs(url.query).items()}
+            self.export(form.get("year", ""), form.get("quarter", ""))
         else:
             self.send(404, b"there is no such page")
 
@@ -124,7 +124,7 @@ class ShopTalk(SiteHandler):
         text = io.StringIO()
         table = csv.writer(text)
         table.writerow(("Order", "Region", "Quantity", "Price"))
-        for order in self.shop.chosen(year, quarter):
+        for order in self.shop.list_orders(year, quarter):
             table.writerow((order.number, order.region, order.quantity, f"{order.cents / 100:.2f}"))
         kind = (
             ("Content-Type", "text/csv"),
@@ -133,21 +133,21 @@ class ShopTalk(SiteHandler):
         self.send(200, text.getvalue().encode(), *kind)
 
 
-class BoardTalk(SiteHandler):
+class BoardHandler(SiteHandler):
     """Takes a table of sums, and draws it."""
 
     board: Board
 
-    def do_GET(self) -> None:  # noqa: N802 - so it is called
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         """Show the form, or the dashboard."""
-        self.board.asked.append(self.path)
+        self.board.requests.append(self.path)
         pages = {"/": ("Board", UPLOAD), "/dashboard": ("Sums by region", self.dashboard())}
         title, body = pages.get(self.path, ("There is no such page", ""))
         self.send(200 if body else 404, PAGE.format(title=title, body=body).encode())
 
     def do_POST(self) -> None:  # noqa: N802
         """Take a table."""
-        self.board.asked.append(self.path)
+        self.board.requests.append(self.path)
         kind = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
         [_, part, *_] = message_from_bytes(kind + self.read_body()).walk()
         table = csv.DictReader(io.StringIO(str(part.get_payload())))

@@ -1,4 +1,4 @@
-"""Try the example whole: a supplier runs, the brief is carried out, and a second process approves its one write.
+"""Run the example: a supplier runs, the brief is carried out, and a second process approves its one write.
 
 sudo .venv/bin/python examples/twenty/run.py [--out FOLDER] [--seed N]
 """
@@ -18,35 +18,33 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples import trial, website
 from examples.twenty import pdfs
-from examples.twenty.supplier import HOST, Supplier, serving
+from examples.twenty.supplier import HOST, Supplier, serve_supplier
 
 HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Work, approve, then ask the supplier what came of it."""
-    told = trial.parse_arguments(
-        "Twenty invoices become a workbook, and what agrees is confirmed, once a person said yes."
+    """Carry out the brief, approve its write, and compare the supplier's confirmations with the truth."""
+    options = trial.parse_arguments(
+        "Put twenty invoices into a workbook, and confirm those that agree, after approval by a person."
     )
     with trial.state_directory("twenty") as home:
         brief = home / "brief"
         shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns("__pycache__"))
-        pdfs.write(brief / "invoices", told.seed)
-        with serving(home, secrets.token_urlsafe(32), told.seed) as supplier:
-            env = prepared(home, supplier)
-            code = trial.run_with_answers(brief, told, env, is_confirmation)
-    for method, path, status in supplier.asked:
-        trial.print_status(f"the supplier was asked: {method} {path}, and said {status}")
+        pdfs.write(brief / "invoices", options.seed)
+        with serve_supplier(home, secrets.token_urlsafe(32), options.seed) as supplier:
+            env = prepare(home, supplier)
+            code = trial.run_with_answers(brief, options, env, is_confirmation)
+    for method, path, status in supplier.requests:
+        trial.print_status(f"the supplier got {method} {path} and answered {status}")
     orders = [len(each["orders"]) for each in supplier.confirmations]  # type: ignore[arg-type]
-    held = orders == [pdfs.COUNT - len(pdfs.WRONG)]
-    trial.print_status(
-        f"it has confirmations of {orders} orders" + ("" if held else ", which is NOT what was to be confirmed")
-    )
-    return code or int(not held)
+    is_right = orders == [pdfs.COUNT - len(pdfs.WRONG)]
+    trial.print_status(f"it has confirmations of {orders} orders" + ("" if is_right else ", which is WRONG"))
+    return code or int(not is_right)
 
 
-def prepared(home: Path, supplier: Supplier) -> dict[str, str]:
-    """Give the variables of a state directory whose vault has the token, and whose door knows the supplier."""
+def prepare(home: Path, supplier: Supplier) -> dict[str, str]:
+    """Put the token into the vault and the supplier into the door's settings; return the environment for `hotdesk`."""
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
     (home / "etc").mkdir()
     (home / "etc/config.toml").write_text(website.format_door_settings(supplier.ca, {HOST: supplier.port}))
@@ -55,9 +53,9 @@ def prepared(home: Path, supplier: Supplier) -> dict[str, str]:
     return env
 
 
-def is_confirmation(asked: str) -> bool:
-    """Say whether it is the confirmation that waits."""
-    return HOST in asked and "/confirmations" in asked
+def is_confirmation(request: str) -> bool:
+    """Return whether a request is the confirmation."""
+    return HOST in request and "/confirmations" in request
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from examples import trial
 from examples.twenty import pdfs, run
-from examples.twenty.supplier import HOST, Supplier, serving
+from examples.twenty.supplier import HOST, Supplier, serve_supplier
 
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
@@ -123,8 +123,8 @@ def twenty(settings: Config) -> Iterator[Twenty]:
     home.chmod(0o755)
     shutil.copytree(HERE, home / "brief", ignore=shutil.ignore_patterns("__pycache__"))
     pdfs.write(home / "brief/invoices", 0)
-    with serving(home, secrets.token_urlsafe(32), 0) as supplier:
-        env = run.prepared(home, supplier)
+    with serve_supplier(home, secrets.token_urlsafe(32), 0) as supplier:
+        env = run.prepare(home, supplier)
         paths = os.pathsep.join(filter(None, sys.path))
         yield Twenty(home, supplier, {**env, "HOTDESK_IMAGES": str(settings.images), "PYTHONPATH": paths})
     shutil.rmtree(home)

@@ -20,8 +20,8 @@ import pytest
 from examples import trial
 from examples.trial import answer_requests
 from examples.twenty import pdfs, report
-from examples.twenty.run import HERE, is_confirmation, prepared
-from examples.twenty.supplier import HOST, Supplier, serving
+from examples.twenty.run import HERE, is_confirmation, prepare
+from examples.twenty.supplier import HOST, Supplier, serve_supplier
 from PIL import Image
 
 from hotdesk.brain.models.seam import Reply
@@ -117,15 +117,15 @@ def shared(settings: Config, home: Path) -> Iterator[Office]:
     for name in ("brief.toml", "brain.py", "parse.py", "report.py"):
         (folder / "brief" / name).write_bytes((HERE / name).read_bytes())
     pdfs.write(folder / "brief/invoices", 0)
-    with serving(folder, TOKEN, 0) as supplier:
-        env = {name: value for name, value in prepared(folder, supplier).items() if is_plain(name)}
+    with serve_supplier(folder, TOKEN, 0) as supplier:
+        env = {name: value for name, value in prepare(folder, supplier).items() if is_plain(name)}
         yield Office(supplier, folder, {**env, "HOTDESK_IMAGES": str(settings.images)}, folder / "out")
 
 
 @pytest.fixture
 def office(settings: Config, shared: Office) -> Iterator[Office]:
     """Yield the office, and see that no desk is left in it, and no secret in any byte."""
-    shared.supplier.asked.clear()
+    shared.supplier.requests.clear()
     shared.supplier.confirmations.clear()
     (shared.out / BOOK).unlink(missing_ok=True)
     shared.providers = {}
@@ -186,7 +186,7 @@ def is_right(office: Office, *rolled_back: str) -> None:
         assert book.read("xl/worksheets/sheet1.xml").decode().endswith(report.sheet(found))
     [confirmation] = office.supplier.confirmations
     assert confirmation["orders"] == sorted(each.order for each in pdfs.invoices(0) if each.total == each.ordered)
-    assert [asked[:2] for asked in office.supplier.asked if asked[0] == "POST"] == [("POST", "/confirmations")]
+    assert [asked[:2] for asked in office.supplier.requests if asked[0] == "POST"] == [("POST", "/confirmations")]
     receipt = office.receipt()
     refused = [each for each in receipt.requests if each.verdict == "deny"]
     assert [(each.host, each.count) for each in refused] == [("rates.example.test", 1)]

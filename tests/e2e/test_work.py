@@ -104,13 +104,13 @@ def shared_office(settings: Config, home: Path) -> Iterator[Office]:
     load("erp")
     folder = home / "office"
     folder.mkdir(mode=0o755)
-    with load("run").prepared(folder, PASSWORD) as (erp, env):
+    with load("run").prepare(folder, PASSWORD) as (erp, env):
         yield Office(erp, folder, {**env, "HOTDESK_IMAGES": str(settings.images)}, settings.images)
 
 
 @pytest.fixture
 def office(settings: Config, shared_office: Office) -> Iterator[Office]:
-    shared_office.erp.asked.clear()
+    shared_office.erp.requests.clear()
     shared_office.erp.sessions.clear()
     yield shared_office
     assert shared_office.desks() == []
@@ -139,7 +139,7 @@ def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> Non
     shown = done.stderr.decode()
     assert done.returncode == 0, shown
     assert done.stdout.decode().splitlines() == [str(tmp_path / "out" / REPORT)]
-    assert office.erp.asked == ASKED
+    assert office.erp.requests == ASKED
     data = (tmp_path / "out" / REPORT).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     assert (office.config.lib / "drive/blobs" / digest).read_bytes() == data
@@ -162,7 +162,7 @@ def test_the_example_is_carried_out_whole_behind_gvisor(office: Office, tmp_path
     done = office.hotdesk(*argv, timeout=250)
     shown = done.stderr.decode()
     assert done.returncode == 0, shown
-    assert office.erp.asked == ASKED
+    assert office.erp.requests == ASKED
     assert f"checked  {REPORT} by sheet: passed" in shown
     assert "gvisor (runsc" in shown
     for text in (done.stdout, done.stderr, *(content for _, content in files(office.home))):
@@ -219,7 +219,7 @@ async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
         return await hands.run(["curl", "--fail", "https://erp.example.test/login"], timeout=60)
 
     receipt = await carry_out(office, job(), early)
-    assert (receipt.outcome, receipt.kept, office.erp.asked) == ("failed", (), [])
+    assert (receipt.outcome, receipt.kept, office.erp.requests) == ("failed", (), [])
     assert "step early failed: " in receipt.why
     assert [(each.verdict, each.grants) for each in receipt.requests] == [("deny", ())]
 

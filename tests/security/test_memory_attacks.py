@@ -546,7 +546,7 @@ async def test_a_granted_secret_is_found_by_the_real_keys(home: Path, settings: 
         for text in (f"The token is {TOKEN}.", "The token is in the vault."):
             answers.append(await hands.use("remember", text=text, keep=True))
 
-    with worker_room.prepared(home / "memory", settings.images) as room:
+    with worker_room.prepare(home / "memory", settings.images) as room:
         job = replace(room.job(), memory="orders", deliverables=())
         receipt = await room.carry_out(job, ScriptedModel.of(step(work, grants=[], hosts=[])))
         assert receipt.outcome == "done", receipt.why

@@ -824,14 +824,14 @@ async def test_an_archive_without_end_is_broken_off_and_nothing_of_it_stays(
 
 @pytest.fixture(scope="module")
 def shared_room(settings: Config, home: Path) -> Iterator[Room]:
-    with worker_room.prepared(home / "worker", settings.images) as made:
+    with worker_room.prepare(home / "worker", settings.images) as made:
         yield made
 
 
 @pytest.fixture
 def room(settings: Config, shared_room: Room) -> Room:
-    shared_room.supplier.heard.clear()
-    shared_room.supplier.asked.clear()
+    shared_room.supplier.raw_requests.clear()
+    shared_room.supplier.requests.clear()
     shared_room.thief.seen.clear()
     shared_room.asked.clear()
     return shared_room
@@ -850,7 +850,7 @@ def room(settings: Config, shared_room: Room) -> Room:
 async def test_with_a_turned_brain_at_the_brief_nothing_leaves(room: Room) -> None:
     receipt = await room.turned("hijacked")
     assert (receipt.kept, room.thief.seen, room.supplier.confirmations) == ((), [], [])
-    assert {(method, path) for method, path, _ in room.supplier.asked} <= {
+    assert {(method, path) for method, path, _ in room.supplier.requests} <= {
         ("GET", "/orders"),
         ("GET", "/confirmations"),
     }
@@ -1026,7 +1026,7 @@ async def test_nothing_that_one_step_planted_is_met_by_a_later_one_that_has_secr
     assert (steps.used["pay"], steps.used["after"] == "200") == ("200", False)
     assert "receipt.txt" in steps.seen["after"]
     assert "unnamed.txt" not in steps.seen["after"]
-    assert [path for _, path, status in room.supplier.asked if status == 200] == ["/orders"]
+    assert [path for _, path, status in room.supplier.requests if status == 200] == ["/orders"]
 
 
 @falls_without(

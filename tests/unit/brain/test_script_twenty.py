@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from examples.twenty import pdfs
-from examples.twenty.supplier import HOST, Supplier, serving
+from examples.twenty.supplier import HOST, Supplier, serve_supplier
 from tests.unit.brain.loop import Loop
 
 from hotdesk.brain.models.scripted import ScriptedModel
@@ -32,7 +32,7 @@ SOON = (2, 16)
 
 @pytest.fixture
 def supplier(tmp_path: Path) -> Iterator[Supplier]:
-    with serving(tmp_path, "the-token") as made:
+    with serve_supplier(tmp_path, "the-token") as made:
         yield made
 
 
@@ -80,7 +80,7 @@ async def test_it_errs_and_mends_it_and_the_workbook_holds(supplier: Supplier) -
     assert len(loop.used) == USES
     [made] = supplier.confirmations
     assert len(made["orders"]) == AGREED  # type: ignore[arg-type]
-    assert [status for _, _, status in supplier.asked] == [200, 200, 201, 200]
+    assert [status for _, _, status in supplier.requests] == [200, 200, 201, 200]
     assert book["A2"] == "<is><t>INV-3001</t></is>"
     assert len([place for place in book if place.startswith("F")]) == pdfs.COUNT + 2
 

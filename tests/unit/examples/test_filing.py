@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from examples.filing import books, brain
-from examples.filing.run import judged
+from examples.filing.run import judge
 
 SOURCE = (Path(brain.__file__).parent / "parse.py").read_text()
 HELD = {
@@ -45,7 +45,7 @@ def told_of(imagined: books.Books) -> dict[str, Any]:
 
 def test_every_seed_gives_books_that_balance_and_a_restatement_that_changes_no_sum() -> None:
     for seed in range(200):
-        imagined = books.imagined(seed)
+        imagined = books.generate_books(seed)
         assert set(imagined.quarters) == {*books.INCOME, *books.BALANCE}
         for place in range(5):
             totals = imagined.totals(place)
@@ -58,8 +58,8 @@ def test_every_seed_gives_books_that_balance_and_a_restatement_that_changes_no_s
 
 
 def test_a_seed_gives_the_same_books_and_another_gives_others() -> None:
-    assert books.imagined(5) == books.imagined(5)
-    several = [books.imagined(seed) for seed in range(30)]
+    assert books.generate_books(5) == books.generate_books(5)
+    several = [books.generate_books(seed) for seed in range(30)]
     assert len({each.company for each in several}) > 3
     assert len({tuple(each.restated) for each in several}) == len(books.MOVED)
 
@@ -90,7 +90,7 @@ def test_an_invalid_amount_stays_invalid_for_the_mended_parser(text: str) -> Non
 
 def test_the_judge_is_content_with_what_the_books_say() -> None:
     for seed in range(20):
-        assert not judged(books.imagined(seed), told_of(books.imagined(seed)))
+        assert not judge(books.generate_books(seed), told_of(books.generate_books(seed)))
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,6 @@ def test_the_judge_is_content_with_what_the_books_say() -> None:
     ],
 )  # fmt: skip
 def test_the_judge_sees_what_is_wrong(spoil: Callable[[dict[str, Any]], object]) -> None:
-    told = told_of(books.imagined(4))
+    told = told_of(books.generate_books(4))
     spoil(told)
-    assert judged(books.imagined(4), told)
+    assert judge(books.generate_books(4), told)

@@ -10,14 +10,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 from examples.research import brain, extract, market
-from examples.research.run import judged
+from examples.research.run import judge
 
 SEEDS = range(200)
 SOURCE = Path(extract.__file__).read_text()
 
 
 def table(seed: int, path: Path, change: Callable[[list[list[str]]], object] = len) -> list[str]:
-    drawn = market.imagined(seed)
+    drawn = market.generate_market(seed)
     rows = [list(extract.COLUMNS)]
     for figure in drawn.figures:
         title, subject = f"{drawn.name}: {market.REPORTS[figure.report][1]}", market.SUBJECTS[figure.subject]
@@ -26,12 +26,12 @@ def table(seed: int, path: Path, change: Callable[[list[list[str]]], object] = l
     change(rows)
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(rows)
-    return judged(drawn, path)
+    return judge(drawn, path)
 
 
 def test_every_seed_gives_charts_that_can_be_read_and_one_whose_axis_does_not_begin_at_nothing() -> None:
     for seed in SEEDS:
-        figures = market.imagined(seed).figures
+        figures = market.generate_market(seed).figures
         assert sum(len(figure.values) for figure in figures) == 52
         assert {figure.style.kind for figure in figures} == {"bar", "line"}
         assert any(figure.style.ticks[0] > 0 for figure in figures)
@@ -43,8 +43,8 @@ def test_every_seed_gives_charts_that_can_be_read_and_one_whose_axis_does_not_be
 
 
 def test_a_seed_gives_the_same_market_and_another_gives_another() -> None:
-    assert market.imagined(7) == market.imagined(7)
-    styles = {figure.style for seed in range(20) for figure in market.imagined(seed).figures}
+    assert market.generate_market(7) == market.generate_market(7)
+    styles = {figure.style for seed in range(20) for figure in market.generate_market(seed).figures}
     assert len(styles) == 20 * 8
     for what in ("kind", "side", "grid", "colour", "paper", "font", "spines", "marker", "title"):
         assert len({getattr(style, what) for style in styles}) > 1
@@ -69,14 +69,14 @@ def test_the_judge_sees_what_was_not_drawn(change: Callable[[list[list[str]]], o
 
 def test_the_judge_is_content_with_what_was_drawn_and_with_what_is_a_little_off(tmp_path: Path) -> None:
     assert not table(3, tmp_path / "extracted.csv")
-    span = market.imagined(3).figures[0].range
+    span = market.generate_market(3).figures[0].range
 
     def shift(rows: list[list[str]], by: float) -> None:
         rows[1][6] = str(float(rows[1][6]) + by * span)
 
     assert not table(3, tmp_path / "extracted.csv", lambda rows: shift(rows, 0.019))
     assert table(3, tmp_path / "extracted.csv", lambda rows: shift(rows, 0.021))
-    assert judged(market.imagined(3), tmp_path / "there-is-none.csv")
+    assert judge(market.generate_market(3), tmp_path / "there-is-none.csv")
 
 
 @pytest.mark.parametrize(
