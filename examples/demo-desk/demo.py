@@ -1,6 +1,6 @@
-"""A minute with two desks: one is opened, used, looked at and misused beside the other; both burn, nothing is left.
+"""One minute with two desks: open, use, inspect and wreck one beside the other, and burn both.
 
-Every line that begins with a mark is a claim that was tested just now; the exit code says whether all of them held.
+Each line with a mark is a claim that was just tested. The exit code is 1 if one of them failed.
 """
 
 from __future__ import annotations
@@ -29,131 +29,139 @@ from hotdesk.errors import make_printable
 from hotdesk.linux import uids
 
 SIZE = Spec(cpus=1, memory=512 << 20, disk=1 << 30, pids=256)
-SETTLING = 5.0
-"""Seconds the kernel may take to let go of a mount or a loop device."""
+RELEASE_TIMEOUT_S = 5.0
+"""How long the kernel may take to release a mount or a loop device."""
 SQUARES = "import csv; csv.writer(open('squares.csv', 'w')).writerows((n, n * n) for n in range(1000))"
 DOOR = "http://127.0.0.1:3128"
 CANNOT_CONNECT = (7, 28)
-"""curl's exit codes for no connection, and for none in time."""
+"""curl's exit codes for a failed connection and for a timeout."""
 FORK_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 60"
 
 
 @dataclass(slots=True)
-class Show:
-    """What is told, and whether all of it held."""
+class Report:
+    """Prints claims, and collects those that failed."""
 
     colours: bool = field(default_factory=sys.stdout.isatty)
     failed: list[str] = field(default_factory=list)
 
     def chapter(self, text: str) -> None:
-        """Begin a part."""
+        """Print a heading."""
         print(f"\n{self.paint('1', text)}", flush=True)
 
     def say(self, text: str) -> None:
-        """Tell something that claims nothing."""
+        """Print a line that is no claim."""
         print(f"    {make_printable(text)}", flush=True)
 
-    def claim(self, held: bool, text: str) -> None:
-        """Tell what was tested, and how it went."""
-        mark = self.paint("32", "ok ") if held else self.paint("31", "NOT")
+    def claim(self, is_true: bool, text: str) -> None:
+        """Print a claim and whether it is true."""
+        mark = self.paint("32", "ok ") if is_true else self.paint("31", "NOT")
         print(f"{mark} {make_printable(text)}", flush=True)
-        if not held:
+        if not is_true:
             self.failed.append(text)
 
     def paint(self, code: str, text: str) -> str:
-        """Colour a text on a terminal."""
+        """Return a text in colour on a terminal."""
         return f"\033[{code}m{text}\033[0m" if self.colours else text
 
 
 def main() -> int:
-    """Give the show in a state directory of its own."""
-    show, began = Show(), time.monotonic()
+    """Run the demo in a temporary state directory."""
+    report, began = Report(), time.monotonic()
     home = Path(tempfile.mkdtemp(prefix="hotdesk-demo-"))
     home.chmod(0o711)  # desks' own users must be able to reach their rooms
     try:
-        anyio.run(give, show, home)
+        anyio.run(run_demo, report, home)
     except* HotdeskError as group:
-        show.claim(False, "; ".join(str(e) for e in group.exceptions))
+        report.claim(False, "; ".join(str(e) for e in group.exceptions))
     finally:
         shutil.rmtree(home)
-    told = f"{len(show.failed)} claims did not hold" if show.failed else "every claim held"
-    print(f"\n{told}, in {time.monotonic() - began:.0f} s")
-    return 1 if show.failed else 0
+    summary = f"{len(report.failed)} claims are NOT true" if report.failed else "every claim is true"
+    print(f"\n{summary}, in {time.monotonic() - began:.0f} s")
+    return 1 if report.failed else 0
 
 
-async def give(show: Show, home: Path) -> None:
-    """Open two desks, go through the claims, burn both, and look at what is left."""
+async def run_demo(report: Report, home: Path) -> None:
+    """Open two desks, test the claims, burn both, and look for leftovers."""
     settings = replace(config.load(), run=home / "run", lib=home / "lib")
-    show.chapter("A computer, now")
+    report.chapter("Open two computers")
     began = time.monotonic()
     async with Host(settings, control=False) as host:
         first = await host.open(SIZE)
-        show.say(f"desk {first.id} opened in {since(began)}, with its keeper and disk pool, which are made once")
+        report.say(
+            f"desk {first.id} opened in {since(began)}, with the keeper and the disk pool, which are started once"
+        )
         began = time.monotonic()
         second = await host.open(SIZE)
-        show.say(f"desk {second.id} opened in {since(began)}")
+        report.say(f"desk {second.id} opened in {since(began)}")
         desks = (first.id, second.id)
-        await use(show, first)
-        await look_around(show, first)
-        await misuse(show, first, second)
-        open_things = things(home, desks)
-        show.chapter("Burn both")
+        await show_work(report, first)
+        await show_isolation(report, first)
+        await show_misuse(report, first, second)
+        open_things = count_things(home, desks)
+        report.chapter("Burn both")
         began = time.monotonic()
         for desk in desks:
             await host.burn(desk)
-        show.say(f"burnt in {since(began)}")
-    left = things(home, desks)
-    end = time.monotonic() + SETTLING
+        report.say(f"burnt in {since(began)}")
+    left = count_things(home, desks)
+    end = time.monotonic() + RELEASE_TIMEOUT_S
     while any(left.values()) and time.monotonic() < end:
         await anyio.sleep(0.05)
-        left = things(home, desks)
+        left = count_things(home, desks)
     for name, count in open_things.items():
-        show.claim(count > 0 and left[name] == 0, f"{name}: {count} while they were open, {left[name]} now")
+        report.claim(count > 0 and left[name] == 0, f"{name}: {count} while they were open, {left[name]} now")
 
 
-async def use(show: Show, desk: Desk) -> None:
-    """Have the desk work, and take a file out."""
-    show.chapter("It works")
+async def show_work(report: Report, desk: Desk) -> None:
+    """Run programs, and read a file they wrote."""
+    report.chapter("It works")
     began = time.monotonic()
     done = await desk.run(["python3", "-c", "print(6*7)"])
-    show.claim(done.text == "42\n", f"python3 -c 'print(6*7)' says {done.text.strip()} after {since(began)}")
+    report.claim(done.text == "42\n", f"python3 -c 'print(6*7)' says {done.text.strip()} after {since(began)}")
     done = await desk.run(["sh", "-c", f'python3 -c "{SQUARES}" && sha256sum squares.csv'])
     data = await desk.read("squares.csv")
     same = done.ok and done.text.split()[0] == hashlib.sha256(data).hexdigest()
-    show.claim(same and data.endswith(b"998001\r\n"), f"squares.csv taken out: {len(data)} bytes, the same as inside")
+    report.claim(same and data.endswith(b"998001\r\n"), f"squares.csv taken out: {len(data)} bytes, the same as inside")
 
 
-async def look_around(show: Show, desk: Desk) -> None:
-    """Show who a program in a desk is, and what it can reach."""
-    show.chapter("It is nobody, and it can reach nothing")
-    told = (await desk.run(["sh", "-c", "id -u; cat /proc/self/uid_map; cat /proc/self/status"])).text
-    number, mapped = int(told.split()[0]), int(told.split()[2])
+async def show_isolation(report: Report, desk: Desk) -> None:
+    """Show which user a program in a desk is, and what it can reach."""
+    report.chapter("Its programs have no rights, and reach nothing")
+    text = (await desk.run(["sh", "-c", "id -u; cat /proc/self/uid_map; cat /proc/self/status"])).text
+    number, mapped = int(text.split()[0]), int(text.split()[2])
     outside = mapped + number
-    show.claim(number == 1000 and not is_account(outside), f"uid 1000 inside, {outside} outside, which is nobody's")
-    facts = dict(line.split(":\t", 1) for line in told.splitlines() if ":\t" in line)
-    bare = all(int(facts[f"Cap{kind}"], 16) == 0 for kind in ("Prm", "Eff", "Bnd"))
-    show.claim(bare, "no capability, and none to be had")
-    show.claim(facts["NoNewPrivs"] == "1" and facts["Seccomp"] == "2", "no new privileges; system calls are filtered")
+    report.claim(
+        number == 1000 and not is_account(outside),
+        f"uid 1000 inside, {outside} outside, which is no account of this machine",
+    )
+    facts = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    has_none = all(int(facts[f"Cap{kind}"], 16) == 0 for kind in ("Prm", "Eff", "Bnd"))
+    report.claim(has_none, "no capability, and no way to get one")
+    report.claim(facts["NoNewPrivs"] == "1" and facts["Seccomp"] == "2", "no new privileges; system calls are filtered")
     cards = [line.split(":")[0].strip() for line in (await desk.read("/proc/net/dev")).decode().splitlines()[2:]]
-    show.claim(cards == ["lo"], f"network cards: {', '.join(cards)} and no other")
-    with serving() as url:
+    report.claim(cards == ["lo"], f"network cards: {', '.join(cards)} and no other")
+    with serve() as url:
         answered = await anyio.to_thread.run_sync(fetch, url)
-        done = await desk.run(["curl", "-sS", "-m", "5", url])
+        done = await desk.run(["curl", "-sS", "-m", "5", "--noproxy", "*", url])
         cut_off = answered == b"hello\n" and done.exit_code in CANNOT_CONNECT
-        show.claim(cut_off, f"a server that answers this machine is out of the desk's reach: {why(done.stderr)}")
+        report.claim(
+            cut_off, f"a server that this machine can reach is out of the desk's reach: {read_last_line(done.stderr)}"
+        )
         done = await desk.run(["curl", "-sS", "-m", "5", "-x", DOOR, url])
-        show.claim(
-            b'"refused"' in done.stdout and b"hello" not in done.stdout, "and the one door there is refuses to go"
+        report.claim(
+            b'"refused"' in done.stdout and b"hello" not in done.stdout,
+            "the door, its only way out, refuses the request",
         )
 
 
-async def misuse(show: Show, desk: Desk, neighbour: Desk) -> None:
-    """Wreck a desk while its neighbour is at work."""
-    show.chapter("Wreck one; the other works on")
+async def show_misuse(report: Report, desk: Desk, neighbour: Desk) -> None:
+    """Wreck a desk while its neighbour works."""
+    report.chapter("Wreck one; the other works on")
     await neighbour.write("kept.txt", b"still here\n")
     waits: list[float] = []
 
-    async def keep_asking() -> None:
+    async def use_neighbour() -> None:
         while True:
             began = time.monotonic()
             done = await neighbour.run(["cat", "kept.txt"], timeout=30)
@@ -161,27 +169,30 @@ async def misuse(show: Show, desk: Desk, neighbour: Desk) -> None:
             await anyio.sleep(0.05)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(keep_asking)
+        tasks.start_soon(use_neighbour)
         await desk.run(["rm", "-rf", "--no-preserve-root", "/"], timeout=30)
         left = await desk.list(desk.home)
-        show.claim(left == [], "rm -rf --no-preserve-root / took all that was the desk's own")
+        report.claim(left == [], "rm -rf --no-preserve-root / removed the desk's files")
         process = await desk.start(["bash", "-c", FORK_BOMB], stdin=False)
         peak = 0
         for _ in range(30):
             await anyio.sleep(0.1)
             peak = max(peak, len(processes(desk.id)))
-        show.claim(peak >= SIZE.pids // 2, f"a fork bomb came to {peak} processes; the limit is {SIZE.pids}")
+        report.claim(peak >= SIZE.pids // 2, f"a fork bomb reached {peak} processes; the limit is {SIZE.pids}")
         await process.detach()
         tasks.cancel_scope.cancel()
     worst = max(waits, default=1e9)
-    show.claim(len(waits) >= 5 and worst < 5, f"beside it {len(waits)} answers, the slowest in {worst * 1000:.0f} ms")
+    report.claim(
+        len(waits) >= 5 and worst < 5,
+        f"meanwhile the neighbour answered {len(waits)} times, the slowest in {worst * 1000:.0f} ms",
+    )
 
 
-# -- what is on this machine because of the desks ---------------------------------------------------------------
+# -- what the desks use of this machine -----------------------------------------------------------------------
 
 
-def things(home: Path, desks: tuple[DeskId, ...]) -> dict[str, int]:
-    """Count what two desks hold."""
+def count_things(home: Path, desks: tuple[DeskId, ...]) -> dict[str, int]:
+    """Count what the desks use."""
     return {
         "processes": sum(len(processes(desk)) for desk in desks) + len(keepers(home)),
         "mounts": len(mounts(home)),
@@ -193,7 +204,7 @@ def things(home: Path, desks: tuple[DeskId, ...]) -> dict[str, int]:
 
 
 def processes(desk: DeskId) -> set[str]:
-    """Give the processes in a desk's cgroups."""
+    """List the processes in a desk's cgroups."""
     found: set[str] = set()
     for folder in cgroups(desk):
         with suppress(OSError):
@@ -202,12 +213,12 @@ def processes(desk: DeskId) -> set[str]:
 
 
 def keepers(home: Path) -> list[str]:
-    """Give the processes that were started for a state directory."""
+    """List the processes that were started for a state directory."""
     return [pid for pid in pids() if f"{home}/".encode() in read(f"/proc/{pid}/cmdline")]
 
 
 def mounts(home: Path) -> set[bytes]:
-    """Give the mounts below a state directory, in whichever mount namespace."""
+    """List the mounts below a state directory, in all mount namespaces."""
     found: set[bytes] = set()
     for pid in pids():
         found.update(line for line in read(f"/proc/{pid}/mountinfo").splitlines() if f"{home}/".encode() in line)
@@ -215,41 +226,41 @@ def mounts(home: Path) -> set[bytes]:
 
 
 def cgroups(desk: DeskId) -> list[Path]:
-    """Give a desk's cgroups, in every hierarchy."""
+    """List a desk's cgroups in all hierarchies."""
     return [*Path("/sys/fs/cgroup").glob(f"hotdesk-{desk}"), *Path("/sys/fs/cgroup").glob(f"*/hotdesk-{desk}")]
 
 
 def loops(home: Path) -> list[Path]:
-    """Give the loop devices that show a file of a state directory."""
+    """List the loop devices of files in a state directory."""
     shown = Path("/sys/block").glob("loop*/loop/backing_file")
     return [file for file in shown if f"{home}/".encode() in read(str(file))]
 
 
 def ranges(home: Path) -> list[Path]:
-    """Give the ranges of user ids taken for desks of a state directory."""
+    """List the claimed ranges of user ids of a state directory's desks."""
     return [
         link for link in uids.CLAIMS.glob("[0-9]*") if link.is_symlink() and home in Path(os.readlink(link)).parents
     ]
 
 
 def pids() -> list[str]:
-    """List every process but ourselves."""
+    """List all processes but this one."""
     return [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
 
 
 def read(path: str) -> bytes:
-    """Give a file's bytes, none when it went away."""
+    """Return a file's bytes; none if it is gone."""
     try:
         return Path(path).read_bytes()
     except OSError:
         return b""
 
 
-# -- small things -----------------------------------------------------------------------------------------------
+# -- a server on this machine ---------------------------------------------------------------------------------
 
 
 class Greeter(BaseHTTPRequestHandler):
-    """Answers everything."""
+    """Answers every request."""
 
     def do_GET(self) -> None:
         """Say hello."""
@@ -258,12 +269,12 @@ class Greeter(BaseHTTPRequestHandler):
         self.wfile.write(b"hello\n")
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """Serve on this machine's own address for the length of a block."""
+def serve() -> Iterator[str]:
+    """Run a server at this machine's address during the block; yield its URL."""
     with HTTPServer((address(), 0), Greeter) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://{server.server_address[0]!s}:{server.server_port}/"
@@ -271,13 +282,13 @@ def serving() -> Iterator[str]:
 
 
 def fetch(url: str) -> bytes:
-    """Give what our own server answers."""
-    with urlopen(url, timeout=5) as answer:  # noqa: S310 - our own server
-        return bytes(answer.read())
+    """Return what that server answers."""
+    with urlopen(url, timeout=5) as response:  # noqa: S310 - this demo's server
+        return bytes(response.read())
 
 
 def is_account(number: int) -> bool:
-    """Say whether a user id belongs to anybody on this machine."""
+    """Return whether a user id belongs to an account of this machine."""
     try:
         pwd.getpwuid(number)
     except KeyError:
@@ -286,7 +297,7 @@ def is_account(number: int) -> bool:
 
 
 def address() -> str:
-    """Give the address this machine would send from; loopback where it has no other."""
+    """Return the address this machine sends from; loopback if it has no other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing
@@ -295,13 +306,12 @@ def address() -> str:
         return str(probe.getsockname()[0])
 
 
-def why(stderr: bytes) -> str:
-    """Give the last line of a complaint."""
+def read_last_line(stderr: bytes) -> str:
     return (stderr.decode("utf-8", "replace").strip().splitlines() or ["no answer"])[-1]
 
 
 def since(began: float) -> str:
-    """Write the time since a moment."""
+    """Format the time since `began`."""
     return f"{(time.monotonic() - began) * 1000:.0f} ms"
 
 

@@ -32,6 +32,16 @@ def pictures(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if path.read_bytes().startswith(PNG)}
 
 
+def test_every_claim_of_the_one_minute_demo_is_true(settings: Config) -> None:
+    home = settings.run.parent
+    env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
+    argv = [sys.executable, str(EXAMPLES / "demo-desk/demo.py")]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=110, check=False)
+    assert "every claim is true" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+    assert not list(home.glob("hotdesk-demo-*"))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_table_is_carried_from_one_site_to_another(seed: int, settings: Config, tmp_path: Path) -> None:
