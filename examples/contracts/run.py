@@ -68,7 +68,6 @@ def main() -> int:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
     parser = argparse.ArgumentParser(description="Contracts are read, each at a desk of its own.")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -92,13 +91,12 @@ def parse_arguments() -> argparse.Namespace:
     if options.replay:
         note = (recording := trial.open_recording(options)).note
         options.replay, options.seed, options.count = recording.file, note.seed, note.count
-        trial.say(f"replay: no model is asked. Every decision was {note.describe()}; all work is real")
+        trial.print_status(f"replay: no model is called. The decisions were {note.describe()}; the work is done again")
     options.out.mkdir(parents=True, exist_ok=True)
     return options
 
 
 def make_command(brief: Path, options: argparse.Namespace) -> list[str]:
-    """Give the command line of the swarm."""
     argv = [*trial.HOTDESK, "swarm", str(brief), "--out", str(options.out)]
     if options.model:
         argv += ["--model", options.model]
@@ -114,13 +112,13 @@ def make_command(brief: Path, options: argparse.Namespace) -> list[str]:
 
 
 def measure_cpu() -> float:
-    """Give the seconds that this machine's processors have worked."""
+    """Return the seconds that this machine's processors have worked."""
     ticks = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def judge(env: dict[str, str], out: Path, planted: list[Planted]) -> list[str]:
-    """Say where the register is not the truth: it is opened in a desk of its own."""
+    """List the register's faults; it is opened in a desk of its own."""
     argv = [*trial.HOTDESK, "run", "--image", "office", "--in", f"{out / 'register.xlsx'}:register.xlsx"]
     argv += ["--in", f"{HERE / 'look.py'}:look.py", "--", "python3", "look.py"]
     done = subprocess.run(argv, env=env, capture_output=True, timeout=300, check=True)
@@ -132,7 +130,7 @@ def judge(env: dict[str, str], out: Path, planted: list[Planted]) -> list[str]:
 
 
 def compare(each: Planted, found: dict[str, list[object]], unread: set[str]) -> str:
-    """Say what the register has wrong of one contract."""
+    """Return what is wrong with one contract in the register; empty if nothing."""
     if not each.can_be_read:
         return "" if each.name in unread and each.name not in found else "it is in the register, but cannot be read"
     if each.name not in found:
