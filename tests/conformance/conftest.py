@@ -29,7 +29,7 @@ LISTING = """
 test_a_desk_is_listed_in_its_state_directory_until_it_burns
 test_a_desks_listing_says_that_it_is_paused
 test_a_desks_listing_says_whether_it_is_halted
-test_what_is_known_of_a_desk_names_its_snapshots
+test_the_record_of_a_desk_names_its_snapshots
 """.split()
 BEING_ROOT = """
 test_rollback_restores_the_whole_tree_exactly

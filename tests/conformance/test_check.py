@@ -147,7 +147,7 @@ def places(told: object) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_what_each_could_be_told_can_be_read(name: str) -> None:
+def test_every_possible_report_can_be_read(name: str) -> None:
     verdict = find(name, SAMPLES[name]).judge(Evidence(json.dumps(TOLD[name]).encode(), (PAGE,)))
     assert "opens" not in {fault.rule for fault in verdict.faults}, verdict.findings
 
@@ -160,7 +160,7 @@ def see(check: Check, told: object, pages: tuple[DrawnPixels, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_evidence_with_something_strange_in_one_place_is_judged_and_is_no_error(name: str) -> None:
+def test_evidence_with_one_malformed_place_is_judged_without_an_error(name: str) -> None:
     check, told = find(name, SAMPLES[name]), copy.deepcopy(TOLD[name])
     for holder, key in places(told):
         was = holder[key]

@@ -683,7 +683,7 @@ async def test_forgetting_a_snapshot_frees_its_space(fresh: Open) -> None:
                     await anyio.sleep(0.2)
 
 
-async def test_what_is_known_of_a_desk_names_its_snapshots(fresh: Open, settings: Config) -> None:
+async def test_the_record_of_a_desk_names_its_snapshots(fresh: Open, settings: Config) -> None:
     async with fresh(Spec()) as desk:
         one, two = await desk.snapshot(), await desk.snapshot()
         await desk.forget(one)

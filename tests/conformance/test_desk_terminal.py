@@ -121,7 +121,7 @@ async def test_everything_is_one_stream(desk: Desk) -> None:
         assert screen.streams == {"stdout"}
 
 
-async def test_it_has_the_size_asked_for(desk: Desk) -> None:
+async def test_it_has_the_requested_size(desk: Desk) -> None:
     for size in (Size(), Size(50, 132), Size(1, 1), Size(32767, 32767)):
         async with terminal(desk, "python3", "-c", SIZE, size=size) as screen:
             assert (await screen.rest()).split() == [str(size.columns).encode(), str(size.rows).encode()]

@@ -232,7 +232,7 @@ async def test_a_link_to_a_folder_can_be_watched(desk: Desk) -> None:
     await watch.close()
 
 
-async def test_the_home_folder_is_watched_where_nothing_else_is_said(fresh: Open) -> None:
+async def test_the_home_folder_is_watched_by_default(fresh: Open) -> None:
     async with fresh(Spec()) as desk:
         watch = await desk.watch()
         await desk.write("a/b", b"x")

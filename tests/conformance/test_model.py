@@ -250,7 +250,7 @@ async def test_a_thought_that_its_length_cut_off_does_not_go_back(kind: Kind) ->
         assert (await pair.model.ask(request(reply, OurMessage("Shorter.")))).text == "Short."
 
 
-async def test_a_reply_that_was_cut_off_is_asked_for_again_with_more_room(kind: Kind) -> None:
+async def test_a_truncated_reply_is_requested_again_with_more_room(kind: Kind) -> None:
     if not kind.asks_again:
         pytest.skip("servers of one's own are slow")
     async with asked(kind, [kind.cut], [kind.tool("read", path="a")]) as pair:
@@ -345,7 +345,7 @@ async def test_what_will_not_pass_is_not_tried_again(kind: Kind, status: int, re
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-async def test_an_answer_that_breaks_off_is_asked_for_again_whole(kind: Kind, after: int) -> None:
+async def test_a_broken_off_answer_is_requested_again_whole(kind: Kind, after: int) -> None:
     said = [kind.thinking("Hm."), kind.text("All of it."), kind.tool("read", path="a")]
     async with asked(kind, said, said) as pair:
         pair.server.trouble.append(Trouble(cut=after))

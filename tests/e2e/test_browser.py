@@ -228,7 +228,7 @@ async def test_a_stale_reference_is_reported_with_the_remedy(place: Place) -> No
         await place.browser.click(table)
 
 
-async def test_what_is_covered_is_reached_another_way_and_that_is_reported(place: Place) -> None:
+async def test_a_covered_element_is_reached_another_way_and_that_is_reported(place: Place) -> None:
     await place.at("odds.html")
     under = await place.use("browser_click", ref=await place.ref("Under"))
     assert (under.fallback, "div#cover" in under.text) == ("keyboard", True)
@@ -242,7 +242,7 @@ async def test_what_is_covered_is_reached_another_way_and_that_is_reported(place
         assert (clicked.tab.title, clicked.fallback) == (title, "")
 
 
-async def test_what_is_waited_for_comes_about_or_not(place: Place) -> None:
+async def test_waiting_for_a_condition_succeeds_or_times_out(place: Place) -> None:
     await place.at("odds.html")
     await place.browser.click(await place.ref("Later"))
     assert (await place.browser.wait_for("text", "it is done", 5)).met

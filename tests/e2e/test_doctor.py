@@ -417,7 +417,7 @@ def see_red(settings: Config, source: Path, lost: Loss, wall: str = "container")
     assert code == 1
 
 
-def test_without_a_desk_the_machine_is_still_reported_and_the_reason_said(settings: Config) -> None:
+def test_without_a_desk_machine_and_reason_are_still_reported(settings: Config) -> None:
     code, told = examine(settings, SOURCE, HOTDESK_RUNTIME="/bin/false")
     assert code == 125
     assert "did not start" in told["unopened"]

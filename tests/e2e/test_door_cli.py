@@ -190,7 +190,7 @@ def test_a_placeholder_in_a_header_becomes_the_value_on_the_way(place: Place) ->
     assert VALUE not in done.stdout
 
 
-def test_what_is_asked_waits_and_passes_once_approved(place: Place) -> None:
+def test_a_question_waits_and_passes_once_approved(place: Place) -> None:
     with place.start(
         "--allow", "erp.test/open", "--ask", "erp.test/data/*", command=(*CURL, "https://erp.test/data/x")
     ) as running:
@@ -268,7 +268,7 @@ def test_an_open_desk_keeps_its_way_out(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_a_question_of_a_held_desk_is_found_and_gone_with_it(place: Place) -> None:
+def test_a_question_of_a_holders_desk_is_listed_and_ends_with_it(place: Place) -> None:
     desk = place.call("open", "--map", f"erp.test={place.up.address}", "--ask", "erp.test").stdout.strip()
     argv = [PROGRAM, "exec", desk, "--", *CURL, "https://erp.test/data/x"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=place.env) as running:

@@ -104,7 +104,9 @@ def test_a_spoilt_delivery_passes_the_brief_and_fails_the_grader(evaluate: Run, 
 
 
 @pytest.mark.long
-def test_a_delivery_that_fails_its_check_first_is_corrected_and_told_apart(evaluate: Run, tmp_path: Path) -> None:
+def test_a_delivery_that_first_fails_its_check_is_corrected_and_counted_separately(
+    evaluate: Run, tmp_path: Path
+) -> None:
     tasks = copy_sample(
         tmp_path / "evals", "solution.py", TOTAL, '"total": total if hands.attempt > 1 or hands.before else "?"}'
     )

@@ -113,7 +113,7 @@ async def test_a_hundred_desks_are_open_at_once_and_each_answers(settings: Confi
         assert (await desks[0].run(["hostname"])).stdout in names
 
 
-async def test_desks_come_in_the_order_they_were_asked_for(settings: Config) -> None:
+async def test_desks_open_in_the_order_of_their_requests(settings: Config) -> None:
     order: list[int] = []
 
     async def use(host: Host, number: int) -> None:
@@ -201,7 +201,7 @@ anyio.run(main)
 """
 
 
-def test_an_owner_without_free_descriptors_is_told_and_goes_on(settings: Config) -> None:
+def test_running_out_of_descriptors_is_reported_and_survived(settings: Config) -> None:
     places = [str(settings.run), str(settings.lib), str(settings.images)]
     argv = [sys.executable, "-W", "error", "-c", FEW_FILES, *places]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)

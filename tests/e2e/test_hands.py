@@ -87,7 +87,7 @@ async def test_a_worker_writes_runs_mends_and_searches_a_program(room: Room) -> 
     assert await room.use("run", command="echo 1 | python3 sums/sum.py") == "2\n[exit code 0]"
 
 
-async def test_what_was_left_out_is_found_where_it_is_said_to_be(room: Room) -> None:
+async def test_omitted_output_is_in_the_named_file(room: Room) -> None:
     text = await room.use("shell", command="seq 50000", session="long")
     path = text.partition("the whole is in ")[2].partition(",")[0]
     assert await room.use("search", pattern="^31416$", path=path) == f"/home/user/{path[2:]}:31416:31416"
@@ -97,7 +97,7 @@ async def test_what_was_left_out_is_found_where_it_is_said_to_be(room: Room) -> 
     assert seen.note.startswith("there may be more")
 
 
-async def test_packages_come_through_the_door_or_it_is_said_what_to_allow(room: Room) -> None:
+async def test_packages_come_through_the_door_or_the_missing_rule_is_named(room: Room) -> None:
     assert await room.use("packages", manager="pip", names=["tiny==1.0"]) == "tiny-1.0"
     assert "tiny==1.0" in await room.use("packages", manager="pip", action="list")
     assert "tiny-1.0" in await room.use("packages", manager="pip", action="remove", names=["tiny"])

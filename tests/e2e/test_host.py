@@ -126,7 +126,7 @@ def test_the_blocking_api_is_the_same_one(settings: Config) -> None:
     assert threading.active_count() < before + 4
 
 
-def test_blocking_desks_are_held_without_a_block(settings: Config) -> None:
+def test_blocking_desks_stay_open_without_a_with_block(settings: Config) -> None:
     before = threading.active_count()
     machine = blocking.host(settings)
     desk, other = machine.open(), machine.open()

@@ -128,9 +128,7 @@ async def test_a_snapshot_is_saved_as_it_was(settings: Config, name: str) -> Non
 
 
 @pytest.mark.long
-def test_a_snapshot_that_is_not_there_is_said_to_be_missing(
-    hotdesk: Hotdesk, settings: Config, name: str, desk: str
-) -> None:
+def test_a_missing_snapshot_is_reported(hotdesk: Hotdesk, settings: Config, name: str, desk: str) -> None:
     done = hotdesk("image", "save", desk, name, "--snapshot", "99")
     assert done.returncode == 125
     assert b"has no snapshot" in done.stderr

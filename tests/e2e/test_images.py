@@ -118,7 +118,7 @@ async def test_a_screen_that_is_up_is_not_started_again(desk: Desk) -> None:
     assert "1280x800" in " ".join(await lines(desk, "DISPLAY=:0 xdpyinfo"))
 
 
-async def test_the_browser_is_one_whoever_starts_it_and_can_be_driven(settings: Config) -> None:
+async def test_there_is_one_browser_however_it_is_started_and_it_can_be_driven(settings: Config) -> None:
     async with fresh(settings) as desk:
         async with anyio.create_task_group() as tasks:
             for _ in range(2):

@@ -178,7 +178,7 @@ async def test_every_client_says_that_the_door_refuses_a_path(equipped: Desk, th
 
 
 @pytest.mark.long
-async def test_a_client_that_was_told_no_certificate_believes_nobody(equipped: Desk, there: Upstream) -> None:
+async def test_a_client_without_our_certificate_trusts_no_server(equipped: Desk, there: Upstream) -> None:
     there.seen.clear()
     given = [name for name, value in door_files.build_environment().items() if value.endswith(".crt")]
     nothing = dict.fromkeys([*given, "SSL_CERT_DIR", "GIT_SSL_CAPATH"], "/dev/null")

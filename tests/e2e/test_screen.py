@@ -184,7 +184,7 @@ async def test_dragging_scrolling_holding_and_the_pointers_place(place: Place) -
     assert [each[1] for each in seen if each[0] == "KeyPress"] == ["Control_L", "Shift_L", "T", "F5"]
 
 
-async def test_a_picture_holds_what_was_painted_before_it_was_asked_for(place: Place) -> None:
+async def test_a_picture_shows_what_was_painted_before_the_request(place: Place) -> None:
     painter = await place.desk.start(["python3", "-c", PAINTER], env=DISPLAY)
     said = painter.output()
     for number in range(-1, 20):
@@ -238,7 +238,7 @@ async def test_windows_are_listed_launched_and_brought_to_the_front(place: Place
     await screen.focus("Form for a test")
 
 
-async def test_what_is_not_on_the_screen_is_refused_with_its_size(place: Place) -> None:
+async def test_a_point_outside_the_screen_is_refused_with_its_size(place: Place) -> None:
     with pytest.raises(DeskError, match="0 to 1279, y from 0 to 799"):
         await place.screen.click(1280, 0)
     with pytest.raises(DeskError, match="0 to 1279, y from 0 to 799"):

@@ -58,7 +58,7 @@ def desk_memory() -> int:
     return min(Spec().memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
-async def test_a_claimed_desk_shows_the_sizes_that_were_asked_for(settings: Config) -> None:
+async def test_a_claimed_desk_shows_the_requested_sizes(settings: Config) -> None:
     async with Host(settings) as host:
         host.keep_ready(Spec(), 1)
         with anyio.fail_after(50):

@@ -221,7 +221,7 @@ def test_a_terminal_has_a_prompt_a_size_and_job_control(room: SshRoom) -> None:
         assert screen.end() == 9
 
 
-def test_who_hangs_up_ends_a_program_in_a_terminal_and_leaves_what_was_detached(room: SshRoom) -> None:
+def test_hanging_up_ends_a_program_in_a_terminal_and_leaves_detached_ones(room: SshRoom) -> None:
     room.ssh("--", "cat > /tmp/hang-up.py", stdin=HANG_UP.encode())
     with terminal(room, "-t", room.name, "setsid nohup sleep 4711 >/dev/null & python3 /tmp/hang-up.py") as screen:
         screen.until(rb"up\r\n")
@@ -231,7 +231,7 @@ def test_who_hangs_up_ends_a_program_in_a_terminal_and_leaves_what_was_detached(
     assert room.ssh("--", "pkill -f 'sleep 471[1]'").returncode == 0
 
 
-def test_who_hangs_up_ends_a_command_without_a_terminal(room: SshRoom) -> None:
+def test_hanging_up_ends_a_command_without_a_terminal(room: SshRoom) -> None:
     with room.running(["ssh", "-F", str(room.config), room.name, "echo up; exec sleep 4712"]) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"

@@ -78,7 +78,7 @@ def test_a_value_from_standard_input_is_kept_and_never_shown(run: Hotdesk, keys:
 
 
 @pytest.mark.long
-def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path) -> None:
+def test_every_kind_of_secret_is_stored_with_its_public_fields(run: Hotdesk, keys: Path) -> None:
     url = "https://login.test/token"
     for argv, value in [
         (["mail", "--kind", "basic", "--user", "anna"], b"password: x"),

@@ -121,7 +121,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
         yield Place(host, desk, await host.hands(desk), lent.runtime)
 
 
-async def test_who_only_looks_sees_everything_and_moves_nothing(place: Place) -> None:
+async def test_a_viewer_without_control_sees_everything_and_moves_nothing(place: Place) -> None:
     async with place.look() as viewer:
         picture = await viewer.client.screenshot()
         assert picture.shape == (800, 1280, 4)

@@ -130,7 +130,7 @@ async def test_a_broken_host_does_not_end_its_guest(guest: RealGuest, name: str)
 
 
 @pytest.mark.parametrize("ask", ASKS, ids=lambda ask: str(ask["op"]))
-async def test_a_request_with_strange_parts_is_answered(guest: RealGuest, ask: dict[str, object]) -> None:
+async def test_a_request_with_malformed_parts_is_answered(guest: RealGuest, ask: dict[str, object]) -> None:
     said, number = [], 0
     for name in ask:
         for value in VALUES:

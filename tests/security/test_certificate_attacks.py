@@ -314,7 +314,7 @@ ANY_SPELLING = Removal(
     cases="too much",
 )
 @pytest.mark.parametrize("strange", STRANGE)
-def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
+def test_a_certificate_that_is_not_canonical_is_invalid_whoever_signed_it(
     place: Path, signed: bytes, strange: str
 ) -> None:
     body = encode_canonical(content(signed))

@@ -1027,9 +1027,7 @@ async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, l
     Removal("door/exchange.py", "key != self.key or wire.ended or wire.buffer:", "key != self.key or wire.ended:"),
 )
 @pytest.mark.parametrize("how", TOO_MUCH)
-async def test_what_an_upstream_sends_beyond_its_answer_is_nobodys_answer(
-    answered: dict[str, list[dict[str, Any]]], how: str
-) -> None:
+async def test_bytes_after_an_upstreams_answer_are_dropped(answered: dict[str, list[dict[str, Any]]], how: str) -> None:
     first, second = answered[how]
     assert "evil" not in first["body"] + second["body"]
     assert second["body"] == "good"
@@ -1078,7 +1076,7 @@ class Dialled(Upstreams):
     "an upstream that heard half",
     Removal("door/exchange.py", "if not upload.done() or upload.exception() is not None:", "if not upload.done():"),
 )
-async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> None:
+async def test_an_upstream_that_got_half_a_body_gets_no_other_request() -> None:
     """It answers in the very moment the body breaks off: kept, it would take the next request for the body's rest."""
     loop = asyncio.get_running_loop()
     pairs = [socket.socketpair(), socket.socketpair()]
@@ -1109,7 +1107,7 @@ async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> No
 @falls_without(
     "a body is asked for", Removal("door/exchange.py", "        if self.request.expects:\n", "        if False:\n")
 )
-async def test_a_body_that_waits_to_be_asked_for_is_asked_for_where_it_is_admitted(desk: Desk, attack: Attack) -> None:
+async def test_a_body_that_expects_continue_gets_it_once_admitted(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
         + """

@@ -261,7 +261,7 @@ def test_copies_belong_to_the_folders_owner_and_are_no_programs(tmp_path: Path) 
         "job/results.py", "                if not (there and is_stored(there)):\n", "                if not there:\n"
     ),
 )
-def test_a_file_that_is_nobodys_copy_is_not_written_over(tmp_path: Path, drive: Drive) -> None:
+def test_a_foreign_file_is_not_overwritten(tmp_path: Path, drive: Drive) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/a").write_bytes(b"the only copy of a thesis")
     with Out(tmp_path / "out", ["a"]) as out, pytest.raises(BriefError, match="not an unchanged copy"):

@@ -67,7 +67,7 @@ def test_another_tenants_sandbox_gives_its_token_to_nobody(town: Street) -> None
         "ports/traffic.py", "            if sandbox.auto_resume and aim.port == envd.PORT:\n", "            if False:\n"
     ),
 )
-def test_who_would_not_be_let_in_wakes_no_sandbox(town: Street) -> None:
+def test_unauthorised_traffic_wakes_no_sandbox(town: Street) -> None:
     asked = {"templateID": "base", "timeout": 300, "autoPause": True, "autoResume": {"enabled": True}}
     owner = {"X-API-Key": town.server.key}
     with httpx.Client(base_url=town.server.url, headers=owner, timeout=30) as api:
@@ -189,7 +189,7 @@ def test_a_signed_path_with_colons_is_no_other_path_of_another_user(town: Street
         "        if True:\n",
     ),
 )
-def test_who_guesses_at_one_sandbox_is_refused_there_and_nowhere_else(town: Street) -> None:
+def test_guessing_at_one_sandbox_is_refused_there_and_nowhere_else(town: Street) -> None:
     town.theirs.write("/home/user/a", "a")
     town.beside.write("/home/user/a", "a")
     wrong = {"path": "/home/user/a", "signature": "v1_guessed"}

@@ -330,7 +330,7 @@ async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> N
         "        buttons = data[0]\n",
     ),
 )
-async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: LinkedDesk) -> None:
+async def test_a_viewer_without_control_moves_and_presses_nothing(host: Host, desktop: LinkedDesk) -> None:
     seat = host.get_seat(desktop)
     await seat.ask("screen.input", events=[["move", 5, 5]])
     async with looking(seat) as (_, stream):

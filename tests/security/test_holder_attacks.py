@@ -303,7 +303,7 @@ def test_a_lease_is_a_plain_desk_and_nothing_else(place: Path, settings: Config,
     "names in a lease",
     Removal("drive/identity.py", "    if uid != 0 or not all(map(NUMBER.fullmatch, ids)):", "    if not all(ids):"),
 )
-def test_a_caller_cannot_write_somebody_else_into_the_journal(place: Path, settings: Config) -> None:
+def test_a_caller_cannot_pose_as_another_user_in_the_journal(place: Path, settings: Config) -> None:
     warm(place, settings)
     variables = {"SUDO_UID": "0 pid 1 key anna", "SUDO_GID": "0", "HOTDESK_REQUESTER": "anna pid 1"}
     assert b" 101 " in ask(place, wire.encode({"argv": [], "variables": variables}))
@@ -323,7 +323,9 @@ def test_a_caller_cannot_write_somebody_else_into_the_journal(place: Path, setti
     cases="the command | a command alone",
 )
 @pytest.mark.parametrize("who", ["the holder", "the command", "a command alone"])
-def test_whoever_reads_a_desks_bytes_has_given_up_its_privileges(place: Path, settings: Config, who: str) -> None:
+def test_processes_that_read_a_desks_bytes_have_given_up_their_privileges(
+    place: Path, settings: Config, who: str
+) -> None:
     holder = warm(place, settings)
     way = ["--no-holder"] if who == "a command alone" else []
     argv = [*HOTDESK, "run", *way, "--", "sh", "-c", "echo up; sleep 60"]

@@ -71,7 +71,7 @@ def test_an_honest_archive_is_imported(take: Import, store: Path) -> None:
     "trusted signers",
     Removal("drive/image_archive.py", "    if signer not in signers:\n", "    if False:\n"),
 )
-def test_a_strangers_image_is_not_unpacked(refuse: Callable[[bytes], str]) -> None:
+def test_an_image_of_an_untrusted_signer_is_not_unpacked(refuse: Callable[[bytes], str]) -> None:
     stranger = new_signer()
     why = refuse(archive(GOOD, fields_of(GOOD, stranger), stranger))
     assert "unknown key" in why
@@ -100,7 +100,7 @@ def test_a_manifest_that_names_a_trusted_key_but_was_signed_by_another_is_refuse
     "a domain of its own",
     Removal("drive/image_manifest.py", 'DOMAIN = b"hotdesk-image 1\\n"', 'DOMAIN = b"hotdesk-certificate 1\\n"'),
 )
-def test_a_signature_under_a_certificate_is_none_under_an_image(refuse: Callable[[bytes], str]) -> None:
+def test_a_signature_of_a_certificate_is_not_valid_for_an_image(refuse: Callable[[bytes], str]) -> None:
     line = sign_line(encode_canonical(fields_of(GOOD, SIGNER)), SIGNER, certificate.DOMAIN)
     assert "signature is not valid" in refuse(MAGIC + line + GOOD)
 
@@ -183,9 +183,7 @@ def test_a_manifest_in_another_spelling_is_refused(refuse: Callable[[bytes], str
         pytest.param(encode_canonical(fields_of(GOOD, SIGNER, entries=True)), id="number"),
     ],
 )
-def test_a_manifest_that_is_not_strictly_one_is_refused_whoever_signed_it(
-    refuse: Callable[[bytes], str], body: bytes
-) -> None:
+def test_a_malformed_manifest_is_refused_whoever_signed_it(refuse: Callable[[bytes], str], body: bytes) -> None:
     assert "manifest" in refuse(MAGIC + sign_line(body, SIGNER) + GOOD)
 
 

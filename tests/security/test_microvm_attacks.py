@@ -301,7 +301,7 @@ async def test_an_emulator_that_was_taken_over_is_in_a_container_as_nobody(
     Removal("microvm/wall.py", "    root_capabilities = 0\n", "    root_capabilities = bundle.CAPABILITY_BITS\n"),
     Removal("microvm/wall.py", 'return {**process, "capabilities": {name: [] for name in sets}}', "return {**process}"),
 )
-async def test_what_stands_for_roots_guest_has_nothing(rooted: Desk) -> None:
+async def test_the_process_that_stands_for_roots_guest_has_no_rights(rooted: Desk) -> None:
     await rooted.run(["true"], user="root", timeout=TIME)
     pids = Cgroup(find_hierarchies(), rooted.id).list_pids()
     status = next(found for pid in pids if int((found := read_status(pid))["Uid"].split()[0]) % uids.WIDTH == 0)

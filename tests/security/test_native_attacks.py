@@ -138,7 +138,7 @@ ASKED_BY_ID = [route for route in HTTP if named(route) and (method_of(route), ro
 )
 @no_guard("it reads the table of routes; one case shows that it can fail")
 @pytest.mark.parametrize("route", HTTP, ids=ids(HTTP))
-def test_every_route_asks_who_is_there(route: APIRoute) -> None:
+def test_every_route_authenticates(route: APIRoute) -> None:
     if (method_of(route), route.path) not in OPEN:
         assert any(isinstance(each.call, RequirePower) for each in dependencies(route.dependant))
 
@@ -162,7 +162,7 @@ OWN_STATE = "a tenant's state is its own: the cases that have the guard stand fo
 )
 @no_guard(OWN_STATE)
 @pytest.mark.parametrize("route", ASKED_BY_ID, ids=ids(ASKED_BY_ID))
-def test_what_is_anothers_is_as_unknown_as_what_never_was(eve: httpx.Client, theirs: Theirs, route: APIRoute) -> None:
+def test_another_tenants_objects_are_reported_as_unknown(eve: httpx.Client, theirs: Theirs, route: APIRoute) -> None:
     path = re.sub(r"\{(\w+)[^}]*\}", lambda found: theirs.ids[found[1]], route.path)
     query = {"path": "x"} if path.endswith(("/file", "/entries")) else {}
     query |= {"follow": "false"} if path.endswith("/events") else {}
@@ -181,7 +181,7 @@ def test_no_list_has_anything_of_anothers(eve: httpx.Client, theirs: Theirs, pat
 
 
 @falls_without("a tenant's state is its own")
-def test_nobody_looks_at_or_starts_anything_with_what_is_anothers(eve: httpx.Client, theirs: Theirs) -> None:
+def test_another_tenants_objects_cannot_be_viewed_or_used(eve: httpx.Client, theirs: Theirs) -> None:
     upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"theirs").json()["id"]
     order = {"brief": f'{BRIEF}inputs = ["a.txt"]\n', "files": [{"upload": upload, "name": "a.txt"}]}
     orders = (
@@ -196,7 +196,7 @@ def test_nobody_looks_at_or_starts_anything_with_what_is_anothers(eve: httpx.Cli
 
 @no_guard(OWN_STATE)
 @pytest.mark.parametrize("route", SOCKETS, ids=[route.path for route in SOCKETS])
-def test_no_socket_opens_to_what_is_anothers(
+def test_no_websocket_opens_to_another_tenants_objects(
     server: Served, eve: httpx.Client, theirs: Theirs, route: APIWebSocketRoute
 ) -> None:
     assert not opens(server, theirs, route, {"Authorization": eve.headers["Authorization"]})
@@ -294,7 +294,7 @@ def test_no_other_page_changes_anything_in_a_browser_that_signed_in(server: Serv
     ),
 )
 @pytest.mark.parametrize("token", ["", "x", "é"], ids=["none", "wrong", "strange"])
-def test_a_change_without_the_token_is_none(server: Served, token: str) -> None:
+def test_a_change_without_the_token_is_refused(server: Served, token: str) -> None:
     cookie, _ = signed_in(server)
     headers = {"Cookie": cookie, "Origin": server.url, "X-CSRF-Token": token}
     told = httpx.put(f"{server.url}{PREFIX}/drive/forged.txt", content=b"x", headers={
@@ -571,7 +571,7 @@ def test_an_order_has_no_field_that_is_the_operators(theirs: Theirs, field: str)
     Removal("native/desks/desks.py", 'Literal["", "container", "gvisor", "microvm"],\n', "str,\n"),
 )
 @pytest.mark.parametrize("wall", ["local", "paper"])
-def test_a_client_asks_for_no_wall_that_is_none(theirs: Theirs, wall: str) -> None:
+def test_a_client_cannot_request_an_unknown_wall(theirs: Theirs, wall: str) -> None:
     assert theirs.api.post("/desks", json={"memory": "256M", "wall": wall}).status_code == 422
 
 

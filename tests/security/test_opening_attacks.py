@@ -269,7 +269,7 @@ async def test_one_attempt_to_reach_out_while_it_is_open_fails_a_file(machine: V
     "what a file asks for is a fault", Removal("checks/active.py", "(*faults, *requests), versions", "faults, versions")
 )
 @pytest.mark.parametrize("what", ASKS)
-async def test_a_link_to_another_file_is_told_by_the_office_that_follows_it(machine: Verifier, what: str) -> None:
+async def test_a_link_to_another_file_is_reported_by_the_office(machine: Verifier, what: str) -> None:
     _, (name, data) = ACTS[ASKS[what]]
     made = await machine.look(name, data, "active-content")
     told = [fault for seen in made.verdicts for fault in seen.faults if fault.where == "when it is opened"]
@@ -277,7 +277,7 @@ async def test_a_link_to_another_file_is_told_by_the_office_that_follows_it(mach
 
 
 @falls_without("what a file asks for is a fault")
-async def test_an_action_of_the_viewer_is_told_by_the_viewer_that_carries_it_out(machine: Verifier) -> None:
+async def test_an_action_of_the_viewer_is_reported_by_the_viewer(machine: Verifier) -> None:
     data = pdf(f"{JUMP} [3 0 R /Fit] /Next << /S /Named /N /Print >> >>")
     made = await machine.look("a.pdf", data, "active-content")
     assert [fault.found for seen in made.verdicts for fault in seen.faults if fault.where == "when it is opened"] == [

@@ -440,7 +440,7 @@ def test_a_report_runs_nothing(seen: Seen, server: Served, done: str) -> None:
 
 @no_guard("a tenant is a folder of its own: no code looks elsewhere")
 @pytest.mark.parametrize("name", ["story", "acts/1", "frames/1"])
-def test_nobody_is_told_what_another_tenants_job_did(other: httpx.Client, asking: str, name: str) -> None:
+def test_another_tenants_events_are_not_shown(other: httpx.Client, asking: str, name: str) -> None:
     assert other.get(f"/jobs/{asking}/{name}").status_code == 404
 
 

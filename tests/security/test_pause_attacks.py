@@ -157,7 +157,7 @@ def scheduled(desk: Desk) -> int:
 )
 @no_guard("it stands still without us, too", cases="stopped")
 @pytest.mark.parametrize("attack", list(ATTACKS))
-async def test_a_desk_that_resists_is_paused_or_the_owner_is_told(fresh: Open, launch: Launch, attack: str) -> None:
+async def test_a_desk_that_resists_is_paused_or_reported_to_its_owner(fresh: Open, launch: Launch, attack: str) -> None:
     async with fresh(Spec(pids=300, memory=512 * MIB)) as desk, fresh(Spec()) as other:
         await launch(desk, ATTACKS[attack])
         paused = 0
@@ -237,7 +237,7 @@ async def test_a_paused_desk_does_not_fill_its_owner(fresh: Open, launch: Launch
 
 
 @no_guard("it must pass: that a pause is not an error")
-async def test_whoever_calls_sudo_in_a_paused_desk_waits(fresh: Open, runtime: KeeperRuntime) -> None:
+async def test_a_sudo_call_in_a_paused_desk_waits(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         process = await desk.start(["sudo", "id", "-u"])
         refused = await pause(desk)

@@ -383,7 +383,7 @@ def test_a_picture_that_is_not_as_we_write_it_is_not_opened(data: bytes) -> None
     "somebody else's file",
     Removal("report/write.py", "    if there is not None and not is_ours(there):\n", "    if False:\n"),
 )
-def test_somebody_elses_file_is_not_taken_for_a_report(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_taken_for_a_report(ledger: Ledger, tmp_path: Path) -> None:
     ledger.begin()
     made, folder = make(ledger.path, ledger.jobs, JOB), tmp_path / "out"
     folder.mkdir()

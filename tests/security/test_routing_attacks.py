@@ -73,7 +73,7 @@ def test_no_brief_passes_an_emulated_machine_off_as_a_stronger_wall() -> None:
     ),
 )
 @pytest.mark.parametrize("wall", ["container", "local"])
-def test_no_brief_lowers_the_wall_of_whoever_starts_it(wall: str) -> None:
+def test_no_brief_lowers_the_requesters_wall(wall: str) -> None:
     assert route_brief(replace(JOB, wall=wall, least_wall="gvisor"), NOMINAL_CATALOG).wall == "gvisor"
 
 

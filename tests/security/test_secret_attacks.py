@@ -1099,7 +1099,7 @@ def held(pid: int, value: bytes) -> bool:
 
 @no_guard("the keeper's own limit is inherited, and whoever changes its user cannot be dumped")
 @pytest.mark.parametrize("who", ["door", "keys"])
-async def test_whoever_holds_secrets_leaves_no_core_and_no_memory_to_read(room: Room, who: str) -> None:
+async def test_processes_with_secrets_leave_no_core_and_no_readable_memory(room: Room, who: str) -> None:
     pid = room.part(uids.DOOR if who == "door" else uids.KEYS)
     limits = Path(f"/proc/{pid}/limits").read_text()
     assert re.search(r"Max core file size +1 +1 ", limits)

@@ -139,7 +139,7 @@ def test_a_target_that_names_a_host_beside_the_header_is_refused(server: Served,
 
 @falls_without("who answers, in plain letters", Removal("http/dispatch.py", '    if b"%" in ', '    if b"" == '))
 @pytest.mark.parametrize("path", ["/%61pi/v1/desks", "/api%2fv1/desks", "/%73andboxes", "/web%2fx"])
-def test_who_answers_is_not_hidden_by_an_encoding(server: Served, path: str) -> None:
+def test_an_encoding_does_not_change_which_part_answers(server: Served, path: str) -> None:
     said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
     assert " 400" in said
 
@@ -206,7 +206,7 @@ def test_a_body_that_is_not_a_file_is_small(server: Served, path: str, how: str)
 )
 @pytest.mark.parametrize("key", ["", "e2b_" + "0" * 40])
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/session", "/api/v1/desks", "/mcp"])
-def test_whoever_is_not_known_sends_next_to_nothing(server: Served, path: str, key: str) -> None:
+def test_unauthenticated_callers_can_send_very_little(server: Served, path: str, key: str) -> None:
     headers = {"X-API-Key": key, "Cookie": "__Host-hotdesk=x"}
     body = b" " * (body_limits.MAX_ANONYMOUS_BYTES + 1)
     told = httpx.post(f"{server.url}{path}", content=body, headers=headers, timeout=30)
@@ -373,7 +373,7 @@ E2B = ("GET /sandboxes", "POST /sandboxes", "POST /v2/sandboxes", "GET /v2/sandb
     cases="no key | one that never was",
 )
 @pytest.mark.parametrize("shown", ["no key", "one that never was", "one for something else"])
-def test_no_route_of_e2bs_answers_whoever_has_no_key_for_it(server: Served, shown: str) -> None:
+def test_no_e2b_route_answers_without_a_key(server: Served, shown: str) -> None:
     other = ApiKeys(server.settings.lib / "serve").make("other", powers=["drive"])
     key = {"no key": "", "one that never was": "e2b_" + "0" * 40, "one for something else": other}[shown]
     with httpx.Client(base_url=server.url, headers={"X-API-Key": key} if key else {}, timeout=30) as client:

@@ -271,7 +271,7 @@ async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_
     ),
 )
 @pytest.mark.parametrize("code", [VFORKED, FORKING, DISK], ids=["vfork", "forking", "disk"])
-async def test_a_desk_that_resists_is_kept_whole_or_its_owner_is_told_and_goes_back_all_the_same(
+async def test_a_desk_that_resists_is_snapshotted_whole_or_reported_and_still_rolls_back(
     fresh: Open, neighbour: Desk, launch: Launch, code: str
 ) -> None:
     async with fresh(Spec(pids=300, memory=512 * MIB)) as desk:

@@ -152,7 +152,7 @@ def test_no_file_of_a_desk_gets_a_set_id_bit(room: SshRoom) -> None:
     "a folder has so many entries",
     Removal("ssh/sftp_replies.py", "        if total > MAX_ENTRIES:\n", "        if total > 3 * MAX_ENTRIES:\n"),
 )
-def test_a_folder_has_so_many_entries_and_no_more(room: SshRoom) -> None:
+def test_the_number_of_entries_in_a_folder_is_limited(room: SshRoom) -> None:
     turn(room, CROWDED)
     done = sftp(room, "ls -1 /home/user\n")
     assert f"cut at {MAX_ENTRIES} entries".encode() in done.stderr, done.stderr
@@ -220,7 +220,7 @@ def test_a_forwarded_port_leads_to_no_other_host(room: SshRoom, host: str) -> No
     "a desk's way out is nobody's way in",
     Removal("ssh/connection.py", "        if port == GATE_PORT:\n", "        if port == 0:\n"),
 )
-def test_a_desks_own_way_out_is_nobodys_way_in(room: SshRoom) -> None:
+def test_a_desks_way_out_is_no_way_in(room: SshRoom) -> None:
     done = room.ssh("-W", f"localhost:{GATE[1]}", stdin=b"GET http://example.test/ HTTP/1.1\r\n\r\n")
     assert (done.returncode, done.stdout) == (255, b"")
     assert b"the desk's own gate" in done.stderr

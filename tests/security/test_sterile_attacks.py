@@ -90,7 +90,7 @@ async def test_a_changed_image_is_not_what_a_verifying_desk_sees(judged: Config,
     Removal("owner/pool.py", "image, spec.sterile, proven", "image, False, proven"),
     Removal("keeper/operations.py", "if request.spec.sterile != tracked.spec.sterile:", "if request.port < 0:"),
 )
-async def test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies(judged: Config, owning: Owning) -> None:
+async def test_a_ready_working_desk_is_not_used_for_verification(judged: Config, owning: Owning) -> None:
     async with owning(judged) as runtime:
         runtime.pool.keep(WORKING, 1)
         await runtime.pool.wait_until_full()

@@ -198,7 +198,7 @@ def test_an_id_of_anothers_is_answered_as_one_that_never_was(
 
 @falls_without("a tenant's state is its own, in orders and lists", STATE_SHARED)
 @pytest.mark.parametrize(("path", "order"), ORDERS.values(), ids=ORDERS)
-def test_an_order_that_names_what_is_anothers_is_answered_as_if_it_never_was(
+def test_an_order_with_another_tenants_id_is_answered_as_unknown(
     eve: httpx.Client, theirs: Theirs, path: str, order: dict[str, Any]
 ) -> None:
     found = answer(eve, "POST", path, theirs.ids, json=order)
@@ -212,7 +212,7 @@ def test_an_order_that_names_what_is_anothers_is_answered_as_if_it_never_was(
 )
 @falls_without("whose keys there are", cases="after key")
 @pytest.mark.parametrize(("path", "query"), LISTS.values(), ids=LISTS)
-def test_a_list_that_is_asked_for_by_what_is_anothers_is_as_if_it_never_was(
+def test_a_list_filtered_by_another_tenants_id_is_as_for_an_unknown_one(
     eve: httpx.Client, theirs: Theirs, path: str, query: dict[str, str]
 ) -> None:
     found = answer(eve, "GET", path, theirs.ids, params=query)

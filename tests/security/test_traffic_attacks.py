@@ -75,7 +75,7 @@ async def test_a_sandbox_says_nothing_for_other_names_than_its_own(ways: Ways, h
 @falls_without(
     "traffic: the gate is for its desk", Removal("ports/traffic.py", "frozenset((0, GATE[1]))", "frozenset((0,))")
 )
-async def test_a_desks_own_way_out_is_nobodys_way_in(ways: Ways) -> None:
+async def test_a_desks_way_out_is_no_way_in(ways: Ways) -> None:
     assert b"port is not open" in await ways.get(port=3128, path="/")
 
 
@@ -211,7 +211,7 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
     ids=["both lengths", "two lengths", "a strange coding", "an upgrade nobody asked for", "a bare line feed",
          "no answer"],
 )  # fmt: skip
-async def test_an_answer_that_can_be_read_in_two_ways_is_none(ways: Ways, answer: str) -> None:
+async def test_an_ambiguous_answer_becomes_a_502(ways: Ways, answer: str) -> None:
     assert (await ways.get(f"/?say={quote(answer)}")).startswith(b"HTTP/1.1 502")
 
 

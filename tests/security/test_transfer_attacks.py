@@ -610,7 +610,7 @@ async def test_ps_and_image_ls_escape_what_they_find(settings: Config, command: 
 
 @falls_without("texts that can be printed")
 @pytest.mark.usefixtures("shared")
-async def test_a_traceback_asked_for_is_escaped_too(
+async def test_a_requested_traceback_is_escaped_too(
     desk: Desk, settings: Config, command: Command, local: Path
 ) -> None:
     done = await command(settings, "cp", "--debug", f"{desk.id}:/tmp/{ESCAPES}", str(local / "x"))

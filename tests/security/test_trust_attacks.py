@@ -379,7 +379,7 @@ async def test_a_desk_asks_eight_things_at_once_and_no_more(room: Room, attack: 
 
 
 @falls_without("few questions an hour", Removal("door/egress.py", " or len(self.question_times) >= ASKS_AN_HOUR:", ":"))
-async def test_a_desk_asks_so_much_an_hour_and_no_more(room: Room, attack: Attack) -> None:
+async def test_the_number_of_a_desks_questions_an_hour_is_limited(room: Room, attack: Attack) -> None:
     assert room.host.doors is not None
     doors = room.host.doors
     async with room.host.open_desk(scope=room.scope(rules=RULES)) as desk, anyio.create_task_group() as tasks:

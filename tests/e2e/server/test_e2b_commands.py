@@ -164,7 +164,7 @@ def test_a_killed_program_whose_output_nobody_reads_keeps_its_killer_only_a_mome
     handle.disconnect()
 
 
-def test_killing_what_is_not_there_says_so(sandbox: Sandbox) -> None:
+def test_killing_a_missing_program_is_reported(sandbox: Sandbox) -> None:
     assert not sandbox.commands.kill(999_999)
 
 
@@ -176,7 +176,7 @@ def test_a_handle_kills_its_program(sandbox: Sandbox) -> None:
     assert not handle.kill()
 
 
-def test_a_program_outlives_whoever_followed_it(sandbox: Sandbox) -> None:
+def test_a_program_outlives_its_followers(sandbox: Sandbox) -> None:
     handle = sandbox.commands.run("sleep 1; echo late", background=True)
     handle.disconnect()
     again = sandbox.commands.connect(handle.pid)

@@ -178,7 +178,7 @@ def test_a_desktop_that_has_ended_opens_nothing(server: Served) -> None:
 # -- the mouse -------------------------------------------------------------------------------------------------
 
 
-def test_the_mouse_moves_where_it_is_told(desktop: Sandbox) -> None:
+def test_the_mouse_moves_to_the_given_point(desktop: Sandbox) -> None:
     desktop.move_mouse(300, 400)
     assert desktop.get_cursor_position() == (300, 400)
 

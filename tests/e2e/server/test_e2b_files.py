@@ -91,7 +91,7 @@ def test_notes_stay_with_a_file_until_it_is_written_again(sandbox: Sandbox) -> N
 
 
 @pytest.mark.parametrize("path", ["/nowhere/file", "nothing"])
-def test_what_is_not_there_is_not_found(sandbox: Sandbox, path: str) -> None:
+def test_missing_things_are_not_found(sandbox: Sandbox, path: str) -> None:
     for act in (sandbox.files.read, sandbox.files.get_info, sandbox.files.list):
         with pytest.raises(FileNotFoundException, match="does not exist"):
             act(path)

@@ -166,7 +166,7 @@ def test_a_picture_that_code_shows_or_saves_is_displayed(sandbox: Sandbox, act: 
         pytest.param("import sys; sys.exit(3)", "SystemExit", "3", id="exit"),
     ],
 )
-def test_an_error_is_told_without_colours(sandbox: Sandbox, code: str, name: str, value: str) -> None:
+def test_an_error_is_reported_without_colours(sandbox: Sandbox, code: str, name: str, value: str) -> None:
     error = sandbox.run_code(code).error
     assert error is not None
     assert error.name == name

@@ -161,7 +161,7 @@ def snapshot_of(server: Served, sandbox: str) -> None:
 
 
 @pytest.mark.long
-def test_what_is_over_or_damaged_by_then_is_removed_and_harms_no_other(state: State) -> None:
+def test_expired_and_damaged_records_are_removed_without_harm_to_others(state: State) -> None:
     with state.served() as server:
         made = [Sandbox.create(timeout=600, **server.e2b) for _ in range(4)]
         stays = Sandbox.create(timeout=600, **server.e2b, lifecycle={"on_timeout": "pause"})
@@ -201,7 +201,7 @@ def test_a_sandbox_whose_time_ended_while_no_server_ran_is_over(state: State) ->
 
 
 @pytest.mark.long
-def test_what_it_reaches_is_what_its_program_said_as_the_operator_has_it_now(state: State) -> None:
+def test_a_restored_sandbox_reaches_what_its_program_requested_under_current_settings(state: State) -> None:
     header = {"transform": {"headers": {"x-pass": "of-the-caller"}}}
     told = {"denyOut": ["0.0.0.0/0"], "allowOut": ["api.example.test"], "rules": {"api.example.test": [header]}}
     body = {"templateID": "base", "timeout": 600, "network": told}

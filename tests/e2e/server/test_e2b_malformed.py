@@ -132,6 +132,6 @@ def quoted(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/process.Process", "/process.Process/", "/process.Process/start", "//"])
-def test_what_is_not_offered_is_said_to_be_so(raw: Envd, path: str) -> None:
+def test_unsupported_calls_are_reported_as_such(raw: Envd, path: str) -> None:
     answer = raw.client.post(path, content=b"{}", headers={"Content-Type": "application/json"})
     assert answer.status_code == 404, answer.text

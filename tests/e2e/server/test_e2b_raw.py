@@ -193,7 +193,7 @@ def test_a_watch_breaks_off_with_its_sandbox(server: Served) -> None:
     killed_while(server, watch)
 
 
-def test_files_are_handled_again_when_somebody_killed_what_handles_them(sandbox: Sandbox) -> None:
+def test_files_are_handled_again_after_their_program_was_killed(sandbox: Sandbox) -> None:
     sandbox.files.write("kept", "kept")
     sandbox.commands.run("pkill -f '[e]xec.sys.stdin.buffer'", user="root")
     assert sandbox.files.read("kept") == "kept"

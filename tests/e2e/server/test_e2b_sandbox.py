@@ -144,7 +144,7 @@ def test_a_list_is_cut_into_pages_and_ordered_as_a_whole(server: Served) -> None
         assert newest[0].sandbox_id == wanted[2]
 
 
-def test_a_list_has_what_is_asked_for_by_state_start_and_template(server: Served) -> None:
+def test_a_list_is_filtered_by_state_start_and_template(server: Served) -> None:
     with made(server, metadata={"n": "1"}) as one, made(server, metadata={"n": "1"}) as two:
         two.pause()
 
@@ -316,7 +316,7 @@ def test_a_sandbox_without_mcp_servers_has_no_token_for_them(server: Served) -> 
         assert sandbox.get_mcp_token() == "written by a gateway"
 
 
-def test_what_is_not_offered_is_refused_with_a_reason_the_sdk_tells(server: Served) -> None:
+def test_unsupported_calls_are_refused_with_a_reason_that_the_sdk_shows(server: Served) -> None:
     with pytest.raises(
         SandboxException, match=r"404: template 'mcp-gateway' not found.*hotdesk setup --image mcp-gateway"
     ):
@@ -326,7 +326,7 @@ def test_what_is_not_offered_is_refused_with_a_reason_the_sdk_tells(server: Serv
     assert Sandbox.list(**server.e2b).next_items() == []
 
 
-def test_a_client_that_was_told_once_makes_sandboxes(server: Served) -> None:
+def test_a_configured_client_makes_sandboxes(server: Served) -> None:
     client = E2B(**server.e2b)
     with client.Sandbox.create(timeout=60) as sandbox:
         assert client.Sandbox.get_info(sandbox.sandbox_id).state == SandboxState.RUNNING

@@ -77,7 +77,7 @@ async def test_a_token_of_mcp_servers_is_read_where_a_gateway_left_it(server: Se
         assert await sandbox.get_mcp_token() == "written by a gateway"
 
 
-async def test_what_is_not_offered_is_refused_with_a_reason(server: Served) -> None:
+async def test_unsupported_calls_are_refused_with_a_reason(server: Served) -> None:
     with pytest.raises(SandboxException, match="404: template 'mcp-gateway' not found"):
         await AsyncSandbox.create(mcp={}, **server.e2b)
     assert await AsyncTemplate.exists("base", **server.e2b)

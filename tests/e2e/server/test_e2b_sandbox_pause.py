@@ -87,7 +87,7 @@ def test_a_sandbox_is_paused_at_its_time_and_stays_so_where_its_program_wants_th
         assert sandbox.commands.run("echo back").stdout == "back\n"
 
 
-def test_who_would_not_be_let_in_wakes_no_sandbox(server: Served) -> None:
+def test_unauthorised_traffic_wakes_no_sandbox(server: Served) -> None:
     with made(server, timeout=60, lifecycle={"on_timeout": "pause", "auto_resume": True}) as sandbox:
         sandbox.pause()
         aim = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49983", "X-Access-Token": "guessed"}

@@ -126,7 +126,7 @@ def test_the_door_attaches_a_secret_that_is_invisible_inside(
      ("X-A", "a${e2b.secrets.b}"),
      ("X-A", "${e2b.identity.tokens.aws}"), ("X-A", "${e2b.secrets.}")],
 )  # fmt: skip
-def test_a_placeholder_that_stands_for_nothing_here_is_refused(server: Served, header: str, value: str) -> None:
+def test_an_unknown_placeholder_is_refused(server: Served, header: str, value: str) -> None:
     with pytest.raises(SandboxException, match="400"):
         Sandbox.create(network=rules(value, header), **server.e2b)
 

@@ -231,7 +231,7 @@ def test_an_answer_may_come_before_the_request_is_whole(server: Served, sandbox:
     assert (answer.status_code, answer.text) == (413, "late")
 
 
-def test_a_client_that_waits_to_be_asked_for_its_body_is(server: Served, sandbox: Sandbox) -> None:
+def test_a_client_that_expects_continue_gets_it(server: Served, sandbox: Sandbox) -> None:
     with connected(server) as sock:
         host = at(server, sandbox, ECHO)["Host"]
         sock.sendall(f"POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n".encode())

@@ -55,7 +55,7 @@ def test_a_new_key_as_json_says_what_it_is_for(server: Served) -> None:
     assert told["expires"] - told["made"] == pytest.approx(30 * 86400, abs=1)
 
 
-def test_a_key_has_every_power_unless_it_is_told_which(server: Served) -> None:
+def test_a_key_has_every_power_by_default(server: Served) -> None:
     shown = made(server, "--name", "all")
     assert listed(server)[shown[4:12]]["powers"] == sorted(POWERS)
 

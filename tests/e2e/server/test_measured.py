@@ -118,7 +118,7 @@ def test_a_server_whose_disk_is_full_is_not_ready_and_tells_strangers_nothing_of
 
 
 @pytest.mark.long
-def test_a_server_that_keeps_no_desk_ready_though_it_shall_is_not_ready(home: Path) -> None:
+def test_a_server_without_its_ready_desks_is_not_ready(home: Path) -> None:
     folder = home / f"shelf-{time.monotonic_ns()}"
     with served(folder) as found:
         ready_when(found.url, 200)

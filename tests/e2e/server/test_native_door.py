@@ -106,7 +106,7 @@ def test_what_was_refused_is_allowed_by_one_click_for_this_job_and_the_journal_s
 @pytest.mark.parametrize(
     "rule", ["GET http://127.0.0.1/x", "GET http://10.0.0.0/8", "GET http://169.254.169.254/*", "tunnel a.test", "\n"]
 )
-def test_what_is_near_the_machine_or_no_rule_is_not_allowed(api: httpx.Client, job: str, rule: str) -> None:
+def test_addresses_near_the_machine_and_invalid_rules_are_not_allowed(api: httpx.Client, job: str, rule: str) -> None:
     assert api.post(f"/jobs/{job}/allow", json={"rule": rule}).status_code == 400
 
 

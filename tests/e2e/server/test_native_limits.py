@@ -220,7 +220,7 @@ def test_too_many_uploads_wait_for_no_job(server: Served, api: httpx.Client) -> 
     assert (refused.status_code, refused.json()["code"]) == (429, "upload.many")
 
 
-def test_who_tries_key_after_key_has_to_wait(server: Served) -> None:
+def test_trying_keys_is_slowed_down(server: Served) -> None:
     answers = [httpx.post(f"{server.url}/api/v1/session", json={"key": f"e2b_{n:040x}"}) for n in range(21)]
     assert {each.status_code for each in answers[:20]} == {401}
     assert (answers[20].status_code, answers[20].headers["retry-after"]) == (429, "60")

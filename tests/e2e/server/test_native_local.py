@@ -45,11 +45,11 @@ def source() -> Path:
     return Path(__file__).parents[3] / "src"
 
 
-def test_who_is_in_the_group_runs_programs_at_desks(server: Served) -> None:
+def test_group_members_run_programs_at_desks(server: Served) -> None:
     assert as_somebody(server, [GROUP], "run", "--", "echo", "hello") == (0, "hello\n", "")
 
 
-def test_who_is_in_the_group_runs_programs_that_may_go_out(server: Served) -> None:
+def test_group_members_run_programs_with_a_way_out(server: Served) -> None:
     code, said, complained = as_somebody(server, [GROUP], "run", "--allow", "example.test", "printenv", "HTTPS_PROXY")
     assert (code, complained) == (0, ""), complained
     assert said.startswith("http://")
@@ -66,7 +66,7 @@ def test_a_group_members_desks_are_found_by_the_beginning_of_their_ids(server: S
     assert as_somebody(server, [GROUP], "burn", desk[:10]) == (0, "", "")
 
 
-def test_who_is_in_the_group_uses_the_library(server: Served) -> None:
+def test_group_members_use_the_library(server: Served) -> None:
     code, said, complained = as_somebody(server, [GROUP], program=LIBRARY)
     desk, _, told = said.partition(" ")
     assert (code, told) == (0, "b'by the library'\n"), complained

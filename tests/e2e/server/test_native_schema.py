@@ -210,7 +210,7 @@ def waiting(api: httpx.Client) -> tuple[str, str]:
     return job, desk
 
 
-def test_a_job_stops_though_somebody_paused_its_desk(api: httpx.Client, waiting: tuple[str, str]) -> None:
+def test_a_job_stops_although_its_desk_is_paused(api: httpx.Client, waiting: tuple[str, str]) -> None:
     job, desk = waiting
     assert api.post(f"/desks/{desk}/pause").status_code == 204
     assert api.post(f"/jobs/{job}/stop").status_code == 202

@@ -161,7 +161,7 @@ def home() -> Iterator[Path]:
         yield path
 
 
-def test_who_is_in_the_group_signs_in_and_copies(server: Served, home: Path) -> None:
+def test_group_members_sign_in_and_copy(server: Served, home: Path) -> None:
     opened = as_nobody(server, home, [GROUP], *HOTDESK, "open")
     desk = opened.stdout.decode().strip()
     assert opened.returncode == 0, opened.stderr

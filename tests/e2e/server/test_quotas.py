@@ -129,7 +129,7 @@ def test_a_paused_sandbox_counts_until_it_is_killed(client: httpx.Client) -> Non
     assert client.post("/sandboxes", json=NEW).status_code == 201
 
 
-def test_an_e2b_program_is_told_by_the_exception_it_knows(server: Served, client: httpx.Client) -> None:
+def test_an_e2b_program_gets_the_exception_it_knows(server: Served, client: httpx.Client) -> None:
     fill(client)
     with pytest.raises(RateLimitException, match="desks at once"):
         Sandbox.create(**server.e2b)
@@ -216,7 +216,7 @@ def test_a_keeper_that_is_killed_takes_nothing_of_the_quota_with_it(server: Serv
         assert [robbed.post("/sandboxes", json=NEW).status_code for _ in range(DESKS)] == [201] * (DESKS - 1) + [429]
 
 
-def test_who_asks_too_often_is_told_how_long_to_wait_and_then_let_in(server: Served) -> None:
+def test_too_many_requests_are_refused_with_a_wait_and_then_admitted(server: Served) -> None:
     with as_tenant(server, "slow") as slow:
         answers = [slow.get("/sandboxes") for _ in range(10)]
         late = [each for each in answers if each.status_code == 429]
@@ -242,7 +242,7 @@ def test_a_browser_that_signed_in_counts_with_its_tenants_keys_and_the_page_itse
         assert {browser.get("/", headers=headers).status_code for _ in range(10)} == {200}
 
 
-def test_calls_of_envd_and_of_ports_count_for_the_tenant_and_strangers_use_up_nothing(server: Served) -> None:
+def test_calls_of_envd_and_ports_count_for_the_tenant_and_strangers_calls_do_not(server: Served) -> None:
     with as_tenant(server, "paced") as paced:
         made = paced.post("/sandboxes", json={**NEW, "secure": True}).json()
         id, token = made["sandboxID"], {"X-Access-Token": made["envdAccessToken"]}

@@ -175,7 +175,7 @@ def test_the_port_without_tls_is_not_reached_from_elsewhere(far: Far) -> None:
     assert refused.returncode == 7
 
 
-def test_what_is_old_or_unnamed_gets_no_handshake(far: Far) -> None:
+def test_old_protocols_and_missing_names_get_no_handshake(far: Far) -> None:
     old = far.curl(f"https://{NAME}:{PORT}/health", "--tls-max", "1.1")
     unnamed = far.curl(f"https://wrong.example.test:{PORT}/health", name="wrong.example.test")
     assert (old.returncode, unnamed.returncode) == (35, 60)

@@ -146,7 +146,7 @@ def test_several_tenants_get_no_desk_on_the_hosts_kernel_unless_the_operator_say
             assert (theirs.status_code, theirs.json()["wall"]) == (201, "container")
 
 
-def test_who_stops_everything_stops_its_own_alone(server: Served, other: str, owned: Owned) -> None:
+def test_stopping_everything_stops_only_the_tenants_own(server: Served, other: str, owned: Owned) -> None:
     assert answer(server, other, "POST", "/api/v1/fleet/stop")[0] < 500
     assert answer(server, server.key, "GET", f"/api/v1/desks/{owned.desk}")[0] == 200
 

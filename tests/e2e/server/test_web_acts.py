@@ -148,7 +148,7 @@ def test_a_revoked_key_ends_the_session_it_began(
     ],
     ids=["shape", "word", "reserved"],
 )
-def test_what_is_wrong_with_a_written_brief_is_said_where_it_was_written(
+def test_mistakes_of_a_typed_brief_are_shown_where_it_was_typed(
     seen: Seen, server: Served, text: str, why: str
 ) -> None:
     page = at(seen, server, "new?as=brief")

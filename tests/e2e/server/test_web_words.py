@@ -79,7 +79,7 @@ def paused(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
         ("Sort the lines.", ["lines.txt", "input.txt"], "base"),
     ],
 )
-def test_the_image_is_chosen_from_what_is_asked_for(seen: Seen, goal: str, names: list[str], image: str) -> None:
+def test_the_image_is_chosen_by_the_requested_deliverables(seen: Seen, goal: str, names: list[str], image: str) -> None:
     code = "async ([goal, names]) => (await import('/web/new.js')).imageFor(goal, names)"
     assert seen.page.evaluate(code, [goal, names]) == image
 

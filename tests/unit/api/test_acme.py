@@ -36,7 +36,7 @@ DAY = 86400.0
         (0, Attempts(3, 1000 * DAY), False, True),
     ],
 )
-def test_a_certificate_is_asked_for_in_time_and_not_too_often(
+def test_a_certificate_is_requested_in_time_and_not_too_often(
     now: float, attempts: Attempts, covers: bool, due: bool
 ) -> None:
     assert is_due(now, 0, 90 * DAY, attempts, covers=covers) is due

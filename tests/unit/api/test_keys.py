@@ -41,7 +41,7 @@ def test_nothing_is_kept_by_which_a_key_could_be_used(keys: ApiKeys) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "e2b_", "e2b_" + "0" * 40, "E2B_" + "0" * 40, "e2b_" + "g" * 40])
-def test_what_is_no_key_lets_nobody_in(keys: ApiKeys, wrong: str) -> None:
+def test_an_invalid_key_opens_nothing(keys: ApiKeys, wrong: str) -> None:
     keys.make("ci")
     assert keys.find(wrong) is None
 

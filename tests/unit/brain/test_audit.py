@@ -103,7 +103,7 @@ def test_a_rule_for_one_step_holds_for_a_step_of_that_name() -> None:
         ({"kind": "choose", "actions": (*CHOOSE.actions, Action("go", "shell", {}))}, "command is missing"),
     ],
 )
-def test_what_is_wrong_is_found_and_said(change: dict[str, object], expected: str) -> None:
+def test_mistakes_are_found_and_reported(change: dict[str, object], expected: str) -> None:
     findings = audit(Plan((READ, replace(MAKE, **change))), JOB, TOOLS)  # type: ignore[arg-type]
     assert any(expected in each for each in findings), findings
 

@@ -154,7 +154,7 @@ async def test_what_is_called_after_the_end_is_not_used() -> None:
     assert [seen.ok for _, seen in log.seen.values()] == [True, True, False]
 
 
-async def test_who_goes_in_circles_is_warned_and_then_stopped() -> None:
+async def test_a_worker_going_in_circles_is_warned_and_then_stopped() -> None:
     model = Says(lambda request: wants(("look", {"page": 1})))
     ended = await take(model, Room(fine))
     assert not ended.done
@@ -260,7 +260,7 @@ PAY = Action("pay", "run", {"argv": ["touch", "paid"]})
 KEEP = Action("keep", "run", {"argv": ["touch", "kept"]})
 
 
-async def test_who_chooses_gets_the_fixed_action_and_nothing_else() -> None:
+async def test_a_choosing_worker_gets_only_the_fixed_action() -> None:
     situation = step_of(kind="choose", actions=(PAY, KEEP))
     async with local_runtime() as runtime:
         desk = await runtime.open(Spec())

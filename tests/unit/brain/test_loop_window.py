@@ -100,7 +100,7 @@ async def test_tools_conversation_and_reply_fit_a_small_window_also_after_an_ame
     assert sum(len(tool.what) for tool in last) < sum(len(tool.what) for tool in (*ALL, *OWN))
 
 
-async def test_whoever_wants_a_tool_that_the_step_has_not_is_told_what_every_step_has() -> None:
+async def test_a_call_of_a_missing_tool_is_answered_with_the_tools_of_every_step() -> None:
     loop = Loop(SITUATION, Narrow(), Log(), Reading().ask, WINDOW, Notes())
     seen, ended = await loop.use(Call("c", "screen_click", {}))
     assert seen.text.startswith("Refused. Every step also has finish, give_up, ask_person, amend_plan")

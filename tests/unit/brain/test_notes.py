@@ -39,7 +39,7 @@ def test_what_was_seen_is_found_and_says_where_it_comes_from(query: str, first: 
 
 
 @pytest.mark.parametrize("query", ["", "unheard", "?!", "the of"])
-def test_what_nobody_said_is_not_found(query: str) -> None:
+def test_words_that_do_not_occur_are_not_found(query: str) -> None:
     notes = seeded()
     notes.entries = notes.entries[1:]
     assert notes.recall(query) == NOTHING
@@ -120,7 +120,7 @@ def test_without_papers_the_beginnings_stay() -> None:
     assert "tail" not in notes.recall("7919")
 
 
-def test_notes_and_summaries_are_never_let_go() -> None:
+def test_notes_and_summaries_are_never_dropped() -> None:
     notes = Notes(most=10)
     notes.remember("s", "the code is 7391")
     notes.add_summary("s", "all is well")

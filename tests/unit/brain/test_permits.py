@@ -87,7 +87,7 @@ def test_bytes_are_shared_among_the_rules_planned_under_one_of_the_briefs() -> N
     assert all(each.private and each.rate == 5 for each in made)
 
 
-def test_a_planned_tunnel_is_one_and_an_unplanned_is_none() -> None:
+def test_only_a_planned_tunnel_is_allowed() -> None:
     brief = scope("tunnel erp.test", "read erp.test", "tunnel shop.test")
     made = compile_scope(plan(Step("one", "", hosts=("tunnel erp.test",)), Step("two", "", hosts=())), brief)
     assert Policy(made.rules, "one").tunnel("erp.test", 443)

@@ -81,7 +81,7 @@ def test_where_a_brief_is_silent_it_gets_the_ceiling() -> None:
     assert (job.budget, job.seconds, job.approve) == (JobBudget(10, 1.5, 5), 60.0, "plan")
 
 
-def test_the_ceiling_gives_nobody_more_than_they_asked_for_or_get_anyway() -> None:
+def test_the_ceiling_never_grants_more_than_requested_or_default() -> None:
     ceiling = Ceiling(tokens=10, seconds=86400, approve="risky")
     job = admit_brief(job_of('budget.tokens = 5\napprove = "plan"'), ceiling)
     assert (job.budget, job.seconds, job.approve) == (JobBudget(5), 900.0, "plan")

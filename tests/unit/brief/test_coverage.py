@@ -125,7 +125,7 @@ def strength(verdict: str) -> int:
 
 
 @given(st.integers(min_value=0))
-def test_who_decides_here_decides_at_the_door(seed: int) -> None:
+def test_the_deciding_rule_here_decides_at_the_door(seed: int) -> None:
     draw = Random(seed)
     one, other = (some_rule(draw, "allow", "ask", "deny") for _ in range(2))
     here = rank_rule(one), rank_rule(other)

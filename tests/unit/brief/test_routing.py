@@ -49,7 +49,7 @@ def test_the_strongest_demand_holds(job: Brief, verify: str, walls: tuple[str, .
     ],
     ids=["brief", "command line", "sensitive steps", "verifying"],
 )
-def test_a_wall_this_machine_lacks_is_refused_whoever_demands_it(job: Brief, verify: str) -> None:
+def test_a_missing_wall_is_refused_whoever_requires_it(job: Brief, verify: str) -> None:
     with pytest.raises(BriefError, match="`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back"):
         route_brief(job, PLAIN, verify)
 

@@ -46,7 +46,7 @@ BLANK = zlib.compress(bytes(WIDEST * WIDEST * 3))
         pytest.param(b"no JSON\n" + RED, id="nothing announced"),
     ],
 )
-def test_what_is_not_as_it_was_announced_is_not_there(evidence: bytes) -> None:
+def test_parts_that_differ_from_their_announcement_are_dropped(evidence: bytes) -> None:
     assert unpack(evidence).pages == ()
 
 

@@ -37,7 +37,7 @@ async def seen(desk: Desk, text: str, name: str = "deliverable-1.py", **change: 
     return check.judge(await check.gather(desk, name))
 
 
-async def test_a_program_that_does_what_it_shall_passes(desk: Desk) -> None:
+async def test_a_program_that_meets_its_expectations_passes(desk: Desk) -> None:
     verdict = await seen(desk, GOOD)
     assert verdict.passed
     assert verdict.findings == ("exit code 0", "out.txt: 1 bytes", "the output is as expected")

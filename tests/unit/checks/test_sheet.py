@@ -69,7 +69,7 @@ def test_a_workbook_that_works_passes(seen: dict[str, Any]) -> None:
     assert vendor == {"at": "C2", "value": "A & B <c>", "formula": "", "fill": "", "error": False}
 
 
-def test_what_was_seen_is_told_for_a_certificate(seen: dict[str, Any]) -> None:
+def test_evidence_is_described_for_a_certificate(seen: dict[str, Any]) -> None:
     verdict = CHECK.judge(Evidence(json.dumps(seen).encode()))
     assert verdict.values == {"rows": 3, "cells": 26, "formulas": 4}
     assert verdict.tools == {"Python": platform.python_version()}

@@ -319,7 +319,7 @@ def test_a_board_that_is_closed_leaves_its_lines_and_no_area(papers: Papers) -> 
     ]
 
 
-def test_while_somebody_else_has_the_terminal_nothing_is_written_and_nothing_is_lost() -> None:
+def test_while_a_prompt_has_the_terminal_nothing_is_written_and_nothing_is_lost() -> None:
     board = board_on(Terminal())
     board.show(BEGUN)
     with board.aside():
@@ -379,7 +379,7 @@ def test_a_desk_that_tries_many_hosts_gets_few_lines() -> None:
     assert board.state.refused == 2000
 
 
-def test_what_happened_before_is_recalled_and_not_said(papers: Papers) -> None:
+def test_earlier_events_are_replayed_without_output(papers: Papers) -> None:
     board = board_on(Terminal(), papers)
     past = Clock.now - 1000
     board.recall(

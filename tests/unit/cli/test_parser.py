@@ -59,7 +59,7 @@ def test_a_time_that_cannot_be_is_refused(seconds: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "meant"), [("rum", "did you mean run"), ("exce", "exec"), ("jornal", "journal"), ("zzz", "--help")]
 )
-def test_a_command_that_is_none_is_told_which_is_close(typed: str, meant: str) -> None:
+def test_an_unknown_command_is_answered_with_a_similar_one(typed: str, meant: str) -> None:
     with pytest.raises(BriefError, match=meant):
         carry_out([typed])
 
@@ -76,7 +76,7 @@ def test_a_command_that_is_none_is_told_which_is_close(typed: str, meant: str) -
         ({"disk_in": "cloud"}, "use 'disk' or 'memory'"),
     ],
 )
-def test_a_desk_that_cannot_be_is_told_the_least_and_the_most(asked: dict[str, object], bounds: str) -> None:
+def test_an_impossible_size_is_refused_with_minimum_and_maximum(asked: dict[str, object], bounds: str) -> None:
     with pytest.raises(BriefError, match=bounds):
         Spec(**asked)  # type: ignore[arg-type]
 

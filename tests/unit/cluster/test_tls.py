@@ -86,7 +86,7 @@ async def test_more_than_a_buffer_passes_both_ways(identities: Path) -> None:
                 assert len(await read_all(end)) == 2_000_000
 
 
-async def test_who_closes_ends_the_other_side_altogether(identities: Path) -> None:
+async def test_closing_ends_the_other_side_completely(identities: Path) -> None:
     with anyio.fail_after(10):
         async with connected(identities) as (node, server):
             server.close()

@@ -87,7 +87,9 @@ async def test_an_answer_is_given_by_whom_the_kernel_says_and_to_what_was_seen(
         {"approved": True, "digest": "f0", "behind": "anna\nuid 0 pid 1"},
     ],
 )
-async def test_an_answer_to_nothing_exact_is_none(owner: RemoteRuntime, scripted: Scripted, body: object) -> None:
+async def test_an_answer_without_an_exact_question_is_invalid(
+    owner: RemoteRuntime, scripted: Scripted, body: object
+) -> None:
     with pytest.raises(BriefError):
         await owner.call("POST", "/questions/1a2b3c4d", body)
     assert scripted.answers == []
@@ -152,7 +154,7 @@ async def test_a_dead_owners_socket_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "told", [None, {}, {"desk": "x"}, {**asdict(ASKED), "seconds": "41"}, {**asdict(ASKED), "by": "x"}]
 )
-def test_a_question_told_strangely_is_refused(told: object) -> None:
+def test_a_malformed_question_is_refused(told: object) -> None:
     with pytest.raises(KeeperError):
         as_question(told)
 

@@ -196,6 +196,6 @@ def test_a_fork_of_what_is_no_desk_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [2, -1, 0.5, "true", "", [], {}])
-def test_what_is_neither_so_nor_not_is_refused(value: object) -> None:
+def test_a_value_that_is_not_a_boolean_is_refused(value: object) -> None:
     with pytest.raises(BriefError, match="expected a boolean"):
         parse(json.dumps({**GOOD, "spare": value}).encode())

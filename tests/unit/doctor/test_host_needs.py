@@ -119,7 +119,7 @@ def test_a_host_that_gives_everything_holds() -> None:
     assert REPORT.describe_start() == ""
 
 
-def test_who_cannot_try_claims_nothing() -> None:
+def test_without_trials_nothing_is_claimed() -> None:
     results = list(judge_host(replace(REPORT, trial=None)))
     assert {each.finding.state for each in results} == {"untested"}
     assert len(results) == len(HOST_MEASURES)

@@ -76,7 +76,7 @@ def test_who_may_read_and_who_may_write() -> None:
     assert not may_read("uid:2", "uid:1", ("uid:22",))
 
 
-def test_who_calls_by_sudo_is_shown_and_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_behind_sudo_is_shown_and_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_UID", raising=False)
     assert identity.find_invoker() is None
     assert identity.describe_actor() == f"uid {os.geteuid()} pid {os.getpid()}"

@@ -70,7 +70,7 @@ def look(path: Path, *since: Head) -> set[str]:
     return {fault.what for fault in verify(path, SIGNER.public, since).faults}
 
 
-def test_events_come_back_in_order_with_who_told_of_them(path: Path, journal: Journal) -> None:
+def test_events_come_back_in_order_with_their_actor(path: Path, journal: Journal) -> None:
     fill(journal)
     rows = list(read(path))
     assert [row.id for row in rows] == list(range(1, 12))
@@ -250,7 +250,7 @@ ATTACKS: dict[str, tuple[list[str], set[str]]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_is_done_to_a_journal_shows(path: Path, journal: Journal, attack: str) -> None:
+def test_changes_of_a_journal_are_detected(path: Path, journal: Journal, attack: str) -> None:
     fill(journal)
     statements, found = ATTACKS[attack]
     tamper(path, *statements)
@@ -278,7 +278,7 @@ def test_a_journal_written_again_without_the_key_shows(path: Path, journal: Jour
     assert look(path) == {"signature"}
 
 
-def test_a_journal_signed_by_a_stranger_shows(path: Path, journal: Journal) -> None:
+def test_a_journal_signed_with_another_key_is_detected(path: Path, journal: Journal) -> None:
     fill(journal)
     rechain(path, lambda row: STRANGER.sign(encode_statement(row.chain, row.seq, row.hash)))
     assert look(path) == {"signature"}

@@ -105,7 +105,7 @@ def test_a_stream_that_cannot_be_connected_is_closed(pair: Pair) -> None:
     program.close()
 
 
-def test_words_are_told_both_ways(pair: Pair) -> None:
+def test_messages_travel_both_ways(pair: Pair) -> None:
     pair.inside.tell({"ready": True})
     pair.outside.tell({"seed": {"files": {"etc/hostname": [0o644, b"x" * VM_LIMIT]}}})
     pair.settle()

@@ -39,7 +39,7 @@ def test_what_a_look_found_is_reported_once_though_the_kernel_tells_it_again(
 
 
 @pytest.mark.parametrize(("mask", "kind"), [(watch.DELETE, "remove"), (watch.MOVED_FROM, "rename")])
-def test_what_a_look_found_and_was_then_replaced_is_told_again(
+def test_a_file_that_was_listed_and_then_replaced_is_reported_again(
     watched: GuestWatch, tmp_path: Path, mask: int, kind: str
 ) -> None:
     (tmp_path / "d").mkdir()

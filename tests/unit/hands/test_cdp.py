@@ -237,7 +237,7 @@ OTHERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
-async def test_who_does_not_answer_is_not_waited_for_beyond_the_deadline(data: bytes) -> None:
+async def test_a_silent_browser_is_not_waited_for_beyond_the_deadline(data: bytes) -> None:
     async with browser(saying(data)) as dial:
         with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not respond"):
             await ask(dial, SOON)
@@ -295,7 +295,7 @@ async def test_closing_in_the_middle_of_a_call_is_a_protocol_error() -> None:
 
 
 @pytest.mark.slow
-async def test_who_does_not_read_is_given_up_and_never_sent_half_a_message_more() -> None:
+async def test_a_browser_that_does_not_read_is_dropped_without_half_a_message() -> None:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await upgrade(reader, writer)
         await anyio.sleep(5)
@@ -335,7 +335,7 @@ WRONG_ANSWERS: list[object] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG_ANSWERS)
-async def test_answers_of_wrong_types_are_strange_and_the_next_ask_dials_again(wrong: object) -> None:
+async def test_answers_of_wrong_types_are_errors_and_the_next_request_reconnects(wrong: object) -> None:
     dialled: list[bool] = []
 
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -83,7 +83,7 @@ async def test_what_is_missing_is_an_error_of_the_desk(files: Files) -> None:
             await use(files, name, path="nowhere", **more)
 
 
-async def test_an_existing_file_is_replaced_only_when_that_is_said(files: Files, desk: Desk) -> None:
+async def test_an_existing_file_is_replaced_only_on_request(files: Files, desk: Desk) -> None:
     seen = await use(files, "file_create", path="new/one.txt", content="grüß\n")
     assert seen.text == f"{desk.home}/new/one.txt was created: 7 bytes."
     seen = await use(files, "file_create", path="new/one.txt", content="x")

@@ -49,7 +49,7 @@ def test_a_tree_is_reported_in_lines(nodes: tuple[dict[str, object], ...], told:
     assert lines(*nodes) == told
 
 
-def test_a_tree_of_any_depth_is_told_to_a_depth() -> None:
+def test_a_tree_of_any_depth_is_cut_at_a_depth() -> None:
     deep = [node(number, "list", "", number + 1) for number in range(5_000)]
     assert 100 < len(lines(*deep)) < 1000
 
@@ -167,7 +167,7 @@ def test_the_name_of_a_download_is_a_name_that_can_be_shown(told: str, name: str
 
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "/home/user/Downloads/../x", "/home/user/Downloads/a\nb"])
-def test_a_download_that_cannot_lie_where_it_is_said_to_lies_in_the_folder(path: str) -> None:
+def test_a_download_with_an_impossible_path_is_placed_in_the_folder(path: str) -> None:
     assert read_download_path("/home/user/Downloads/a b.csv") == "/home/user/Downloads/a b.csv"
     assert read_download_path(path) == "/home/user/Downloads"
 
@@ -198,7 +198,7 @@ def known() -> Tabs:
     return tabs
 
 
-def test_what_is_heard_without_end_is_kept_to_a_bound() -> None:
+def test_endless_events_are_bounded() -> None:
     tabs = known()
     for number in range(5000):
         info = {"targetId": f"T{number}", "type": "page", "url": "u" * 5000, "title": "t" * 5000}

@@ -165,7 +165,7 @@ def test_what_a_person_did_not_ask_for_is_dropped(said: bytes) -> None:
     assert side.take() == update()
 
 
-def test_no_more_is_held_than_a_step_needs() -> None:
+def test_the_relay_buffers_no_more_than_a_step_needs() -> None:
     side = greeted_desk(ZRLE)
     side.feed(update(rectangle(0, 0, 1280, 800, ZRLE, pack(">I", 1 << 20))))
     for _ in range(15):
@@ -219,14 +219,14 @@ KEY_DOWN, KEY_UP = pack(">BBxxI", 4, 1, 0x61), pack(">BBxxI", 4, 0, 0x61)
 CLICK = pack(">BBHH", 5, 1, 10, 20) + pack(">BBHH", 5, 0, 10, 20)
 
 
-def test_who_does_not_hold_the_wheel_moves_nothing() -> None:
+def test_a_viewer_without_the_wheel_moves_nothing() -> None:
     side = greeted_viewer()
     side.feed(KEY_DOWN + CLICK + KEY_UP)
     assert side.take() == b""
     assert (side.acts.clicks, side.acts.keys) == (0, 0)
 
 
-def test_who_holds_the_wheel_types_and_clicks() -> None:
+def test_the_viewer_with_the_wheel_types_and_clicks() -> None:
     side = greeted_viewer(driving=True)
     side.feed(KEY_DOWN + CLICK + KEY_UP)
     assert side.take() == KEY_DOWN + CLICK + KEY_UP

@@ -188,7 +188,7 @@ async def test_of_a_long_output_the_ends_are_shown_and_the_whole_is_kept(shell: 
     assert await desk.read(".hotdesk/output/1.txt") == b"".join(b"%d\n" % number for number in range(1, 100_001))
 
 
-async def test_an_output_beyond_every_limit_is_heard_to_its_end(shell: Shell, desk: Desk) -> None:
+async def test_an_output_beyond_every_limit_is_read_to_its_end(shell: Shell, desk: Desk) -> None:
     text = await said(shell, "head -c 20000000 /dev/zero | tr '\\0' x; echo; echo end", 30)
     assert "its first 16 MiB of 20,000,005 bytes are in ~/.hotdesk/output/1.txt" in text
     assert "xxx\nend\n[exit code 0" in text
@@ -223,7 +223,7 @@ async def test_a_line_is_not_lost_to_the_interrupt_of_the_one_before(
     assert (await said(shell, "echo $x", timeout=5)).startswith("5\n[exit code 0")
 
 
-async def test_a_call_that_is_broken_off_while_it_is_told_ends_the_session(shell: Shell) -> None:
+async def test_cancelling_a_call_while_it_is_sent_ends_the_session(shell: Shell) -> None:
     await said(shell, "x=5")
     session = shell.sessions["main"]
     await session.process.signal(signal.SIGSTOP)

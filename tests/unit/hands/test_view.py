@@ -98,7 +98,7 @@ async def test_only_who_holds_the_wheel_moves_anything(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-async def test_a_viewer_is_waited_for_while_it_arrives_and_said_to_be_gone_when_it_does_not(stage: Stage) -> None:
+async def test_an_arriving_viewer_is_waited_for_and_a_missing_one_reported(stage: Stage) -> None:
     async with crowd() as tasks:
         async with anyio.create_task_group() as waiting:
             waiting.start_soon(stage.view.present, 1)

@@ -71,7 +71,7 @@ async def carried(source: Hostile, name: str = "docs") -> Target:
 FOLDER = entry("/home/user/docs", "directory")
 
 
-async def test_a_file_comes_under_the_name_that_was_asked_for_and_as_nobody_elses_program() -> None:
+async def test_a_file_is_fetched_under_the_requested_name_and_without_special_bits() -> None:
     source = Hostile(entry("/etc/other", mode=0o7777))
     assert (await carried(source, "a.txt")).written == {"a.txt": (b"data", 0o755)}
     assert source.read == ["a.txt"]

@@ -214,7 +214,7 @@ async def newer(hands: Hands) -> None:
     await hands.write("count.txt", b"right")
 
 
-async def test_what_is_too_long_too_large_or_too_much_is_refused_and_said(tmp_path: Path) -> None:
+async def test_too_long_too_large_and_too_many_entries_are_refused_and_reported(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def overdo(hands: Hands) -> None:

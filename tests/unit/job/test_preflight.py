@@ -53,7 +53,7 @@ def job(tmp_path: Path) -> Brief:
     return Brief("goal", (), tmp_path, "", inputs=("in", "in/a.txt", "absent"), scope=scope)
 
 
-async def test_what_a_plan_needs_held_or_failed(job: Brief) -> None:
+async def test_the_preflight_reports_what_held_and_what_failed(job: Brief) -> None:
     held, failed = await run_preflight(PLAN, job, TOOLS, had, {"inner.test": "127.0.0.1:8443"}, find=find)
     assert held == (
         "host a.wide.test",

@@ -164,7 +164,7 @@ def test_how_a_job_ended_is_one_sentence(ledger: Ledger, outcome: str, sentence:
     assert sentence in told(ledger)
 
 
-def test_a_job_that_was_killed_is_said_to_have_no_known_end(ledger: Ledger) -> None:
+def test_a_killed_job_is_reported_without_a_known_end(ledger: Ledger) -> None:
     ledger.begin()
     assert "its end was not recorded" in told(ledger)
 

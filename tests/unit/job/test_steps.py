@@ -83,7 +83,7 @@ def test_what_those_made_who_shared_a_desk_comes_back_together() -> None:
     ]
 
 
-def test_a_worker_is_told_what_was_lost_and_what_nobody_knows() -> None:
+def test_a_worker_is_told_what_was_lost_and_what_is_unknown() -> None:
     past = ResumeState(JOB)
     for event in (
         StepBegun(JOB, "a", "do"),

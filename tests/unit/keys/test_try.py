@@ -73,7 +73,7 @@ def tried(owner: socket.socket, *grants: str) -> tuple[list[str], bytes]:
     raise AssertionError("keys hung up")
 
 
-def test_each_grant_is_said_to_be_had_or_why_not(owner: socket.socket) -> None:
+def test_each_grant_is_reported_as_available_or_with_the_reason(owner: socket.socket) -> None:
     why, heard = tried(
         owner,
         "token@a.test bearer",

@@ -69,7 +69,7 @@ def test_no_disk_is_opened_whatever_its_numbers(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.container
-def test_files_are_none_of_its_business_and_nodes_cannot_be_made(folder: Path, tmp_path: Path) -> None:
+def test_files_are_unrestricted_and_device_nodes_cannot_be_made(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     device_filter.attach(str(folder), DEVICES)
     assert try_opening(folder, tmp_path / "plain") == ["opened"]

@@ -86,7 +86,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
     assert "2 sandboxes cannot hibernate and are burnt" in said
 
 
-async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
+async def test_a_record_has_everything_its_program_requested(tmp_path: Path) -> None:
     tenant = tenant_in(tmp_path)
     headers = {
         "X-Pass": "k\xe9y", "x-other": "2", "X-Secret": "token ${e2b.secrets.a} v1",
@@ -111,7 +111,7 @@ async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "auto_pause", "whole"), [("running", False, False), ("running", True, True), ("paused", False, True)]
 )
-async def test_who_would_have_been_killed_lasts_until_then_and_others_as_long_as_any(
+async def test_records_to_be_killed_last_until_their_time_and_others_as_long_as_allowed(
     tmp_path: Path, state: Any, auto_pause: bool, whole: bool
 ) -> None:
     sandbox = sandbox_of(tenant_in(tmp_path), Computer(DeskId(IDS[0])), state=state, auto_pause=auto_pause)

@@ -41,6 +41,6 @@ def test_a_template_or_metadata_asks_for_a_wall(template: str, metadata: dict[st
 
 
 @pytest.mark.parametrize("template", ["base@local", "base@paper", "base@gvisor@container", "base@\x1b[2J"])
-def test_a_template_asks_for_no_wall_that_is_none(template: str) -> None:
+def test_a_template_cannot_name_an_unknown_wall(template: str) -> None:
     with pytest.raises(E2bError, match="unknown wall"):
         parse_wall(template)

@@ -68,7 +68,7 @@ async def test_what_a_batch_is_refused_for_is_left_out_of_the_next() -> None:
         assert server.refusals == ["adaptive thinking is not supported on this model"]
 
 
-async def test_a_batch_that_expired_is_said_to_have() -> None:
+async def test_an_expired_batch_is_reported() -> None:
     with batching([text("Never.")]) as (model, server):
         server.outcome = "expired"
         with pytest.raises(ModelError, match="its batch was expired"):
@@ -122,7 +122,7 @@ async def ask_all(model: AnthropicBatchModel, numbers: range) -> dict[int, str]:
     return found
 
 
-async def test_turns_that_are_asked_for_together_are_one_batch_and_one_that_is_refused_fails_alone() -> None:
+async def test_turns_requested_together_share_a_batch_and_a_refused_one_fails_alone() -> None:
     told: list[str] = []
     with echoing(notify=told.append, prices=PRICE) as (model, server):
         found = await ask_all(model, range(20))

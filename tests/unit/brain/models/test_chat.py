@@ -105,7 +105,7 @@ async def test_a_reply_may_be_as_long_as_what_is_asked_leaves_room_for() -> None
     assert too_long == 256
 
 
-async def test_tools_that_do_not_fit_the_window_are_said_to_be_too_many_before_anything_is_sent() -> None:
+async def test_tools_that_do_not_fit_the_window_are_refused_before_sending() -> None:
     with chat_server(lambda body: [text("Yes.")]) as server:
         model = Chat("m", base_url=server.base_url, window=2000, patience=ONCE)
         tools = [Tool(f"tool{n}", "Does something that takes a sentence to say.") for n in range(100)]

@@ -84,7 +84,7 @@ WRONG = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("expect", "changes", "rule", "where", "found"), WRONG, ids=range(len(WRONG)))
-def test_what_is_wrong_is_found_and_said_where(
+def test_mistakes_are_found_and_reported_with_their_place(
     expect: dict[str, object], changes: tuple[Any, ...], rule: str, where: str, found: str
 ) -> None:
     fault = only(judged(find("pdf", expect), told(*changes)))
@@ -190,7 +190,7 @@ def test_every_page_must_have_been_drawn_in_its_shape() -> None:
     assert only(long).found == "201"
 
 
-def test_pages_wider_than_was_asked_for_are_not_taken() -> None:
+def test_pages_wider_than_requested_are_not_accepted() -> None:
     wide = DrawnPixels(1000, 4, bytes(12000))
     verdict = judged(find("pdf", {}), told(), [wide, wide])
     assert verdict.pages == ()

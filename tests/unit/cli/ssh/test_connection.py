@@ -88,7 +88,7 @@ def room() -> Iterator[Room]:
     opened.connection.leave()
 
 
-def test_nothing_is_done_for_who_has_not_said_who_it_is(room: Room) -> None:
+def test_nothing_is_done_before_authentication(room: Room) -> None:
     with pytest.raises(SshError, match="before it has signed in"):
         room.open()
 
@@ -154,7 +154,7 @@ def test_a_client_keeps_to_its_window(room: Room) -> None:
         room.send(messages.DATA, encode_uint32(1), encode_string(b"x"))
 
 
-def test_who_hangs_up_has_the_program_told(room: Room) -> None:
+def test_hanging_up_signals_the_program(room: Room) -> None:
     room.sign_in()
     room.open()
     room.request(b"shell")
@@ -255,7 +255,7 @@ def test_a_port_that_is_refused_says_why(room: Room) -> None:
     assert not room.connection.channels
 
 
-def test_a_connection_has_so_many_channels(room: Room) -> None:
+def test_the_number_of_channels_is_limited(room: Room) -> None:
     room.sign_in()
     for _ in range(MAX_CHANNELS):
         assert room.open().read_byte() == messages.OPEN_CONFIRMATION

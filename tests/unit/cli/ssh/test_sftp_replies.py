@@ -67,7 +67,7 @@ HARMFUL = [b"../evil", b"a/b", b"/etc/passwd", b"", b"a\0b", b"\x1b[2Jx", b"line
 
 
 @pytest.mark.parametrize("name", HARMFUL)
-def test_a_name_that_could_do_harm_is_left_out_and_told_of(name: bytes) -> None:
+def test_a_harmful_name_is_left_out_and_reported(name: bytes) -> None:
     dialogue = Dialogue()
     assert dialogue.list(b"good", name, "gut é".encode()) == [b"good", "gut é".encode()]
     [note] = dialogue.notes
@@ -179,7 +179,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("case", LIES)
-def test_a_reply_that_nobody_can_have_asked_for_ends_the_session(case: str) -> None:
+def test_an_unsolicited_reply_ends_the_session(case: str) -> None:
     request, data = LIES[case]
     dialogue = Dialogue()
     if request is not None:

@@ -96,7 +96,7 @@ def test_an_image_of_an_open_desk_is_not_removed(tmp_path: Path) -> None:
     assert find(tmp_path, "base") == image
 
 
-def test_a_layer_somebody_holds_is_not_removed(tmp_path: Path) -> None:
+def test_a_locked_layer_is_not_removed(tmp_path: Path) -> None:
     image = put(tmp_path, "base", ONE)
     fd = os.open(image.layers[0], os.O_RDONLY)
     try:

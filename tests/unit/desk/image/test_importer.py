@@ -438,7 +438,7 @@ def test_a_tree_is_furnished_without_following_its_links(tree: Path) -> None:
     assert {"proc", "sys", "dev", "run", "tmp"} <= set(os.listdir(tree))
 
 
-def test_whoever_is_uid_1000_keeps_the_name(tree: Path) -> None:
+def test_the_user_with_uid_1000_keeps_its_name(tree: Path) -> None:
     passwd = b"root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh"
     put(tree, folder("etc"), file("etc/passwd", passwd), file("etc/group", b"user:x:50:\n"))
     furnished(tree)

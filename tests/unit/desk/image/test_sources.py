@@ -115,7 +115,7 @@ def test_ubuntu_is_built_from_its_own_release() -> None:
     ]
 
 
-def test_a_machine_fed_by_strangers_says_so() -> None:
+def test_a_machine_with_foreign_package_sources_is_reported() -> None:
     targets = parse(row("https://tools.example.test/", "stable", origin="Tools"))
     with pytest.raises(ImageError, match="apt-get update"):
         find_distribution(targets)

@@ -146,7 +146,7 @@ def test_where_the_best_kind_does_not_work_the_next_is_taken(image: Image) -> No
     assert not make(image)
 
 
-def test_where_no_kind_works_it_is_said_why_and_nothing_is_left(image: Image) -> None:
+def test_if_no_file_system_works_the_reason_is_reported_and_nothing_is_left(image: Image) -> None:
     with pytest.raises(HostError, match="no program on this machine can write cramfs"):
         make(image, "cramfs")
     assert names(image) == ["lock"]

@@ -91,7 +91,7 @@ def test_a_folder_that_makes_no_sense_is_passed_over_and_buried(settings: Config
     assert state.bury(settings, find_hierarchies(), folder.name, Memory) == []
 
 
-def test_strangers_in_the_folder_are_passed_over(settings: Config) -> None:
+def test_foreign_entries_in_the_folder_are_skipped(settings: Config) -> None:
     state.prepare(settings)
     for name in ("notes.txt", "i" + "A" * 20, "..x"):
         (settings.run / "desks" / name).write_text("x")
@@ -131,7 +131,7 @@ def test_facts_are_written_whole_or_not_at_all(settings: Config) -> None:
 
 
 @pytest.mark.slow
-def test_whoever_looks_does_not_disturb_who_enters_and_leaves(settings: Config) -> None:
+def test_readers_do_not_disturb_desks_that_enter_and_leave(settings: Config) -> None:
     state.prepare(settings)
     stop = threading.Event()
     wrong: list[object] = []

@@ -295,7 +295,7 @@ async def test_a_cancelled_writer_is_not_held_by_a_peer_that_stopped_reading() -
         assert not patience.cancelled_caught
 
 
-async def test_hanging_up_frees_whoever_writes() -> None:
+async def test_hanging_up_releases_waiting_writers() -> None:
     async with linked() as (link, _), anyio.create_task_group() as tasks:
         freed: list[Exception] = []
 
@@ -381,7 +381,7 @@ async def test_a_malformed_exit_is_a_link_error(body: dict[str, object]) -> None
     ],
     ids=lambda data: repr(data[9:30]),
 )
-async def test_a_program_that_starts_strangely_is_a_link_error(answer: bytes) -> None:
+async def test_a_malformed_start_of_a_program_is_a_link_error(answer: bytes) -> None:
     async def started(desk: LinkedDesk) -> None:
         await (await desk.start(["x"])).wait()
 

@@ -88,7 +88,7 @@ async def test_a_crowd_of_silent_callers_does_not_keep_the_guest_out(tmp_path: P
         each.close()
 
 
-async def test_another_process_is_not_heard(tmp_path: Path) -> None:
+async def test_another_process_is_ignored(tmp_path: Path) -> None:
     async with listening(tmp_path) as (listener, path):
         with call(path, hello()) as stranger, anyio.move_on_after(0.3) as waited:
             await recognize(listener, (1, 0), TOKEN)
@@ -96,6 +96,6 @@ async def test_another_process_is_not_heard(tmp_path: Path) -> None:
         stranger.close()
 
 
-def test_an_empty_token_is_nobodys() -> None:
+def test_an_empty_token_matches_no_guest() -> None:
     assert not is_right({"token": ""}, "")
     assert not is_right({}, "")

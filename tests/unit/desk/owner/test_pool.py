@@ -99,7 +99,7 @@ async def settled(pool: Pool) -> None:
         await anyio.sleep(0.001)
 
 
-async def test_so_many_desks_are_ready_and_no_more(config: Config) -> None:
+async def test_the_number_of_ready_desks_is_limited(config: Config) -> None:
     async with running(config) as (pool, source):
         source.moment = 0.01
         pool.keep(Spec(), 3)

@@ -136,7 +136,7 @@ async def test_a_desk_that_had_its_share_is_refused_and_stays_so() -> None:
         5,
     ],
 )
-async def test_a_guest_that_tells_strange_things_loses_its_link(value: object) -> None:
+async def test_a_guest_that_sends_malformed_frames_loses_its_link(value: object) -> None:
     events: list[Event] = []
     async with supervised(RootLedger("i1", events.append)) as (guest, link):
         guest.tell(value)

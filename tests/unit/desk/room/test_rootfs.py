@@ -112,7 +112,7 @@ def test_a_snapshot_that_could_not_be_taken_has_no_name(layers: Layers, disk: Na
     assert layers.find(layers.snapshot()) in disk.names
 
 
-def test_no_desk_has_more_than_so_many(layers: Layers) -> None:
+def test_the_number_of_snapshots_a_desk_is_limited(layers: Layers) -> None:
     for _ in range(SNAPSHOTS):
         layers.snapshot()
     with pytest.raises(DeskError, match="delete some"):

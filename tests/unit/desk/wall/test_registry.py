@@ -71,7 +71,7 @@ def test_a_machine_without_the_runtime_has_no_containers(tmp_path: Path) -> None
         missing.find("container")
 
 
-def test_what_is_told_of_a_desk_has_the_program_that_is_there(walls: Walls) -> None:
+def test_the_description_of_a_desk_has_the_installed_program(walls: Walls) -> None:
     proof = walls.describe(walls.find("container"))
     assert (proof.wall, proof.kernel, proof.is_boundary) == ("container", "host", True)
     assert proof.version == f"crun {ask_version('crun')}"

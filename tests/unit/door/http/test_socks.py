@@ -72,7 +72,7 @@ async def test_a_proxy_that_does_not_connect_is_reported(data: bytes, username: 
 
 
 @pytest.mark.anyio
-async def test_what_comes_behind_the_reply_is_left_for_whoever_reads_on() -> None:
+async def test_bytes_after_the_reply_are_left_for_the_next_reader() -> None:
     async with proxy_that_says(CONNECTED + b"first") as (wire, _):
         await request_connection(wire, SocksProxy("p", 1), "example.com", 443)
         assert await wire.read(5) == b"first"

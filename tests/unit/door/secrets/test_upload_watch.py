@@ -101,7 +101,7 @@ def test_a_body_packed_twice_is_not_unpacked_at_all(packing: bytes, granted: boo
 
 
 @pytest.mark.parametrize("packing", [b"gzip", b"identity, GZIP", b"gzip,"])
-def test_a_body_packed_once_is_unpacked_however_that_is_said(packing: bytes) -> None:
+def test_a_body_packed_once_is_unpacked_however_it_is_declared(packing: bytes) -> None:
     eye = make_watcher(packing, granted=True)
     eye.feed(gzip.compress(P))
     assert eye.found == P

@@ -86,7 +86,7 @@ def test_every_verb_is_a_method() -> None:
          {"wait": True}, "Not all downloads finished in time:\n- a: inProgress, 1 of 2 bytes"),
     ],
 )  # fmt: skip
-async def test_a_model_is_told_what_came_of_it(
+async def test_a_model_gets_the_result(
     tool: str, value: dict[str, object], arguments: dict[str, object], text: str, desk: Desk
 ) -> None:
     assert (await told(desk, tool, value, **arguments)).text == text
@@ -119,7 +119,7 @@ async def test_a_picture_is_passed_on_as_it_is(desk: Desk) -> None:
         {**HERE, "text": ["x"]},
     ],
 )
-async def test_a_reader_that_says_strange_things_is_found_out(value: object, desk: Desk) -> None:
+async def test_malformed_output_of_a_reader_is_detected(value: object, desk: Desk) -> None:
     with pytest.raises(LinkError, match="malformed data"):
         await Browser(Scripted(desk, VerbResult(value))).list_tabs()
 

@@ -296,7 +296,7 @@ async def test_an_invalid_act_is_refused(place: Place, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("place", [False], indirect=True, ids=["view only"])
-async def test_who_only_looks_never_drives(place: Place) -> None:
+async def test_a_viewer_without_control_never_drives(place: Place) -> None:
     guest = await place.enter()
     async with guest.stream(await guest.handle()):
         for act in ("take", "keep", "hand back"):

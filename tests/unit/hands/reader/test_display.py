@@ -188,7 +188,7 @@ async def test_a_connection_that_broke_while_nobody_looked_is_made_again() -> No
 
 
 @pytest.mark.parametrize("name", STRANGE)
-async def test_a_hostile_screen_is_strange_and_costs_no_memory(name: str) -> None:
+async def test_a_hostile_screen_is_a_protocol_error_and_costs_no_memory(name: str) -> None:
     async def serve(stream: SocketStream) -> None:
         await stream.send(STRANGE[name])
         await anyio.sleep(60)

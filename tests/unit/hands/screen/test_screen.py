@@ -85,7 +85,7 @@ async def test_nothing_follows_a_click_before_the_focus_could_move() -> None:
     assert anyio.current_time() - start > FOCUS_DELAY_S * 0.8
 
 
-async def test_a_key_that_is_held_is_let_go_when_the_wait_is_broken_off() -> None:
+async def test_a_held_key_is_released_when_the_wait_is_cancelled() -> None:
     seat = Scripted()
     with anyio.move_on_after(0.05):
         await Screen(seat).hold_key("shift+Down", 60)

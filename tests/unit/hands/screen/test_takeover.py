@@ -279,7 +279,7 @@ async def test_a_silent_viewer_loses_control(drive: Drive) -> None:
     assert (back.by, back.note) == ("", "its viewer did not respond")
 
 
-async def test_the_worker_is_told_once_what_changed(drive: Drive) -> None:
+async def test_changes_are_reported_to_the_worker_once(drive: Drive) -> None:
     assert await drive.wheel.welcome() is None
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(7, ME)

@@ -124,7 +124,7 @@ async def test_an_expired_question_is_recorded_and_final(office: Office) -> None
     assert (await office.people(waiting=read_waiting(office.journal, JOB)).decide("plan", CARD)).answer == "expired"
 
 
-async def test_who_answers_when_time_was_up_is_too_late_for_everybody(office: Office) -> None:
+async def test_an_answer_after_the_time_limit_is_too_late_everywhere(office: Office) -> None:
     office.machine = Late(office.machine.config, office.machine.runtime, office.machine.journal)
     decided = await office.people(seconds=0.0).decide("plan", CARD)
     assert (decided.answer, decided.by) == ("expired", "")
@@ -148,7 +148,7 @@ async def test_when_patience_ends_desks_are_given_back_once_and_waiting_is_not_w
 
 
 @pytest.mark.slow
-async def test_desks_that_somebody_drives_are_given_back_later(office: Office) -> None:
+async def test_desks_that_a_person_drives_are_given_back_later(office: Office) -> None:
     office.driven = 2
     people = office.people(seconds=1.2, patience=0.05)
     assert (await people.decide("question", CARD, "one")).answer == "expired"

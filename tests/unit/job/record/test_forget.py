@@ -75,7 +75,7 @@ def test_a_key_is_overwritten_before_its_name_goes(ledger: Ledger, tmp_path: Pat
     assert other.read_bytes() != key
 
 
-def test_jobs_are_due_when_nothing_was_heard_of_them_for_long(ledger: Ledger) -> None:
+def test_jobs_without_events_for_long_are_due(ledger: Ledger) -> None:
     paused, waiting, stopped, gone = ("i" + letter * 20 for letter in "pwsg")
     whole_job(ledger)
     paused_job(ledger, paused)

@@ -40,7 +40,7 @@ def test_a_lock_is_one_processs_and_goes_with_it(tmp_path: Path) -> None:
         assert is_held(tmp_path)
 
 
-def test_a_missing_lock_is_held_by_nobody(tmp_path: Path) -> None:
+def test_a_missing_lock_counts_as_free(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "gone")
     with pytest.raises(BriefError, match="was deleted"), hold_lock(tmp_path / "gone"):
         pass

@@ -23,13 +23,13 @@ async def nap(seconds: float) -> str:
     return "rested"
 
 
-async def test_what_takes_longer_than_the_job_may_is_ended_and_said() -> None:
+async def test_work_beyond_the_jobs_time_is_cancelled_and_reported() -> None:
     with pytest.raises(BudgetSpentError, match=r"its time limit of 0\.05 seconds was reached"):
         await log_of(0.05).run_within_limits(nap(30))
     assert await log_of(5).run_within_limits(nap(0)) == "rested"
 
 
-async def test_what_is_waited_for_people_is_not_the_jobs_time() -> None:
+async def test_time_waiting_for_people_is_not_the_jobs_time() -> None:
     log = log_of(0.2)
 
     async def ask() -> str:
@@ -69,7 +69,7 @@ async def test_what_begins_while_people_are_waited_for_has_all_of_its_time() -> 
 
 
 @pytest.mark.parametrize("planning", [True, False])
-async def test_a_model_that_is_being_asked_is_not_waited_for_when_the_job_shall_stop(planning: bool) -> None:
+async def test_a_pending_model_request_is_cancelled_when_the_job_stops(planning: bool) -> None:
     log = log_of(30)
 
     async def think() -> str:
@@ -89,7 +89,7 @@ async def test_a_model_that_is_being_asked_is_not_waited_for_when_the_job_shall_
                 await log.run_within_limits(think(), thinking=planning)
 
 
-async def test_an_act_under_way_is_finished_when_the_job_shall_stop() -> None:
+async def test_a_running_act_is_finished_when_the_job_stops() -> None:
     log = log_of(30)
 
     async def act() -> str:

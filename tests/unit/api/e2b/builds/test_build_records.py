@@ -91,7 +91,7 @@ def test_a_build_that_failed_gets_no_tag(tmp_path: Path) -> None:
     assert not store.templates[template.id].tags
 
 
-def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
+def test_missing_things_are_not_found(tmp_path: Path) -> None:
     store = TenantTemplates(tenant(tmp_path))
     with pytest.raises(E2bError, match="not found"):
         store.find("mine")

@@ -31,7 +31,9 @@ from hotdesk.errors import LinkError
         ("bytes=1-2", 0, (0, None)),
     ],
 )
-def test_a_range_is_a_part_and_what_is_none_is_everything(told: str, size: int, part: tuple[int, int | None]) -> None:
+def test_a_range_is_a_part_and_an_invalid_one_means_everything(
+    told: str, size: int, part: tuple[int, int | None]
+) -> None:
     found = parse_range(told, size)
     assert (found.first, found.last) == part
 
@@ -96,6 +98,6 @@ def test_what_went_wrong_inside_has_its_status(code: str, status: int) -> None:
         ("H", b'{"size": 1e400, "modified": 0}'), ("H", b"\xff"), ("H", b"[" * 100_000),
     ],
 )  # fmt: skip
-def test_a_file_that_is_described_strangely_is_not_sent(frame: tuple[str, bytes]) -> None:
+def test_a_file_with_a_malformed_description_is_not_sent(frame: tuple[str, bytes]) -> None:
     with pytest.raises(LinkError):
         as_head(frame)

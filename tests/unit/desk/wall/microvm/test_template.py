@@ -110,7 +110,7 @@ def test_a_template_from_another_user_is_not_kept(tmp_path: Path, listener: sock
     os.wait()
 
 
-def test_who_waits_for_a_template_ends_with_its_desk(tmp_path: Path, listener: socket.socket) -> None:
+def test_the_process_that_waits_for_a_template_ends_with_its_desk(tmp_path: Path, listener: socket.socket) -> None:
     waiting = template.receive(tmp_path / "vm/key", listener, os.getuid(), 8 << 20)
     os.close(waiting)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
