@@ -51,7 +51,9 @@ class ClusterHost(MeteredHost):
 
     def get_keeper_runtime(self) -> NoReturn:
         """Refuse what only a server with desks of its own offers."""
-        raise HostError("this server's desks are on nodes: volumes, secrets, jobs and its own journal are not offered")
+        raise HostError(
+            "this server opens its desks on nodes; it offers no volumes, secrets, jobs or journal of its own"
+        )
 
     def has_ended(self, desk: DeskId) -> bool:
         return desk not in self.cluster.desks

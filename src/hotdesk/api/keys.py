@@ -176,9 +176,10 @@ def read(path: Path) -> dict[str, Key]:
         return {key.id: key for key in STORED.validate_json(private_files.read(path.parent, path.name) or b"[]")}
     except ValidationError as e:
         wrong = e.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, wrong["loc"])) or "its beginning"
+        place = ".".join(map(str, wrong["loc"])) or "its first line"
         raise HostError(
-            f"{path} is damaged at {place}: {wrong['msg']}; put a copy back, or move it away and make new keys"
+            f"{path} is damaged at {place}: {wrong['msg']}; restore it from a backup, or move it away and "
+            "create new keys"
         ) from None
 
 

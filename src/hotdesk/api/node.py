@@ -54,9 +54,9 @@ class NodeSettings:
         """Return this node's name; `BriefError` when its certificate is another's."""
         certified = read_name(self.identity, "node")
         if certified == ANY_NODE and not self.name:
-            raise BriefError("this certificate is for any node of a pool: say which one this is with --name")
+            raise BriefError("this certificate is for any node of a pool; name this node with --name")
         if self.name and certified not in (self.name, ANY_NODE):
-            raise BriefError(f"this is node {certified} by its certificate, and not {self.name}")
+            raise BriefError(f"the certificate is for node {certified}, not for {self.name}")
         return check_name(self.name or certified)
 
 
@@ -104,11 +104,11 @@ async def serve_node(
         await _bury(settings, registry)
         tasks.start(lambda: agent.serve(listener))
         tasks.start(lambda: agent.burn_orphans(node.orphan_seconds))
-        LOG.write("start", f"node {name} lends desks", walls=",".join(reporter.walls))
+        LOG.write("start", f"node {name} accepts requests for desks", walls=",".join(reporter.walls))
         listening()
         await stopping.wait()
         agent.is_cordoned = True
-        LOG.write("stop", f"node {name} opens no more desks", desks=agent.count_desks())
+        LOG.write("stop", f"node {name} is draining: it opens no more desks", desks=agent.count_desks())
         with anyio.move_on_after(node.drain_seconds):
             while agent.count_desks():  # noqa: ASYNC110 - several owners end desks
                 await anyio.sleep(_POLL_S)

@@ -17,7 +17,7 @@ from hotdesk.errors import BriefError, HotdeskError
 
 Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]
 _Paced = Literal["rate", "calls"]
-ASKS: Mapping[_Paced, str] = {"rate": "requests", "calls": "calls to its sandboxes"}
+ASKS: Mapping[_Paced, str] = {"rate": "requests", "calls": "requests to its sandboxes"}
 WORDS: Mapping[str, str] = {
     "desks": "desks at once",
     "jobs": "running jobs",

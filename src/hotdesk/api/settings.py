@@ -145,7 +145,9 @@ def check(serving: Serving, has_keys: bool) -> Serving:
     if serving.host == "localhost":
         raise BriefError("host must be an IP address; 127.0.0.1 serves this machine only")
     if serving.acme and not (serving.tls_port and serving.names):
-        raise BriefError("ACME certifies names for TLS: set `names` and `tls_port`, or --name and --tls-port")
+        raise BriefError(
+            "ACME obtains certificates for host names: set `names` and `tls_port`, or pass --name and --tls-port"
+        )
     if serving.tls_port and (serving.certificate is None or serving.private_key is None):
         raise BriefError("TLS needs a certificate and its key: --certificate FILE --key-file FILE, or `[serve] acme`")
     if (serving.certificate or serving.private_key) and not serving.tls_port:
@@ -206,8 +208,12 @@ SETTINGS: dict[str, Any] = {
     "tls_port": count(0, 65535),
     "certificate": FILE,
     "private_key": FILE,
-    "acme": Annotated[str, re.compile(r"https://[!-~]{1,500}"), Otherwise("takes the https address of a directory")],
-    "acme_email": Annotated[str, re.compile(r"[^@\s]{1,64}@[^@\s]{1,190}"), Otherwise("takes a mail address")],
+    "acme": Annotated[
+        str, re.compile(r"https://[!-~]{1,500}"), Otherwise("must be the https URL of an ACME directory")
+    ],
+    "acme_email": Annotated[
+        str, re.compile(r"[^@\s]{1,64}@[^@\s]{1,190}"), Otherwise("must be a mail address, such as admin@example.com")
+    ],
     "acme_port": count(1, 65535),
     "acme_ca": FILE,
     "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("must be a list of lower-case host names without ports")],
@@ -238,10 +244,10 @@ SETTINGS: dict[str, Any] = {
     "access_log": bool,
     "http2": bool,
     "origins": Annotated[
-        list[str], Otherwise('takes a list of origins, as in ["https://app.example.com"]'), _read_origins
+        list[str], Otherwise('must be a list of origins, such as ["https://app.example.com"]'), _read_origins
     ],
     "share_rate": make_number_hint(0.1, 1e6),
-    "nodes": Annotated[list[str], Otherwise(f"takes a list of nodes: {NODE_FORMS}"), parse_nodes],
+    "nodes": Annotated[list[str], Otherwise(f"must be a list of nodes: {NODE_FORMS}"), parse_nodes],
     "identity": FILE,
 }
 """What `[serve]` has."""

@@ -72,7 +72,7 @@ class Tenants:
             if isinstance(e, HotdeskError):
                 raise
             raise HostError(
-                f"the keeper of tenant {name} cannot be started: {e.strerror}; check its state directory"
+                f"the keeper of tenant {name} cannot be started: {e.strerror}; check the tenant's state directory"
             ) from e
         self.failing.discard(name)
         return tenant

@@ -108,5 +108,5 @@ async def test_a_proxy_that_does_not_connect_lets_nothing_out(
 
 def test_a_proxy_beside_the_internet_is_refused(server: Served) -> None:
     for address in ("127.0.0.1:1080", "10.0.0.1:1080", "169.254.169.254:80", "[::1]:1080"):
-        with pytest.raises(SandboxException, match=r"400.*not of the internet"):
+        with pytest.raises(SandboxException, match=r"400.*not a public internet address"):
             Sandbox.create(network=network({"address": address}), **server.e2b)

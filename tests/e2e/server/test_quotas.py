@@ -252,7 +252,7 @@ def test_calls_of_envd_and_ports_count_for_the_tenant_and_strangers_calls_do_not
             assert answers[0].status_code == 200, answers[0].text
             late = [each for each in answers if each.status_code == 429]
             assert late
-            assert "limited to 1 calls to its sandboxes a second" in late[0].json()["message"]
+            assert "limited to 1 requests to its sandboxes a second" in late[0].json()["message"]
             assert 1 <= int(late[-1].headers["retry-after"]) <= 2
             assert envd.get("/", headers={"E2b-Sandbox-Port": "8000"}).status_code == 429
         connected = Sandbox.connect(id, **server.e2b | {"api_key": paced.headers["X-API-Key"]})

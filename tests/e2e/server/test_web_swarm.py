@@ -63,7 +63,7 @@ def test_the_pilot_is_shown_with_a_forecast_and_approved(seen: Seen, begun: Page
     pilot = begun.get_by_role("article", name="Continue with all items?")
     expect(pilot).to_contain_text("forecast for all", timeout=LONG)
     expect(begun.get_by_role("button", name="line-000001: passed")).to_be_visible(timeout=LONG)
-    expect(begun.get_by_role("button", name="item 2: to come")).to_be_visible()
+    expect(begun.get_by_role("button", name="item 2: not finished")).to_be_visible()
     pilot.get_by_role("button", name="Approve").click()
     seen.require_peace()
 

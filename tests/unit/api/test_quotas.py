@@ -63,7 +63,7 @@ def test_what_is_asked_and_what_is_for_sandboxes_is_counted_apart() -> None:
         counted.ask("acme")
     for _ in range(4):
         counted.ask("acme", "calls")
-    with pytest.raises(QuotaError, match="2 calls to its sandboxes a second") as late:
+    with pytest.raises(QuotaError, match="2 requests to its sandboxes a second") as late:
         counted.ask("acme", "calls")
     assert late.value.headers == {"Retry-After": "1"}
     Quotas().ask("acme", "calls")

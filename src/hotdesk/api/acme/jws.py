@@ -55,7 +55,7 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise HostError("the ACME account's key cannot be read; remove it, and another account is made")
+        raise HostError("the key of the ACME account cannot be read; remove it, and a new account is created")
     return key
 
 

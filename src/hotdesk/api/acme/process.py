@@ -68,7 +68,9 @@ class CertificateProcess:
             pem = client.obtain(self.names, challenges.published.__setitem__)
             private_files.write(self.folder, SERVER, pem)
         except (AcmeError, HotdeskError, KeyError, TypeError, ValueError) as e:
-            why = str(e) if isinstance(e, AcmeError | HotdeskError) else "the authority's answer is malformed"
+            why = (
+                str(e) if isinstance(e, AcmeError | HotdeskError) else "malformed reply from the certificate authority"
+            )
             self.attempts = self.attempts.fail(time.time())
             self.tell(failed=why, seconds=round(self.attempts.next_at - time.time()))
         else:

@@ -41,8 +41,8 @@ class CertificateRenewal:
                 LOG.write("certificate", "a new certificate is in use")
             else:
                 why, seconds = make_printable(str(message.get("failed"))[:400]), message.get("seconds")
-                LOG.write("certificate", f"no certificate came: {why}", next_attempt_s=seconds)
-        LOG.write("certificate", "the process that gets certificates ended; restart the server to have one again")
+                LOG.write("certificate", f"no certificate was obtained: {why}", next_attempt_s=seconds)
+        LOG.write("certificate", "the process that renews certificates ended; restart the server to start it again")
 
     async def close(self) -> None:
         anyio.notify_closing(self.line)

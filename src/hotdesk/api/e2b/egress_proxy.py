@@ -44,12 +44,12 @@ def build_proxy(config: ProxyConfig) -> tuple[EgressProxy, Mapping[str, bytes]]:
     except ValueError as e:
         raise BriefError(f"the address of egressProxy {e}") from None
     if port is None:
-        raise BriefError("the address of egressProxy has a host and a port, as in proxy.example.com:1080")
+        raise BriefError("the address of egressProxy must be a host and a port, such as proxy.example.com:1080")
     if config.password is not None and config.username is None:
-        raise BriefError("egressProxy has a password without a username")
+        raise BriefError("egressProxy has a password but no username")
     password = (config.password or "").encode()
     if len(password) > MAX_CREDENTIAL_BYTES:
-        raise BriefError(f"the password of egressProxy has {MAX_CREDENTIAL_BYTES} bytes at most")
+        raise BriefError(f"the password of egressProxy must have at most {MAX_CREDENTIAL_BYTES} bytes")
     tls = config.tls if config.tls is not None and config.tls.enabled else None
     found = EgressProxy(
         bracket_ipv6(host), port, config.username or "", tls is not None,
@@ -67,7 +67,7 @@ def _require_public(host: str) -> None:
     except ValueError:
         return
     if address in METADATA or any(address in special for special, _ in SPECIAL if special.version == address.version):
-        raise BriefError(f"egressProxy is at {address}, which is not of the internet")
+        raise BriefError(f"egressProxy is at {address}, which is not a public internet address")
 
 
 def _require_certificates(pem: str) -> None:
@@ -76,7 +76,7 @@ def _require_certificates(pem: str) -> None:
         if pem:
             load_pem_x509_certificates(pem.encode())
     except ValueError:
-        raise BriefError("caCert of egressProxy takes certificates in PEM") from None
+        raise BriefError("caCert of egressProxy must be one or more certificates in PEM format") from None
 
 
 def redact_proxy(config: ProxyConfig) -> dict[str, object]:

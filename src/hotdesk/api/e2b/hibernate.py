@@ -198,7 +198,7 @@ class SavedSandboxes:
         here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
         if not here:
             return
-        say(f"hibernating {len(here)} sandboxes; a second stop signal burns them instead")
+        say(f"{len(here)} sandboxes are hibernating; a second stop signal burns them instead")
         for sandbox in here:
             self.stop(sandbox)
         saved: list[Sandbox] = []
@@ -208,8 +208,8 @@ class SavedSandboxes:
                 for _, group in groupby(sorted(here, key=_describe_owner), _describe_owner):
                     tasks.start_soon(self.keep_all, list(group), places, saved)
         if burning := len(here) - len(saved):
-            say(f"{burning} sandboxes cannot hibernate and are burnt")
-        say(f"{len(saved)} sandboxes hibernate")
+            say(f"{burning} sandboxes cannot hibernate and were burnt")
+        say(f"{len(saved)} sandboxes are hibernated")
 
     async def burn_paused(self) -> None:
         """Burn what this server hibernated, where nothing is to be left: the rest burns with its keepers."""

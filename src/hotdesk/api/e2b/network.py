@@ -78,7 +78,7 @@ def resolve_scope(
         attached = attach(config.rules or {}, tokens)
         proxy, password = build_proxy(config.egressProxy) if config.egressProxy is not None else (None, {})
     except BriefError as e:
-        raise E2bError(400, f"these network settings are not possible: {e}") from None
+        raise E2bError(400, f"these network settings cannot be applied: {e}") from None
     if not shut and serving.egress == "packages":
         rules = (*rules, *list_package_rules()[0])
     opened = whole or (not shut and serving.egress == "open")

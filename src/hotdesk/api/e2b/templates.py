@@ -51,7 +51,9 @@ def parse_wall(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str
 def make_missing_template_error(template: str) -> E2bError:
     if parse_image_name(template) == _GATEWAY:
         return E2bError(
-            404, f"template '{_GATEWAY}' not found: its operator builds it with `hotdesk setup --image {_GATEWAY}`"
+            404,
+            f"template {_GATEWAY} not found: the server's operator can build it with `hotdesk setup --image "
+            f"{_GATEWAY}`",
         )
     return E2bError(404, f"template '{template}' not found")
 

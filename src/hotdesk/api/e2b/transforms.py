@@ -67,7 +67,7 @@ class Attachments:
 def attach(rules: Rules, tokens: Tokens) -> Attachments:
     headers = {(host.lower(), name.lower()): value for host, name, value in list_values(rules)}
     if len(headers) > MAX_HEADERS:
-        raise BriefError(f"network rules attach {MAX_HEADERS} headers at most")
+        raise BriefError(f"network rules can attach {MAX_HEADERS} headers at most")
     found = Attachments()
     for number, ((host, name), value) in enumerate(headers.items()):
         match = _find_placeholder(name, value)

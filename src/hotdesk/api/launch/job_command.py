@@ -96,7 +96,7 @@ def build_errand_command(message: Mapping[str, object]) -> list[str]:
             return ["image", "rm", "--yes", name]
         case {"verb": "adopt", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
             return ["image", "import", "/dev/stdin", "--name", name]
-    raise BriefError("the launcher does not accept this request, or not with this name")
+    raise BriefError("the launcher does not support this request, or the name in it is invalid")
 
 
 def limit(name: str, value: object) -> list[str]:
@@ -109,7 +109,7 @@ def limit(name: str, value: object) -> list[str]:
         return ["--wall", value]
     most = NUMBERS.get(name, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise BriefError(f"{name} is out of bounds")
+        raise BriefError(f"{name} is outside its limits")
     return [f"--{name}", str(value if name in ("seconds", "dollars") else int(value))]
 
 
@@ -118,7 +118,7 @@ def count_items(name: str, value: object) -> list[str]:
     if value is None:
         return []
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= COUNTS[name]:
-        raise BriefError(f"{name} is out of bounds")
+        raise BriefError(f"{name} is outside its limits")
     return [f"--{name}", str(value)]
 
 
@@ -127,16 +127,16 @@ def _choose_quarantine(value: object) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, str) or value not in QUARANTINE:
-        raise BriefError("items in quarantine are retried or accepted")
+        raise BriefError('quarantine must be "retry" or "accept"')
     return [QUARANTINE[value]]
 
 
 def _build_model_options(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     if not isinstance(value, list) or len(value) > _MAX_MODELS:
-        raise BriefError(f"{name} has at most {_MAX_MODELS} names")
+        raise BriefError(f"{name} can have {_MAX_MODELS} names at most")
     for each in value:
         if not isinstance(each, str):
-            raise BriefError(f"{name} must be names such as anthropic:MODEL")
+            raise BriefError(f"{name} must be full model names such as anthropic:MODEL")
         if why := explain_refusal(each, listed):
             raise BriefError(why)
     flag = "--model" if name == "models" else "--planner"
@@ -152,7 +152,7 @@ def _build_script_args(template: object, templates: tuple[Path, ...]) -> list[st
     for folder in templates:
         if (script := folder / template / SCRIPT).is_file():
             return ["--script", str(script)]
-    raise BriefError(f"there is no template {template!r} with a script")
+    raise BriefError(f"template {template!r} does not exist, or has no script")
 
 
 def read_requester(options: Mapping[str, object]) -> str:

@@ -183,7 +183,9 @@ class Starting:
         argv = job_command.build_errand_command(message)
         get_tenant_settings(self.settings, tenant)
         if len(self.errands) >= MAX_ERRANDS:
-            raise BriefError(f"{MAX_ERRANDS} short tasks are running, which is the limit; wait until some end")
+            raise BriefError(
+                f"{MAX_ERRANDS} short commands are running for the server, which is the limit; wait until some end"
+            )
         output = os.memfd_create("output", os.MFD_CLOEXEC)
         with open(os.devnull, "rb") as nothing:
             pid = run(argv, tenant, "", fds[0] if fds else nothing.fileno(), output, output)

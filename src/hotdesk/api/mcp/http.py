@@ -180,9 +180,7 @@ def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
         supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version[:64]}
-        why = (
-            "a desk belongs to a session, and this protocol version has no sessions over HTTP; start with `initialize`"
-        )
+        why = "desks belong to a session, and requests of this protocol version have none; start with `initialize`"
         return _error_to_response(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
     return None
 

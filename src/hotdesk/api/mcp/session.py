@@ -23,8 +23,8 @@ from hotdesk.tool import Observation, Tool, ToolArgumentError
 _MAX_CONCURRENT_TOOLS = 8
 """Tools that one client may use at once."""
 GONE = (
-    "the desk is gone: it was idle too long, its time was up, or it was burnt. Its files are lost. "
-    "The next use of a tool opens a fresh one."
+    "the desk is gone: it was idle too long, it reached its deadline, or it was burnt. Its files are lost. "
+    "The next use of a tool opens a new desk."
 )
 
 _UNDELIVERED = (

@@ -29,7 +29,7 @@ Id = Annotated[str, Field(pattern="^i[a-z0-9]{20}$")]
 
 
 class ContentOrder(Model):
-    """What to look at: a file of the drive or a desk, a job's report, or a screenshot."""
+    """What to preview: a file of the drive or a desk, a job's report, or a screenshot."""
 
     kind: Literal["drive", "file", "report", "frame"]
     path: Annotated[str, Field(max_length=4096, pattern="^[^\\x00]*$")] = ""
@@ -39,7 +39,7 @@ class ContentOrder(Model):
 
 
 class ContentAddress(Model):
-    """Where it is, for a minute."""
+    """The preview's address, valid for one minute."""
 
     url: str
     inline: bool = Field(description="Whether a browser displays it; otherwise it is downloaded.")
@@ -50,12 +50,12 @@ NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", 
 
 @router.post("", status_code=201, summary="Create a preview link")
 async def link(context: Anybody, order: ContentOrder, request: Request) -> ContentAddress:
-    """Make a link to one thing, at an origin where no cookie and no script is."""
+    """Create a link to one file, served from a separate origin without cookies and scripts."""
     offer = context.native.offer
     if offer is None:
         raise ProblemError(409, "content.none", "previews are off: this server has no separate origin for them")
     if not context.caller.may(NEEDS[order.kind]):
-        raise ProblemError(403, "key.power", f"this key lacks the power {NEEDS[order.kind]}")
+        raise ProblemError(403, "key.power", f"your key lacks the power {NEEDS[order.kind]}, which this preview needs")
     data, name = await read_content(context, order)
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
@@ -88,4 +88,4 @@ async def read_content(context: RequestContext, order: ContentOrder) -> tuple[by
         case ContentOrder(kind="frame", job=str(job), frame=int(number)):
             await find_job(context, job)
             return await anyio.to_thread.run_sync(frame, context.tenant.settings, job, number), "screen.jpg"
-    raise ProblemError(400, "content.what", "name what to preview: path, desk and path, job, or job and frame")
+    raise ProblemError(400, "content.what", "say what to preview: path; desk and path; job; or job and frame")

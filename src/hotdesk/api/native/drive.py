@@ -43,7 +43,7 @@ FileName = Annotated[str, Path(max_length=1100, description="NAME, or NAME@VERSI
 
 
 class VersionShown(Model):
-    """One version of one name."""
+    """A version of a name in the drive."""
 
     name: str
     version: int
@@ -59,7 +59,7 @@ class VersionShown(Model):
 async def list_names(
     context: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[VersionShown]:
-    """List names, each with its newest version."""
+    """List the names, each with its newest version."""
     found = await run_in_thread(lambda: _open_drive(context).ls(prefix, who=OPERATOR))
     some, more = paginate(found, lambda each: each.name, limit, after)
     checks = await context.native.get_checks(context.tenant).of(some)
@@ -76,7 +76,7 @@ async def read(
     pages: Annotated[bool, Query(description="Return the list of its rendered pages instead.")] = False,
     page: Annotated[int | None, Query(ge=1, le=MAX_PAGES, description="Return this page as a picture instead.")] = None,
 ) -> Response:
-    """Return a version's bytes, to be saved; its certificate; or how it looks, as a check drew it in a clean desk."""
+    """Return a version as a download, its certificate, or its pages as a check rendered them in a clean desk."""
     drive, version = await find(context, path)
     if pages:
         return JSONResponse(
@@ -98,7 +98,7 @@ async def read(
 
 @router.put("/{path:path}", status_code=201, summary="Store a file", openapi_extra=BYTES)
 async def put(context: ForDrive, path: FileName, request: Request) -> VersionShown:
-    """Keep a file as the next version of a name."""
+    """Store a file as the next version of a name."""
     name = check_name(path)
     place = uploads.prepare_folder(context.tenant.settings) / f"drive-{new_id()}"
     await save_body(request, place, MAX_FILE_BYTES, context.tenant.settings.disk_floor)
@@ -118,7 +118,7 @@ async def put(context: ForDrive, path: FileName, request: Request) -> VersionSho
 
 @router.delete("/{path:path}", status_code=204, summary="Remove a name, or one version")
 async def remove(context: ForDrive, path: FileName) -> None:
-    """Remove a name with all its versions, or one; the journal keeps what it was called."""
+    """Remove a name with all its versions, or one version. The journal records the name."""
     name, number = parse_reference(path)
     await find(context, path)
     await run_in_thread(lambda: _open_drive(context).remove(

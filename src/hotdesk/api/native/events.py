@@ -38,7 +38,7 @@ PIECE = 500
 
 
 class Happened(Model):
-    """One event, as it is told."""
+    """One event of the journal."""
 
     id: int
     chain: str
@@ -70,7 +70,7 @@ Follow = Annotated[bool, Query(description="Whether to follow new events; false:
 async def job_events(
     context: ForJobs, job: JobName, after: From = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
-    """Return the events of a job and its desks, and then those that come."""
+    """Return the past events of a job and its desks, then new events as they come."""
     tale = await find(context, job)
     chains = {job, *tale.desks} if isinstance(tale, JobSummary) else {job}
     return answer(context, begin(after, last), follow, chains)
@@ -80,7 +80,7 @@ async def job_events(
 async def all_events(
     context: ForJobs, after: _FromOrNow = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
-    """Return every event of the tenant, and then those that come."""
+    """Return the past events of the tenant, then new events as they come."""
     journal = get_journal_path(context.tenant.settings)
     since = await anyio.to_thread.run_sync(_read_newest_id, journal) if after == "now" else after
     return answer(context, begin(since, last), follow, None)

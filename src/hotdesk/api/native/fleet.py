@@ -30,14 +30,14 @@ _MIN_JOBS = 5
 
 
 class Spend(Model):
-    """What models cost."""
+    """The cost of models."""
 
     dollars: float
     tokens: int
 
 
 class Outlier(Model):
-    """Something to look at."""
+    """A job or desk that differs from the others and may need attention."""
 
     job: str | None
     desk: str | None
@@ -45,7 +45,7 @@ class Outlier(Model):
 
 
 class TenantShare(Model):
-    """What one tenant has."""
+    """The running jobs and open desks of one tenant."""
 
     tenant: str
     desks: int
@@ -54,7 +54,7 @@ class TenantShare(Model):
 
 
 class Fleet(Model):
-    """Everything that runs."""
+    """All running jobs and open desks."""
 
     desks: int
     jobs: int = Field(description="Jobs that are running or wait for a person.")
@@ -67,7 +67,7 @@ class Fleet(Model):
 
 
 class Stopped(Model):
-    """What was ended."""
+    """The jobs and desks that were stopped."""
 
     jobs: list[str]
     desks: list[str]
@@ -75,7 +75,7 @@ class Stopped(Model):
 
 @router.get("", summary="All running desks and jobs")
 async def show(context: ForJobs) -> Fleet:
-    """Return what runs, what it costs, and what stands out."""
+    """Return all running jobs and open desks, their cost, and outliers."""
     jobs = [summarize_job(context, tale) for tale in (await context.ledger.read_summaries()).values()]
     live, desks = [each for each in jobs if each.state in LIVE], await open_desks(context)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
@@ -99,7 +99,7 @@ async def _count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
 
 @router.post("/stop", summary="Stop everything")
 async def stop(context: ForAdmin) -> Stopped:
-    """Ask every job to stop where it can be resumed, and burn every desk that is no job's."""
+    """Stop every job so that it can be resumed, and burn every desk that belongs to no job."""
     starter, name = context.native.jobs.starter, context.tenant.name
     stopped = []
     for job in context.native.jobs.read_requests(name, context.tenant.settings):
@@ -125,7 +125,7 @@ def _find_outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]
         usual_time = _compute_median([(each.ended or 0) - (each.begun or 0) for each in over])
         for each in (one for one in jobs if one.state in LIVE):
             found += _find_job_outliers(each, usual_cost, usual_time)
-    found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts, unusually many") for each in jobs
+    found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts, many more than usual") for each in jobs
               if each.state in LIVE and each.acts > MANY]  # fmt: skip
     return found
 
@@ -134,9 +134,9 @@ def _find_job_outliers(job: JobLine, usual_cost: float, usual_time: float) -> li
     took = time.time() - (job.begun or time.time())
     why = []
     if usual_cost and (job.cost or 0) > DEAR * usual_cost:
-        why.append(f"it cost ${job.cost:.2f}, usual is ${usual_cost:.2f}")
+        why.append(f"it cost ${job.cost:.2f}; jobs usually cost ${usual_cost:.2f}")
     if took > LONG * usual_time and took > 60:
-        why.append(f"it has taken {took / 60:.0f} min, usual is {usual_time / 60:.1f}")
+        why.append(f"it has taken {took / 60:.0f} min; jobs usually take {usual_time / 60:.1f} min")
     return [Outlier(job=job.id, desk=None, why=each) for each in why]
 
 

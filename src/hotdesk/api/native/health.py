@@ -37,28 +37,28 @@ _LACKS = {
     "memory": "there is not enough free memory",
     "processes": "there are too many processes",
     "keeper": "the keeper of a tenant cannot start",
-    "nodes": "no node takes desks",
+    "nodes": "no node accepts new desks",
     "pool": "the last desk for the pool could not be opened",
 }
 
 
 class Health(Model):
-    """That there is somebody."""
+    """The server responds."""
 
     status: str
 
 
 @router.get("/health", summary="Liveness")
 async def health() -> Health:
-    """Say that the server lives."""
+    """Return whether the server responds."""
     return Health(status="ok")
 
 
 @router.get("/ready", summary="Readiness: whether desks can be opened", responses={503: {"model": ProblemBody}})
 async def ready(request: Request) -> Health:
-    """Say whether desks can be opened: the image is there, the machine is not full, every tenant's keeper starts.
+    """Return whether desks can be opened: the image exists, the machine is not full, every tenant's keeper starts.
 
-    Anybody may ask: what is wrong is told by its kind alone. The server's log and `hotdesk doctor` tell more.
+    No key is needed, so the response names only the kind of problem. The server's log and `hotdesk doctor` say more.
     """
     tenants = get_native(request).tenants
     for lacks in find_faults(tenants):
@@ -84,7 +84,7 @@ def find_faults(tenants: Tenants) -> Iterator[str]:
 
 @router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**document_errors(), **TEXT})
 async def metrics(context: ForAdmin) -> Response:
-    """Return the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
+    """Return metrics for Prometheus: of every tenant for the operator's admin key, otherwise of the caller's tenant."""
     lines = [*context.native.measures.iterate_lines(), *await _format_numbers(context)]
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 

@@ -36,7 +36,7 @@ class EventShown(Happened):
 
 
 class DoorShown(Model):
-    """What concerns the door."""
+    """The door's decision about a request."""
 
     id: int
     at: float
@@ -62,7 +62,7 @@ async def events(
     after: Place = "",
     limit: Limit = 100,
 ) -> Page[EventShown]:
-    """List events in order, of one chain or of all."""
+    """List events in order, of one chain or of all chains."""
     await context.tenant.host.prepare()  # what waits in the outbox is written by then
     rows = await anyio.to_thread.run_sync(read_rows, context, [chain] if chain else None, (), int(after or 0), limit)
     items = [EventShown.model_validate({**as_dict(row), "hash": row.hash.hex()}) for row in rows]
@@ -71,7 +71,7 @@ async def events(
 
 @router.get("/jobs/{job}/door", summary="Requests at a job's door")
 async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
-    """List requests of a job's desks, and what became of each."""
+    """List the network requests of a job's desks, each with its outcome."""
     tale = await find(context, job)
     desks = list(tale.desks) if isinstance(tale, JobSummary) else []
     is_swarm = isinstance(tale, JobSummary) and tale.items is not None

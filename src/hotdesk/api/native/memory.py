@@ -21,7 +21,7 @@ router = APIRouter(prefix="/memory", tags=["memory"], responses=document_errors(
 
 
 class MemoryItemShown(Model):
-    """One fact or file that a worker left. Nobody has checked it."""
+    """A fact or file that a worker stored for later jobs. It is unchecked."""
 
     memory: str = Field(description="The name that briefs use for it.")
     kind: Literal["fact", "file"]
@@ -40,7 +40,7 @@ class MemoryItemShown(Model):
 async def list_memory(
     context: ForDrive, memory: Annotated[str, Query(max_length=64)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[MemoryItemShown]:
-    """List facts and files that workers left, of all memories or of one."""
+    """List the facts and files that workers stored, in all memories or in one."""
     store = await run_in_thread(lambda: _open_store(context))
     found = await run_in_thread(lambda: [each for each in store.list_items() if memory in ("", each.memory)])
     ordered = sorted(found, key=lambda each: each.version.name)

@@ -38,7 +38,7 @@ WORDS = {404: "missing", 405: "method", 413: "too-large"}
 
 
 class ProblemBody(BaseModel):
-    """Why something was not done."""
+    """An error response."""
 
     code: str = Field(description="A stable error code for programs.", examples=["desk.gone"])
     message: str = Field(description="What failed, why, and what to do.")
@@ -121,7 +121,7 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     errors = error.errors()[:8]
     remedy = "see /api/openapi.json"
     if ("body",) in (each.get("loc") for each in errors) and "json" not in request.headers.get("content-type", ""):
-        remedy = "send JSON, and `Content-Type: application/json` with it; " + remedy
+        remedy = "send JSON with `Content-Type: application/json`; " + remedy
     return _make_problem_response(422, "request.invalid", "; ".join([*map(describe_fault, errors), remedy]))
 
 

@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 class Model(BaseModel):
-    """Data that crosses the boundary: nothing unknown in it."""
+    """A request or response body; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Page(Model, Generic[T]):
-    """Some of a list, and where the rest begins."""
+    """A page of a list, and where the next page begins."""
 
     items: list[T]
     next: str | None = None

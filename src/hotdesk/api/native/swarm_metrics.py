@@ -41,16 +41,16 @@ class SwarmNumbers:
             )
 
     def iterate_lines(self) -> Iterable[str]:
-        yield from format_values(
-            "hotdesk_swarms_running", "gauge", "Swarms that are worked at, by tenant.", self.swarms
-        )
+        yield from format_values("hotdesk_swarms_running", "gauge", "Running swarms, by tenant.", self.swarms)
         words = "Items of running swarms that have not ended, by tenant."
         yield from format_values("hotdesk_swarm_items_pending", "gauge", words, self.pending)
-        words = "Items of swarms that ended, by tenant and outcome; an item that was retried ended more than once."
+        words = (
+            "Items of swarms that ended, by tenant and outcome. An item that was retried is counted once for each end."
+        )
         yield from format_values("hotdesk_swarm_items_ended_total", "counter", words, self.ends)
-        words = "Items of swarms that went to quarantine, by tenant and cause."
+        words = "Items of swarms that were quarantined, by tenant and cause."
         yield from format_values("hotdesk_swarm_items_quarantined_total", "counter", words, self.failures)
-        words = "Seconds that items of swarms took from begin to end, by tenant."
+        words = "Seconds from the start of an item of a swarm to its end, by tenant."
         yield from format_values("hotdesk_swarm_item_seconds_total", "counter", words, self.seconds)
 
 

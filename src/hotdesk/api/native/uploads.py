@@ -32,7 +32,7 @@ UploadId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
 class Uploaded(Model):
-    """A file that waits for a job."""
+    """An uploaded file that no job uses yet."""
 
     id: str
     name: str
@@ -43,7 +43,7 @@ class Uploaded(Model):
 async def upload(
     context: ForJobs, request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]
 ) -> Uploaded:
-    """Take a file in; `files` of a new job names it by its id."""
+    """Upload a file for a job, which names it in `files` by its id."""
     check_name(name)
     folder = prepare_folder(context.tenant.settings)
     await anyio.to_thread.run_sync(sweep, folder)

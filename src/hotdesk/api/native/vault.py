@@ -21,7 +21,7 @@ _SecretName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,63}$", descripti
 
 
 class SecretShown(Model):
-    """What may be known of a secret."""
+    """The public properties of a secret."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class SecretShown(Model):
 
 
 class SecretOrder(Model):
-    """A secret to keep: nothing that this machine would run, or ask somebody else for."""
+    """A secret to store. Kinds that run a program or call a token server are not available here."""
 
     kind: Annotated[
         Literal["token", "basic", "totp"],
@@ -54,7 +54,7 @@ async def list_secrets(context: ForVault, limit: Limit = 100, after: After = "")
 
 @router.put("/{name}", summary="Store a secret")
 async def keep(context: ForVault, name: _SecretName, order: SecretOrder) -> SecretShown:
-    """Put a secret in; one of that name is replaced, one version up."""
+    """Store a secret. An existing secret of that name is replaced, with the next version number."""
     value = order.value.encode("utf-8", "surrogatepass")
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "put", context.by))
     await context.native.jobs.starter.keep_secret(context.tenant.name, name, order.kind, value)
@@ -63,7 +63,7 @@ async def keep(context: ForVault, name: _SecretName, order: SecretOrder) -> Secr
 
 @router.delete("/{name}", status_code=204, summary="Delete a secret")
 async def forget(context: ForVault, name: _SecretName) -> None:
-    """Forget a secret; whoever was granted it gets it no more."""
+    """Delete a secret. Desks that were granted it cannot use it any more."""
     await _require_secret(context, name)
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "removed", context.by))
     await context.native.jobs.starter.forget_secret(context.tenant.name, name)

@@ -50,7 +50,7 @@ def merge_tags(tag: str | None, more: Sequence[str]) -> list[str]:
     """Return the tags of a build: the one in its name and those beside it; without any, the default one."""
     tags = list(dict.fromkeys([*([tag] if tag else []), *map(check_tag, more)]))
     if len(tags) > MAX_TAGS:
-        raise E2bError(400, f"A build has at most {MAX_TAGS} tags.")
+        raise E2bError(400, f"A build can have {MAX_TAGS} tags at most.")
     return tags or [DEFAULT_TAG]
 
 

@@ -71,7 +71,7 @@ class BuildOrder(Body):
     def check_base(self) -> BuildOrder:
         """Refuse a template without exactly one base."""
         if bool(self.from_image) == bool(self.from_template):
-            raise ValueError("a template is built from one of fromImage and fromTemplate")
+            raise ValueError("a template needs exactly one of fromImage and fromTemplate")
         return self
 
 

@@ -106,7 +106,9 @@ class TemplateFiles:
 
 
 def _make_too_large_error() -> E2bError:
-    return E2bError(413, f"An archive has at most {MAX_ARCHIVE_BYTES >> 20} MiB. Send less, or use .dockerignore.")
+    return E2bError(
+        413, f"The archive has more than {MAX_ARCHIVE_BYTES >> 20} MiB, the limit. Send less, or use .dockerignore."
+    )
 
 
 def prepare_folder(tenant: Tenant) -> Path:

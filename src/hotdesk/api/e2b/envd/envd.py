@@ -114,7 +114,7 @@ async def _route_call(call: EnvdCall) -> Response:
             raise E2bError(404, "this path does not exist")
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
-        raise E2bError(404, f"there is no call {make_printable(path[:100])} here")
+        raise E2bError(404, f"unknown call {make_printable(path[:100])}")
     return await act(call)
 
 

@@ -125,7 +125,7 @@ async def _tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
     """Report how a program ended; if that is unknown, break the connection."""
     if program.done is None:
         call.reset()
-        raise RpcError("unavailable", f"the connection to the connection to the program was lost: {program.lost}")
+        raise RpcError("unavailable", f"the connection to the program was lost: {program.lost}")
     await say({"event": {"end": describe_end(program.done)}})
 
 

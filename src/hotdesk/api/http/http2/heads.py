@@ -46,10 +46,10 @@ def read_head(fields: Iterable[Header], *, has_body: bool, max_headers: int) -> 
             raise HeadError("too many headers")
         if name.startswith(b":"):
             if name in pseudo or headers or cookies:
-                raise HeadError("a pseudo-header is repeated, or behind others")
+                raise HeadError("a pseudo-header is repeated, or follows a regular header")
             pseudo[name] = value
         elif not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name in _FRAMING:
-            raise HeadError("a header is none of HTTP/2")
+            raise HeadError("the request has a header that HTTP/2 does not allow")
         elif name == b"cookie":
             cookies.append(value)
         elif name not in _DROPPED:
@@ -64,11 +64,11 @@ def _assemble(pseudo: dict[bytes, bytes], headers: list[Header], *, has_body: bo
     hosts = [value for name, value in headers if name == b"host"]
     authority = pseudo.get(b":authority") or (hosts[0] if len(hosts) == 1 else b"")
     if not _METHOD.fullmatch(method) or method == b"CONNECT" or not _TARGET.fullmatch(target):
-        raise HeadError("a request has a method and a path")
+        raise HeadError("the request has no method or no path")
     if set(pseudo) - {b":method", b":path", b":scheme", b":authority"} or pseudo.get(b":scheme") != b"https":
-        raise HeadError("a request has the scheme https, and no other pseudo-header")
+        raise HeadError("the request must use the scheme https and no unknown pseudo-headers")
     if not _AUTHORITY.fullmatch(authority) or any(value != authority for value in hosts):
-        raise HeadError("a request is for one host")
+        raise HeadError("the request names no host, or more than one")
     fields = [(b"host", authority), *(pair for pair in headers if pair[0] != b"host")]
     if has_body and not any(name == b"content-length" for name, _ in fields):
         fields.append((b"transfer-encoding", b"chunked"))  # what HTTP/1.1 calls a body without a length
@@ -82,7 +82,7 @@ def write_head(status: int, headers: Iterable[Header]) -> list[Header]:
     for name, value in headers:
         lowered = name.lower()
         if not _NAME.fullmatch(lowered) or not _VALUE.fullmatch(value):
-            raise RuntimeError("an answer has a header that cannot be sent")
+            raise RuntimeError("the response has a header that cannot be sent")
         if lowered not in _FRAMING:
             fields.append((lowered, value))
     return fields

@@ -135,4 +135,4 @@ def build_scope(base: Scope, reset: Callable[[], None]) -> Scope:
 
 def _refuse_take() -> NoReturn:
     """Refuse to hand a connection over: other requests are on it."""
-    raise RuntimeError("a connection of HTTP/2 is not handed over")
+    raise RuntimeError("an HTTP/2 connection cannot be handed over: other requests use it")

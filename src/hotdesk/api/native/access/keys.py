@@ -22,17 +22,22 @@ _KeyId = Annotated[str, Path(pattern="^[0-9a-f]{8}$")]
 
 
 class KeyOrder(Model):
-    """A key that is wanted."""
+    """A request for a new key."""
 
     name: Annotated[
-        str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", description="Shown with this key's approvals.")
+        str,
+        Field(
+            pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", description="The name that approvals made with this key show."
+        ),
     ]
     powers: Annotated[list[Power], Field(min_length=1, max_length=8)]
-    seconds: Annotated[float, Field(gt=0, le=10 * 365 * 86400, description="How long it lasts.")] | None = None
+    seconds: (
+        Annotated[float, Field(gt=0, le=10 * 365 * 86400, description="How long the key is valid, in seconds.")] | None
+    ) = None
 
 
 class KeyShown(Model):
-    """What is kept of a key."""
+    """The stored properties of a key, without the key itself."""
 
     id: str
     name: str
@@ -50,14 +55,14 @@ class KeyMade(KeyShown):
 
 @router.get("", summary="Keys")
 async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") -> Page[KeyShown]:
-    """List the tenant's keys; never more of one than its id."""
+    """List the tenant's keys by their ids, never the keys themselves."""
     some, more = paginate(_list_keys(context), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
-@router.post("", status_code=201, summary="Make a key")
+@router.post("", status_code=201, summary="Create a key")
 async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
-    """Make a key for the caller's tenant, with powers the caller has."""
+    """Create a key for the caller's tenant. It can only have powers that the caller has."""
     if beyond := sorted(set(order.powers) - context.caller.powers):
         raise ProblemError(403, "key.power", f"your key lacks the power {beyond[0]} and cannot grant it")
     make_key = partial(_open_writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
@@ -71,7 +76,7 @@ async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
 
 @router.delete("/{key}", status_code=204, summary="Revoke a key")
 async def revoke(context: ForAdmin, key: _KeyId) -> None:
-    """End a key at once."""
+    """Revoke a key at once."""
     if key not in {each.id for each in _list_keys(context)}:
         raise ProblemError(404, "key.missing", f"key {key} not found; GET /keys lists the keys")
     await anyio.to_thread.run_sync(context.tenant.host.note, KeyChanged(new_id(), key, "revoked", context.by))

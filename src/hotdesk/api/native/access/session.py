@@ -18,7 +18,7 @@ router = APIRouter(prefix="/session", tags=["session"], responses=document_error
 
 
 class SignIn(Model):
-    """A key, to sign in with."""
+    """The key to sign in with."""
 
     key: Annotated[str, Field(max_length=200)]
 
@@ -36,7 +36,6 @@ class Who(Model):
 
 @router.post("", summary="Sign a browser in")
 async def begin(sign_in: SignIn, request: Request, response: Response) -> Who:
-    """Issue a browser a cookie for a key; the key itself is not kept there."""
     if "origin" in request.headers:  # other pages cannot sign in here
         get_native(request).sessions.check_origin(request)
     address = request.client.host if request.client is not None else ""
@@ -49,7 +48,7 @@ async def begin(sign_in: SignIn, request: Request, response: Response) -> Who:
 
 @router.get("", summary="The current caller")
 async def show(context: Anybody, request: Request, response: Response) -> Who:
-    """Say whose key this is, and what it may be used for."""
+    """Return the name, tenant and powers of the caller's key."""
     session = context.native.sessions.find_session(request)
     response.headers["cache-control"] = "no-store"
     return describe_caller(context.caller, session.csrf if session is not None else "")

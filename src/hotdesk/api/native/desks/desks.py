@@ -44,7 +44,7 @@ Snapshot = Annotated[str, Field(pattern="^[a-z0-9-]{1,64}$")]
 
 
 class DeskOrder(Model):
-    """The computer that is asked for. Where names lead, secrets and host paths are not for a client to say."""
+    """The desk to open. A client cannot map host names, grant secrets or name paths of the host."""
 
     image: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]{0,63}$")] = "base"
     cpus: Annotated[float, Field(ge=0.01, le=1024)] = 2.0
@@ -66,7 +66,7 @@ class DeskOrder(Model):
 
 
 class DeskShown(Model):
-    """A desk that is open."""
+    """An open desk."""
 
     id: str
     image: str
@@ -96,7 +96,7 @@ class RunOrder(Model):
 
 
 class Ended(Model):
-    """How a program ended, and what it said: a result, never an error."""
+    """How a program ended, with its output. A failed program is a result, not an error."""
 
     exit_code: int
     stdout: str
@@ -109,7 +109,7 @@ class Ended(Model):
 
 
 class UsageShown(Model):
-    """What a desk uses."""
+    """The resource usage of a desk."""
 
     cpu: float
     memory: int
@@ -121,19 +121,19 @@ class UsageShown(Model):
 
 
 class SnapshotShown(Model):
-    """A desk's files as they were."""
+    """A snapshot of a desk's files."""
 
     snapshot: str
 
 
 class RollbackOrder(Model):
-    """Which files to go back to."""
+    """The snapshot to roll back to."""
 
     snapshot: Snapshot
 
 
 class ForkOrder(Model):
-    """How many desks like this one, and with which files."""
+    """How many copies of the desk to open, and with which files."""
 
     count: Annotated[int, Field(ge=1, le=16)] = 1
     snapshot: Snapshot | None = None
@@ -141,14 +141,14 @@ class ForkOrder(Model):
 
 @router.get("", summary="Open desks")
 async def list_desks(context: ForDesks, limit: Limit = 100, after: After = "") -> Page[DeskShown]:
-    """List the tenant's desks, those of its jobs and sandboxes among them, the oldest first."""
+    """List the tenant's desks, including those of jobs and sandboxes, the oldest first."""
     some, more = paginate(await load_desks(context), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
 @router.post("", status_code=201, summary="Open a desk")
 async def open_desk(context: ForDesks, order: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
-    """Open a desk that lasts until it is burnt or its time is up."""
+    """Open a desk that stays until it is burnt or reaches its deadline."""
     return await context.run_once("desks", again, order, lambda: _create_desk(context, order))
 
 
@@ -169,27 +169,27 @@ async def _create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
 
 @router.get("/{desk}", summary="One desk")
 async def get_desk(context: ForDesks, desk: DeskName) -> DeskShown:
-    """Return how a desk stands."""
+    """Return the state of a desk."""
     return await require_desk(context, desk)
 
 
 @router.delete("/{desk}", status_code=204, summary="Burn a desk")
 async def burn_desk(context: ForDesks, desk: DeskName) -> None:
-    """End a desk and everything of it."""
+    """Burn a desk: end it and destroy everything in it."""
     await require_desk(context, desk)
     await burn(context, DeskId(desk))
 
 
 @router.get("/{desk}/usage", summary="Resource usage of a desk")
 async def usage(context: ForDesks, desk: DeskName) -> UsageShown:
-    """Return what a desk uses, as its keeper reads it."""
+    """Return the resource usage of a desk, as its keeper measures it."""
     async with find_desk(context, desk, stopped=True) as found:
         return UsageShown(**asdict(await found.usage()))
 
 
 @router.post("/{desk}/run", summary="Run a program")
 async def run(context: ForDesks, desk: DeskName, order: RunOrder) -> Ended:
-    """Run a program to its end; a missing one is a result: exit code 127."""
+    """Run a program to its end. A program that does not exist ends with exit code 127."""
     stdin = order.stdin.encode() if order.encoding == "text" else decode_base64(order.stdin)
     async with find_desk(context, desk) as found:
         done = await found.run(order.argv, stdin=stdin, env=order.env, cwd=order.cwd, user=order.user,
@@ -199,35 +199,35 @@ async def run(context: ForDesks, desk: DeskName, order: RunOrder) -> Ended:
 
 @router.post("/{desk}/pause", status_code=204, summary="Pause a desk")
 async def pause(context: ForDesks, desk: DeskName) -> None:
-    """Stop every program where it is. Twice is no error."""
+    """Suspend every program of a desk. Pausing a paused desk is no error."""
     async with find_desk(context, desk, stopped=True) as found:
         await found.pause()
 
 
 @router.post("/{desk}/resume", status_code=204, summary="Resume a desk")
 async def resume(context: ForDesks, desk: DeskName) -> None:
-    """Let everything go on."""
+    """Resume the programs of a paused desk."""
     async with find_desk(context, desk, stopped=True) as found:
         await found.resume()
 
 
 @router.post("/{desk}/snapshots", status_code=201, summary="Take a snapshot of a desk's files")
 async def snapshot(context: ForDesks, desk: DeskName) -> SnapshotShown:
-    """Keep a desk's files as they are now, for as long as the desk lasts."""
+    """Take a snapshot of a desk's files. It lasts as long as the desk."""
     async with find_desk(context, desk) as found:
         return SnapshotShown(snapshot=await found.snapshot())
 
 
 @router.post("/{desk}/rollback", status_code=204, summary="Roll back to a snapshot")
 async def rollback(context: ForDesks, desk: DeskName, order: RollbackOrder) -> None:
-    """Have the files exactly as they were; every program ends."""
+    """Roll a desk's files back to a snapshot. Every program in it ends."""
     async with find_desk(context, desk) as found:
         await found.rollback(SnapshotId(order.snapshot))
 
 
 @router.post("/{desk}/fork", status_code=201, summary="Open desks with the same files")
 async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[DeskShown]:
-    """Open desks that begin with this one's files."""
+    """Open copies of a desk with its files, or with those of a snapshot."""
     async with find_desk(context, desk) as found:
         source = SnapshotId(order.snapshot) if order.snapshot else None
         forks = await context.tenant.host.fork(found, order.count, source)
@@ -272,7 +272,9 @@ async def connect_to_owner(context: RequestContext, desk: DeskId) -> AsyncIterat
         async with remote_runtime(find_owner_path(context.tenant.settings, desk)) as owner:
             yield owner
     except NoOwnerError:
-        raise DeskGone(f"desk {desk} is gone, with the process that kept it; GET /desks lists open desks") from None
+        raise DeskGone(
+            f"desk {desk} is gone, because the process that owned it ended; GET /desks lists open desks"
+        ) from None
 
 
 async def burn(context: RequestContext, desk: DeskId) -> None:
@@ -318,4 +320,4 @@ def decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise ProblemError(422, "request.invalid", "stdin is not base64, as `encoding` says") from None
+        raise ProblemError(422, "request.invalid", "stdin is not valid base64, which `encoding` announced") from None

@@ -36,7 +36,7 @@ Depth = Annotated[int, Query(ge=1, le=16)]
 
 
 class EntryShown(Model):
-    """One thing in a desk's file system; all of it is what the desk says."""
+    """An entry of a desk's file system. Untrusted: all of it comes from the desk."""
 
     name: str
     path: str
@@ -59,7 +59,7 @@ async def entries(context: ForDesks, desk: DeskName, path: _FilePath = "", depth
 
 @router.get("/file", summary="Read a file", response_class=Response, responses=BYTES_RESPONSE)
 async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
-    """Return a file's bytes, to be saved."""
+    """Return a file's bytes as a download."""
     stack = AsyncExitStack()
     try:
         found = await stack.enter_async_context(find_desk(context, desk))
@@ -80,14 +80,14 @@ async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
 
 @router.put("/file", status_code=204, summary="Write a file", openapi_extra=BYTES)
 async def write(context: ForDesks, desk: DeskName, path: _FilePath, request: Request) -> None:
-    """Write a file in place, making its folders."""
+    """Write a file, and create missing folders."""
     async with find_desk(context, desk) as found:
         await found.write(path, read_bounded(request, MAX_FILE_BYTES))
 
 
 @router.delete("/file", status_code=204, summary="Remove a file or folder")
 async def remove(context: ForDesks, desk: DeskName, path: _FilePath) -> None:
-    """Remove a path with all below it."""
+    """Remove a file, or a folder with everything in it."""
     if not path.strip("/."):
         raise FileError(
             "the home folder and the root folder of a desk cannot be removed; burn the desk instead", "invalid"

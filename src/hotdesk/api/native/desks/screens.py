@@ -34,7 +34,7 @@ GONE, REFUSED = 4404, 4403
 
 
 class WheelShown(Model):
-    """Who looks at a desk, and who drives it."""
+    """Who watches a desk's screen, and who has control of it."""
 
     viewers: int
     paused: bool
@@ -49,7 +49,7 @@ Viewer = Annotated[str, Field(pattern=NAMED, description=_VIEWER)]
 
 
 class Turn(Model):
-    """What to do with the wheel."""
+    """Take control, keep it, hand it back, or type a secret's placeholder."""
 
     act: Literal["take", "give"]
     viewer: Viewer = ""
@@ -57,17 +57,17 @@ class Turn(Model):
 
 @router.get("/wheel", summary="Who has control of the screen")
 async def wheel(context: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
-    """Return who looks at a desk and who drives it."""
+    """Return who watches a desk's screen and who has control of it."""
     async with owner(context, desk) as far:
         return _format_wheel(context, desk, viewer, await far.get_wheel())
 
 
 @router.post("/wheel", summary="Take control of the screen, or hand it back")
 async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
-    """Drive a desk oneself, which suspends its worker, or let the worker go on.
+    """Take control of a desk's screen, which suspends its worker, or hand it back.
 
-    Whoever drives must be connected to the screen. Where the desk is just being prepared or cleared between two steps,
-    the screen is disconnected for a moment: `wheel.blind` and `wheel.lost` mean to connect again and repeat.
+    The client in control must be connected to the screen. While a desk is prepared or cleared between two steps,
+    the screen is disconnected for a moment: on `wheel.blind` and `wheel.lost`, connect again and repeat the request.
     """
     await require_desk(context, desk)
     name = context.native.viewers.find_latest(context.caller, desk, order.viewer)
@@ -110,7 +110,7 @@ async def owner(context: RequestContext, desk: str) -> AsyncIterator[Far]:
 
 @router.websocket("/screen")
 async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(pattern=NAMED)] = "") -> None:
-    """Show a desk's screen as RFB; nothing that is sent moves anything until its sender has the wheel."""
+    """Show a desk's screen as RFB. Input has an effect only while its sender has control."""
     context = await admit_viewer(websocket, desk)
     if context is None:
         return
@@ -157,7 +157,7 @@ async def terminal(
     rows: Annotated[int, Query(ge=1, le=1000)] = 24,
     columns: Annotated[int, Query(ge=1, le=1000)] = 80,
 ) -> None:
-    """Give a terminal: binary messages are bytes both ways, a text is its new size."""
+    """Open a terminal. Binary messages are bytes in both directions; a text message is the new size."""
     context = await admit_viewer(websocket, desk)
     if context is None:
         return

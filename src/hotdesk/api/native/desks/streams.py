@@ -30,7 +30,7 @@ LINKS = ("link", "root")
 async def stream(
     websocket: WebSocket, desk: str, to: Annotated[str, Query(pattern="^(link|root|[1-9][0-9]{0,4})$")] = "link"
 ) -> None:
-    """Carry bytes to and from a desk's guest, `root`'s guest, or a port of the desk."""
+    """Forward bytes to and from a desk's guest, `root`'s guest, or a port of the desk."""
     context = await admit_viewer(websocket, desk)
     if context is None:
         return
@@ -51,7 +51,9 @@ def _name_route(to: str) -> str:
     if to in LINKS:
         return to
     if int(to) == GATE[1] or int(to) >= 1 << 16:
-        raise BriefError(f"port {to} cannot be reached; use 1 to 65535 except {GATE[1]}, which is the desk's own gate")
+        raise BriefError(
+            f"port {to} cannot be forwarded; use 1 to 65535, except {GATE[1]}, which is the desk's own gate"
+        )
     return f"dial/{to}"
 
 

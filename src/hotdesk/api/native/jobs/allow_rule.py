@@ -24,13 +24,13 @@ router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=document_error
 
 
 class Allowance(Model):
-    """What shall be let pass."""
+    """The egress rule to add."""
 
     rule: Annotated[str, Field(min_length=1, max_length=4096, examples=["GET https://erp.example.test/orders"])]
 
 
 class Allowed(Model):
-    """What is let pass now, and from where."""
+    """The rule that was added, and the desks it applies to."""
 
     rule: str
     desks: list[str]
@@ -38,7 +38,7 @@ class Allowed(Model):
 
 @router.post("/allow", summary="Allow a job's desks one more egress rule")
 async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> Allowed:
-    """Add a rule for this job's desks, now and later; a deny of its brief and the operator's ceiling stand above it."""
+    """Add a rule for this job's desks, now and later. Its brief's deny rules and the operator's ceiling still apply."""
     tale = await find(context, job)
     rule = parse_rule(allowance.rule)
     require_public([rule])

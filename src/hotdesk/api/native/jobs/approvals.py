@@ -37,7 +37,7 @@ class StepInWords(Model):
 
 
 class CardShown(Model):
-    """What a person is shown: facts worked out here first, the worker's or the desk's words last."""
+    """The approval card: facts that the server worked out first, the worker's or the desk's words last."""
 
     title: str
     stakes: list[str] = Field(default=[], description="What is at stake, one sentence each.")
@@ -49,7 +49,7 @@ class CardShown(Model):
 
 
 class Approval(Model):
-    """Something that waits for a person."""
+    """A request that waits for a person's decision."""
 
     id: str
     kind: str = Field(description="plan, step, amendment, repeat, question, pilot, cohort, review, door")
@@ -67,7 +67,7 @@ class Approval(Model):
 
 
 class Decision(Model):
-    """What a person says, to exactly what they were shown."""
+    """A decision. The digest ties it to exactly what the person was shown."""
 
     answer: Literal["approve", "refuse", "answer", "edit"]
     words: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] = ""
@@ -76,7 +76,7 @@ class Decision(Model):
 
 
 class Settled(Model):
-    """What was decided."""
+    """The decision that was recorded."""
 
     id: str
     answer: str
@@ -86,7 +86,7 @@ class Settled(Model):
 
 @router.get("", summary="Pending approvals")
 async def list_approvals(context: ForApproval, limit: Limit = 100, after: After = "") -> Page[Approval]:
-    """List what waits, of jobs and of doors, the most urgent first."""
+    """List pending approvals of jobs and doors, the most urgent first."""
     found = [*await list_cases(context), *await _list_door_approvals(context)]
     some, more = paginate(sorted(found, key=lambda each: (each.until, each.id)), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
@@ -94,7 +94,7 @@ async def list_approvals(context: ForApproval, limit: Limit = 100, after: After 
 
 @router.post("/{id}", summary="Decide")
 async def decide(context: ForApproval, id: _ApprovalId, decision: Decision) -> Settled:
-    """Say yes, no, or what was asked for; to exactly what the digest names, once."""
+    """Approve, refuse, edit or answer a pending approval, once. The digest must match what is pending."""
     for tale in (await context.ledger.read_summaries()).values():
         if (pending := tale.waiting.pending.get(id)) is not None:
             case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, tale.waiting, pending)
@@ -186,7 +186,7 @@ def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
         case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
     takes = "`answer` with a text" if kind == "question" else "`approve` or `refuse`; for a plan also `edit`"
-    raise ProblemError(400, "approval.kind", f"{case.pending.id} is a {kind}: it takes {takes}")
+    raise ProblemError(400, "approval.kind", f"{case.pending.id} is a {kind}: decide it with {takes}")
 
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
@@ -197,7 +197,7 @@ async def _list_door_approvals(context: RequestContext) -> list[Approval]:
 
 
 def _of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
-    size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
+    size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "not stated"}
     place = {"domain": get_registrable_domain(question.host), "host": question.host}
     facts = {**place, "method": question.method, "path": question.path, **size, "adds": question.rule}
     card = CardShown(

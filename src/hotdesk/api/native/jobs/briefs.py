@@ -50,7 +50,9 @@ def lay_out(
     for each in files:
         name = check_name(each.name)
         if name.partition("/")[0] in FILES:
-            raise ProblemError(400, "brief.file", f"{name} is the name of the brief itself; give the file another name")
+            raise ProblemError(
+                400, "brief.file", f"{name} is the name of the brief's own file; give the file another name"
+            )
         if template is not None:
             require_expected_file(template, name)
         uploads.place(context, each.upload, folder / name)
@@ -68,7 +70,9 @@ def lay_out(
         require_template(name)
     if job.wall == "local":
         raise ProblemError(
-            400, "brief.reserved", "wall: a desk without a wall would run programs directly on this machine"
+            400,
+            "brief.reserved",
+            'wall: "local" would run programs directly on this machine; choose container, gvisor or microvm',
         )
     return _route_job(context, job)
 

@@ -52,14 +52,14 @@ _ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthr
 
 
 class FileSent(Model):
-    """An upload, and what it is called beside the brief."""
+    """An uploaded file, and its name next to the brief."""
 
     upload: UploadId
     name: Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class Limits(Model):
-    """What holds instead of what the brief says; the operator's ceiling holds above both."""
+    """Limits that replace those of the brief. The operator's ceiling still applies."""
 
     seconds: Annotated[float, Field(gt=0, le=7 * 86400)] | None = None
     tokens: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -68,7 +68,7 @@ class Limits(Model):
 
 
 class SwarmOptions(Model):
-    """How a brief is carried out for many items."""
+    """Options for a brief with many items."""
 
     pilot: Annotated[int, Field(ge=1, le=COUNTS["pilot"])] | None = None
     """Items that are finished first; the rest begins when a person approves."""
@@ -79,7 +79,7 @@ class SwarmOptions(Model):
 
 
 class JobOrder(Model):
-    """What shall be done: a brief, or a template that is filled in. Neither names scripts, walls or host paths."""
+    """The job to start: a brief, or a template with its values. Neither can name scripts or paths of the host."""
 
     brief: Annotated[str, Field(max_length=1 << 20, description="A brief, as TOML.")] | None = None
     template: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$")] | None = None
@@ -88,7 +88,7 @@ class JobOrder(Model):
     models: Annotated[list[_ModelName], Field(max_length=8, default_factory=list)]
     approve: Literal["auto", "risky", "plan", "every"] | None = None
     limits: Limits = Limits()
-    swarm: Annotated[SwarmOptions, Field(description="Of a brief with [each].")] = SwarmOptions()
+    swarm: Annotated[SwarmOptions, Field(description="Only for a brief with [each].")] = SwarmOptions()
 
     @model_validator(mode="after")
     def one_of_both(self) -> JobOrder:
@@ -100,12 +100,12 @@ class JobOrder(Model):
 def _require_key(key: SecretStr | None) -> SecretStr | None:
     """Refuse what no header could hold."""
     if key is not None and not KEY_SHAPE.fullmatch(key.get_secret_value()):
-        raise ValueError("a provider's key is one word of printable ASCII characters")
+        raise ValueError("a provider's key must be one word of printable ASCII characters")
     return key
 
 
 class ResumeOrder(Model):
-    """What holds from now on instead of what held before."""
+    """Settings that replace the earlier ones when a job is resumed."""
 
     limits: Limits = Limits()
     approve: Literal["auto", "risky", "plan", "every"] | None = None
@@ -131,14 +131,14 @@ class ModelsShown(Model):
 
 @router.get("/models", summary="Models for jobs")
 async def list_models(context: ForJobs) -> ModelsShown:
-    """Return which models a job may name here."""
+    """List the models that a job may name on this server."""
     listed = context.native.serving.models
     return ModelsShown(items=list(listed), default=listed[0] if listed else None, providers=list(PROVIDERS))
 
 
 @router.post("", status_code=201, summary="Start a job")
 async def start(context: ForJobs, order: JobOrder, again: IdempotencyKey = None) -> JobShown:
-    """Have a brief carried out, in a process of its own."""
+    """Start a job, in a process of its own."""
     return await context.run_once("jobs", again, order, lambda: start_job(context, order))
 
 
@@ -239,7 +239,7 @@ async def list_jobs(context: ForJobs, limit: Limit = 100, after: After = "") -> 
 
 @router.get("/{job}", summary="One job")
 async def get_job(context: ForJobs, job: JobName) -> JobShown:
-    """Return how a job stands: its plan, its steps, what waits, what it delivered, what it cost."""
+    """Return a job: its plan, steps, pending approvals, deliverables and cost."""
     tale = await find(context, job)
     if isinstance(tale, RequestedJob):
         return describe_unborn(context, tale)
@@ -249,7 +249,7 @@ async def get_job(context: ForJobs, job: JobName) -> JobShown:
 
 @router.post("/{job}/stop", status_code=202, summary="Stop a job")
 async def stop(context: ForJobs, job: JobName) -> JobShown:
-    """Have a job finish its act and stop, so that it can go on; a second time its desks burn at once."""
+    """Let a job finish its current act and stop, so that it can be resumed. A second call burns its desks at once."""
     tale = await find(context, job)
     is_over = isinstance(tale, JobSummary) and tale.ended is not None
     if is_over or not context.native.jobs.starter.is_running(context.tenant.name, job):
@@ -262,14 +262,14 @@ async def stop(context: ForJobs, job: JobName) -> JobShown:
 async def resume(
     context: ForJobs, job: JobName, order: Annotated[ResumeOrder | None, Body(title="Told")] = None
 ) -> JobShown:
-    """Go on with a job that stopped, was killed, or used up a limit."""
+    """Resume a job that stopped, was killed, or reached a limit."""
     tale = await find(context, job)
     order = order or ResumeOrder(models=[])
     retries = isinstance(tale, JobSummary) and tale.items is not None and order.quarantine == "retry"
     if isinstance(tale, RequestedJob) or (tale.ended is not None and not (retries and tale.ended.outcome == "done")):
         raise ProblemError(409, "job.over", f"job {job} has ended, or never started; it cannot be resumed")
     if order.quarantine is not None and tale.items is None:
-        raise ProblemError(409, "job.one", f"job {job} is no swarm; it has no items in quarantine")
+        raise ProblemError(409, "job.one", f"job {job} is not a swarm, so it has no items in quarantine")
     await go_on(context, job, order, {"quarantine": order.quarantine} if order.quarantine is not None else {})
     return await get_job(context, job)
 
@@ -301,7 +301,7 @@ async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dic
 
 @router.delete("/{job}", status_code=204, summary="Forget a job")
 async def forget_job(context: ForJobs, job: JobName) -> None:
-    """Destroy what is kept of a job beside the journal; what it delivered stays in the drive."""
+    """Delete a job's stored data. Its deliverables stay in the drive, and its events in the journal."""
     tale = await find(context, job)
     settings, folder = context.tenant.settings, context.tenant.settings.lib / JOBS / job
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
@@ -321,7 +321,7 @@ async def forget_job(context: ForJobs, job: JobName) -> None:
     responses={200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}},
 )
 async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=1, le=10**6)]) -> Response:
-    """Return what an act saw of the screen, drawn anew here."""
+    """Return the screenshot of an act, encoded again by the server."""
     await find(context, job)
     data = await anyio.to_thread.run_sync(frame, context.tenant.settings, job, act)
     return Response(data, 200, {"X-Content-Type-Options": "nosniff", "Cache-Control": "private"}, "image/jpeg")

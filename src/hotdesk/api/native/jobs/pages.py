@@ -40,7 +40,7 @@ class PageShown(Model):
 
 
 class PagesShown(Model):
-    """How a file can be looked at."""
+    """The pages of a file that a check rendered."""
 
     inline: bool = Field(description="Whether POST /content can display the file itself (a picture or text).")
     items: list[PageShown] = Field(description="Empty: no check rendered the file, or its pages were deleted.")

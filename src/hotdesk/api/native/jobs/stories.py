@@ -34,7 +34,7 @@ _ActNumber = Annotated[int, Path(ge=1, le=10**6)]
 
 
 class FaultShown(Model):
-    """Something a check found wrong."""
+    """A fault that a check found."""
 
     where: str
     expected: str
@@ -42,7 +42,7 @@ class FaultShown(Model):
 
 
 class MomentShown(Model):
-    """Something that happened."""
+    """An entry of the timeline."""
 
     number: int = Field(description="Its position in the journal; entries are ordered by it.")
     at: float
@@ -72,7 +72,7 @@ class AttemptShown(Model):
 
 
 class ActLine(Model):
-    """One use of a tool, in short."""
+    """One use of a tool, shortened."""
 
     act: int
     attempt: int = Field(description="The number of the attempt it belongs to.")
@@ -87,7 +87,7 @@ class ActLine(Model):
 
 
 class StoryShown(Model):
-    """What happened, as far as it is new."""
+    """The new entries of the timeline."""
 
     moments: list[MomentShown]
     steps: list[AttemptShown]
@@ -113,7 +113,7 @@ class ActShown(ActLine):
 
 @router.get("/jobs/{job}/story", summary="The timeline of a job, in words")
 async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
-    """Tell what happened: steps, acts with what they were used with and what came of them, and everything else."""
+    """Return the timeline: steps, acts with their arguments and results, and all other events."""
     found = await _find_story(context, job)
     if found is None:
         return StoryShown(moments=[], steps=[], acts=[], last=0, more=False)
@@ -123,7 +123,7 @@ async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
 
 @router.get("/jobs/{job}/acts/{act}", summary="One act")
 async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
-    """Tell of one use of a tool: all its arguments, and what came of it."""
+    """Return one use of a tool with all its arguments and its result."""
     found = await _find_story(context, job)
     if found is not None:
         async with found.reading:

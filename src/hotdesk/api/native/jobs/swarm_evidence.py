@@ -16,11 +16,11 @@ _MAX_TEXT_BYTES = 64 << 10
 
 
 class ItemEntry(Model):
-    """Something an item's worker said, or did with a tool."""
+    """A reply or a tool call of an item's worker."""
 
     step: str
-    tool: str = Field(description="Empty: the worker's words.")
-    call: str = Field(description="What the tool was used with. Untrusted.")
+    tool: str = Field(description="Empty: `text` is what the worker said.")
+    call: str = Field(description="The arguments of the tool call. Untrusted.")
     ok: bool
     text: str = Field(description="Untrusted.")
 
@@ -30,13 +30,15 @@ class ItemAttemptShown(Model):
 
     attempt: int
     desk: str
-    failure: str = Field(description="Why it was not the last; empty: it was. Quotes the worker.")
+    failure: str = Field(
+        description="Why another attempt followed; empty: this was the last attempt. Quotes the worker."
+    )
     entries: list[ItemEntry]
-    omitted: int = Field(description="Entries that are left out here.")
+    omitted: int = Field(description="The number of entries left out of this list.")
 
 
 class ItemVerdict(Model):
-    """What a check in a clean desk found."""
+    """The result of a check in a clean desk."""
 
     path: str
     check: str
@@ -50,26 +52,30 @@ class ItemFile(Model):
     path: str
     size: int
     sha256: str
-    text: str = Field(description="Its beginning and end. Untrusted; empty: it is no text, or no longer kept.")
+    text: str = Field(
+        description="The beginning and end of the file. Untrusted. Empty: the file is not text, or is no longer stored."
+    )
 
 
 class ItemShown(Model):
-    """How an item ended, and by what that is shown."""
+    """How an item ended, with the evidence."""
 
     item: str
     index: int
-    input: str = Field(description="SHA-256 of what the item holds.")
+    input: str = Field(description="SHA-256 of the item's content.")
     outcome: str
     cause: str
     why: str
-    desk: str = Field(description="The desk it was worked at, which no other item had; empty: none.")
-    clean_desk: str = Field(description="The desk its files were looked at in; empty: none was.")
-    checks: list[str] = Field(description="The checks that its files passed.")
+    desk: str = Field(
+        description="The desk where the item was processed; no other item used it. Empty: no desk was opened."
+    )
+    clean_desk: str = Field(description="The clean desk where its files were checked; empty: they were not checked.")
+    checks: list[str] = Field(description="The checks that the item's files passed.")
     seconds: float
     dollars: float
     tokens: int
     acts: int
-    review: str = Field(description="right or wrong, and who says so; empty: no person looked at it.")
+    review: str = Field(description="A person's verdict: right or wrong, and by whom; empty: not reviewed.")
     attempts: list[ItemAttemptShown]
     verdicts: list[ItemVerdict]
     files: list[ItemFile]

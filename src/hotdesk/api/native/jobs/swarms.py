@@ -45,8 +45,8 @@ router = APIRouter(prefix="/jobs/{job}", tags=["swarms"], responses=document_err
 _MAX_GROUPS, _EXAMPLES = 50, 5
 _OFFER_TIMEOUT_S, _OFFER_POLL_S = 20.0, 0.2
 """Seconds that are waited for a swarm to take in what was added, and between two looks."""
-_ItemName = Annotated[str, Path(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="An item's name.")]
-_Place = Annotated[int, Path(ge=0, le=100, description="Which of its files, the first is 0.")]
+_ItemName = Annotated[str, Path(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="The name of an item.")]
+_Place = Annotated[int, Path(ge=0, le=100, description="The index of one of the item's files, from 0.")]
 
 
 class FailureGroup(Model):
@@ -55,11 +55,11 @@ class FailureGroup(Model):
     cause: str = Field(description="check, step, time, desk, input, budget, unknown")
     why: str
     count: int
-    examples: list[str] = Field(description="Names of some of them.")
+    examples: list[str] = Field(description="The names of some of these items.")
 
 
 class ForecastShown(Model):
-    """What all items take by what the pilot took."""
+    """The estimated cost of all items, computed from the pilot."""
 
     dollars: float
     tokens: int
@@ -75,54 +75,58 @@ class ReportFile(Model):
 
 
 class SwarmShown(Model):
-    """How far a swarm is."""
+    """The progress of a swarm."""
 
     job: str
     items: int
     done: int
     quarantined: int
-    rate: float = Field(description="Items that ended a second, lately.")
-    seconds_to_go: float | None = Field(description="By that rate; null: it is not known, or nothing is to come.")
+    rate: float = Field(description="Items that ended per second, recently.")
+    seconds_to_go: float | None = Field(
+        description="Estimated seconds until all items have ended, at that rate; null: unknown, or no items remain."
+    )
     dollars: float
-    dollars_expected: float | None = Field(description="For all items, by those that ended; null: none ended.")
+    dollars_expected: float | None = Field(
+        description="The estimated cost of all items, from those that ended; null: none has ended."
+    )
     tokens: int
     acts: int
     pilot: ForecastShown | None
     reviewed: int
-    wrong: int = Field(description="Of those reviewed: how many a person found wrong.")
+    wrong: int = Field(description="How many of the reviewed results a person found wrong.")
     failures: list[FailureGroup]
-    report_job: str = Field(description="The job that builds the report; empty: it has not begun.")
+    report_job: str = Field(description="The job that builds the report; empty: it has not started.")
     report: list[ReportFile]
-    root: str = Field(description="Of the tree over all records, as it was signed; empty: it was not.")
+    root: str = Field(description="The signed root of the Merkle tree over all records; empty: not signed yet.")
 
 
 class ItemsOrder(Model):
-    """More items for a swarm: files that its `over` names, or its table with more rows in it."""
+    """More items for a swarm: files that match its `over`, or its table with more rows."""
 
     files: Annotated[list[FileSent], Field(min_length=1, max_length=1000)]
 
 
 class ItemLine(Model):
-    """An item on the map."""
+    """An item that ended."""
 
     index: int
     item: str
-    state: str = Field(description="done, quarantined, wrong: a person found that its result is.")
+    state: str = Field(description="done, quarantined, or wrong (a person found the result wrong).")
     cause: str
 
 
 class ItemsShown(Model):
-    """Items that ended, as far as that is new; of an item that is never listed nothing is known yet."""
+    """Items that ended since the last call. An item that was never listed has not ended."""
 
     total: int
     items: list[ItemLine]
-    last: int = Field(description="Give it as `after` to have what changes from here on.")
-    more: bool = Field(description="Whether there is more that can be had at once.")
+    last: int = Field(description="Pass it as `after` to get later changes.")
+    more: bool = Field(description="Whether more changes are available now.")
 
 
-@router.get("/swarm", summary="How far a swarm is")
+@router.get("/swarm", summary="The progress of a swarm")
 async def get_swarm(context: ForJobs, job: JobName) -> SwarmShown:
-    """Return how far a swarm is: items, rate, cost and forecast, failures by cause, its report."""
+    """Return the progress of a swarm: items, rate, cost and forecast, failures by cause, its report."""
     swarm = await follow(context, job)
     return _describe_swarm(swarm)
 
@@ -133,9 +137,9 @@ async def list_items(
     job: JobName,
     after: Since = 0,
     limit: Limit = 1000,
-    outcome: Annotated[str, Query(pattern="^(done|quarantined)?$", description="Only those.")] = "",
+    outcome: Annotated[str, Query(pattern="^(done|quarantined)?$", description="Only items with this outcome.")] = "",
 ) -> ItemsShown:
-    """List the items that ended since a place in the journal, the earliest first."""
+    """List the items that ended since a position in the journal, the earliest first."""
     swarm = await follow(context, job)
     records, last, more = swarm.list_changes(after, limit)
     lines = [_make_line(each, swarm.state) for each in records if not outcome or each.outcome == outcome]
@@ -145,12 +149,14 @@ async def list_items(
 
 @router.post("/items", status_code=202, summary="Add items to a swarm")
 async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobShown:
-    """Add items to a swarm that runs, paused or is done: its plan covers them, and the report is rebuilt."""
+    """Add items to a swarm that is running, paused or done. Its plan applies to them, and the report is rebuilt."""
     tale = (await context.ledger.read_summaries()).get(job)
     if tale is None or tale.items is None:
-        raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
+        raise ProblemError(404, "swarm.missing", f"job {job} is not a swarm, or has not listed its items yet")
     if tale.ended is not None and tale.ended.outcome != "done":
-        raise ProblemError(409, "job.over", f"swarm {job} is over, and was not done; begin another")
+        raise ProblemError(
+            409, "job.over", f"swarm {job} ended without success, so no items can be added; start another swarm"
+        )
     await anyio.to_thread.run_sync(_place_items, context, job, order.files)
     await anyio.to_thread.run_sync(context.tenant.host.note, ItemsOffered(job, context.by))
     await _have_offer_taken(context, job)
@@ -173,7 +179,7 @@ async def _have_offer_taken(context: RequestContext, job: str) -> None:
 
 @router.get("/items/{item}", summary="The evidence of one item")
 async def get_item(context: ForJobs, job: JobName, item: _ItemName) -> ItemShown:
-    """Tell how an item ended: what was done at its desk, what its checks found, what it delivered."""
+    """Return how an item ended: tool calls at its desk, results of its checks, delivered files."""
     swarm, record = await find_item(context, job, item)
     review = swarm.state.reviews.get(item)
     reading = PaperReader(context.tenant.settings.lib / JOBS, job)
@@ -187,13 +193,15 @@ async def get_item(context: ForJobs, job: JobName, item: _ItemName) -> ItemShown
     responses=BYTES_RESPONSE,
 )
 async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: _Place) -> Response:
-    """Return a file that an item's worker made, to be saved; also one that failed its checks."""
+    """Return a file of an item as a download, even if it failed its checks."""
     _, record = await find_item(context, job, item)
     files = list_files(record)
     reading = PaperReader(context.tenant.settings.lib / JOBS, job)
     data = await anyio.to_thread.run_sync(reading.read_data, files[place][1]) if place < len(files) else None
     if data is None:
-        raise ProblemError(404, "item.file", f"item {item} has no file {place}, or none that is kept")
+        raise ProblemError(
+            404, "item.file", f"item {item} has no file number {place}, or that file is no longer stored"
+        )
     return Response(data, 200, build_attachment_headers(files[place][0]), MEDIA)
 
 
@@ -204,7 +212,7 @@ async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: 
     responses=BYTES_RESPONSE,
 )
 async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response:
-    """Return what shows offline that an item's record is under the root that was signed: `hotdesk verify --proof`."""
+    """Return the proof that an item's record is in the signed Merkle tree, for `hotdesk verify --proof`."""
     swarm, record = await find_item(context, job, item)
     if swarm.state.certified is None:
         raise ProblemError(409, "swarm.unsigned", f"the records of swarm {job} are not signed yet")
@@ -220,7 +228,9 @@ def _place_items(context: RequestContext, job: str, files: list[FileSent]) -> No
     """
     folder = get_folder(context.tenant.settings, job) / BRIEF
     if not folder.is_dir():
-        raise ProblemError(409, "job.elsewhere", f"swarm {job} was begun on the command line: `hotdesk resume {job}`")
+        raise ProblemError(
+            409, "job.elsewhere", f"swarm {job} was started on the command line; resume it with `hotdesk resume {job}`"
+        )
     brief, template = read_job(folder, scope_of), find_template(context, job)
     assert brief.each is not None
     added: list[FilePath] = []
@@ -251,7 +261,7 @@ def _require_item_name(name: str, over: str) -> str:
     path = PurePosixPath(check_name(name))
     is_item = path.match(over) and len(path.parts) == len(PurePosixPath(over).parts)
     if not is_item or path.parts[0] in FILES:
-        raise ProblemError(400, "brief.file", f"{name} is no item: each.over is {over}")
+        raise ProblemError(400, "brief.file", f"{name} is not an item of this swarm: the brief's each.over is {over}")
     return name
 
 
@@ -267,7 +277,7 @@ async def follow(context: RequestContext, job: str) -> FollowedSwarm:
     """Return a swarm of the tenant's, read up to now; what is no swarm is refused."""
     tale = (await context.ledger.read_summaries()).get(job)
     if tale is None or tale.items is None:
-        raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
+        raise ProblemError(404, "swarm.missing", f"job {job} is not a swarm, or has not listed its items yet")
     swarm = context.native.swarms.find(context.tenant.name, job)
     async with swarm.reading:
         await anyio.to_thread.run_sync(swarm.read_on, get_journal_path(context.tenant.settings))
@@ -278,7 +288,12 @@ async def find_item(context: RequestContext, job: str, item: str) -> tuple[Follo
     swarm = await follow(context, job)
     record = swarm.state.items.get(item)
     if record is None:
-        raise ProblemError(404, "item.missing", f"swarm {job} has no item {item} that ended; GET /jobs/{job}/items")
+        raise ProblemError(
+            404,
+            "item.missing",
+            f"item {item} of swarm {job} does not exist, or has not ended; GET /jobs/{job}/items lists the items "
+            "that ended",
+        )
     return swarm, record
 
 

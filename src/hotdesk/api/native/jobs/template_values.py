@@ -117,7 +117,8 @@ def require_none(key: str, value: object, parameters: Parameters) -> None:
         raise ProblemError(
             400,
             "template.value",
-            f"{name!r} is used in {key}, which only this server's operator may set; the template must list `choices`",
+            f"the template uses {name!r} in {key}, which only this server's operator may set; the template "
+            "must list `choices` for it",
         )
 
 

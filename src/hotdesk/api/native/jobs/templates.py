@@ -40,7 +40,7 @@ _Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
 
 class Value(Model):
-    """One thing to fill in."""
+    """A value of a template."""
 
     name: Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,31}$")]
     title: str = ""
@@ -51,14 +51,14 @@ class Value(Model):
 
 
 class Wanted(Model):
-    """A file the job needs."""
+    """A file that a template requires."""
 
     name: str
     text: _Prose = ""
 
 
 class TemplateShown(Model):
-    """A brief to fill in."""
+    """A template of a brief."""
 
     name: str
     title: str
@@ -79,7 +79,7 @@ class Template:
 
 @router.get("", summary="Templates")
 async def list_templates(context: ForJobs, limit: Limit = 100, after: After = "") -> Page[TemplateShown]:
-    """List the briefs an operator installed, and those that come with hotdesk."""
+    """List the templates that the operator installed, and those that come with hotdesk."""
     found = [each.shown for each in find_installed(context.native.templates)]
     some, more = paginate(found, lambda each: each.name, limit, after)
     return Page(items=some, next=more)

@@ -25,7 +25,7 @@ _NOT_CALLED = ("could not be called", "could not be asked")
 
 
 class ItemsEnded(Model):
-    """How far the items of a swarm are."""
+    """The progress of a swarm's items."""
 
     total: int
     done: int
@@ -56,11 +56,13 @@ class JobLine(Model):
     tokens: int
     acts: int
     forgotten: bool
-    items: ItemsEnded | None = Field(None, description="Of a swarm; GET /jobs/JOB/swarm says more. Null: one job.")
+    items: ItemsEnded | None = Field(
+        None, description="The progress of a swarm's items; GET /jobs/JOB/swarm has more. Null: not a swarm."
+    )
 
 
 class StepShown(Model):
-    """A step of the plan, and what came of it."""
+    """A step of the plan, with its outcome."""
 
     name: str
     intent: str
@@ -74,7 +76,7 @@ class StepShown(Model):
 
 
 class DeliverableShown(Model):
-    """A file the job made, as far as it is."""
+    """A deliverable of the job."""
 
     path: str
     name: str | None = Field(description="Its name in the drive; null: not stored.")
@@ -86,7 +88,7 @@ class DeliverableShown(Model):
 
 
 class ReceiptShown(Model):
-    """What burning destroyed, kept on purpose, found left."""
+    """What a burn destroyed, kept on purpose, and left behind."""
 
     destroyed: list[str]
     kept: list[str]
@@ -94,7 +96,7 @@ class ReceiptShown(Model):
 
 
 class DeskOfJob(Model):
-    """A desk the job had."""
+    """A desk that the job used."""
 
     id: str
     gone: bool

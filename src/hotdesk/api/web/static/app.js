@@ -88,7 +88,7 @@ async function show() {
   } catch (error) {
     if (mine === turn) {
       const gone = error.status === 404;
-      fill(main, h("div", { class: "empty", role: "alert" }, h("h1", null, gone ? error.message : "This cannot be shown"),
+      fill(main, h("div", { class: "empty", role: "alert" }, h("h1", null, gone ? error.message : "This page could not be loaded"),
         h("p", null, !gone ? error.message : found[1] && h("a", { href: `#/${found[0]}` }, `All ${found[1].toLowerCase()}`))));
     }
   }

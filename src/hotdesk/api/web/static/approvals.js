@@ -12,7 +12,7 @@ export default async function view(here) {
 }
 
 // Cards that are still open stay as they are, with what was typed into them.
-export function show(place, found, again, none = () => empty("No pending approvals", "When a job needs a decision, it appears here.")) {
+export function show(place, found, again, none = () => empty("No pending approvals", "When a job needs a decision, it appears here. Meanwhile, see ", h("a", { href: "#/jobs" }, "all jobs"), ".")) {
   const known = new Map([...place.querySelectorAll(":scope > .card")].map((each) => [each.dataset.id, each]));
   const cards = found.map((each) => known.get(each.id) || card(each, again));
   const now = [...place.children];

@@ -18,7 +18,7 @@ async function all(here) {
   };
   const order = form("row", open, h("label", { for: "image" }, "Image"), image, h("button", { class: "primary" }, "Open a desk"));
   fill(here.main, h("div", { class: "top" }, h("h1", null, "Desks"), may("desks") && order), place);
-  const load = async () => keep(place, await list("/desks"), (found) => (found.length ? rows(found)
+  const load = async () => keep(place, await Promise.all([list("/desks"), may("jobs") ? list("/jobs") : []]), ([found, jobs]) => (found.length ? rows(found, jobs)
     : empty("No desks are open", "A desk is a disposable computer. Open one above, or start a job, which opens its own.")));
   here.live(load);
   const timer = setInterval(() => load().catch(() => {}), 5000);
@@ -26,13 +26,12 @@ async function all(here) {
   await load();
 }
 
-export const rows = (found) => h("ul", { class: "rows" }, found.map((each) =>
+export const rows = (found, jobs = []) => h("ul", { class: "rows" }, found.map((each) =>
   h("li", null, h("a", { href: `#/desks/${to(each.id)}` }, [
     chip(each.state),
     h("code", { class: "name" }, each.id),
-    h("span", { class: "quiet" }, each.image),
-    h("span", { class: "quiet" }, each.wall),
-    h("span", { class: "quiet" }, each.job ? `job ${each.job}` : ""),
+    h("span", { class: "quiet" }, `${each.image}, ${each.wall}`),
+    h("span", { class: "quiet" }, each.job ? `job: ${jobs.find((one) => one.id === each.job)?.task ?? each.job}` : ""),
     moment(each.opened),
   ]))));
 

@@ -13,7 +13,7 @@ export default async function view(here) {
       for (const each of upload.files) {
         await put(`/drive/${path(each.name)}`, each);
       }
-      say("Kept.");
+      say("Stored.");
     } finally {
       upload.value = "";
       await load();

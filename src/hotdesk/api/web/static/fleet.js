@@ -25,7 +25,7 @@ export default async function view(here) {
 }
 
 function draw({ fleet, jobs, desks }) {
-  const part = (title, found, rows) => h("section", { "aria-label": title }, h("h2", null, title), found.length ? rows(found) : h("p", { class: "quiet" }, "None."));
+  const part = (title, found, rows, none) => h("section", { "aria-label": title }, h("h2", null, title), found.length ? rows(found) : h("p", { class: "quiet" }, none));
   const tiles = [
     ["Running jobs", jobs.filter((each) => each.state === "running").length],
     ["Waiting for people", jobs.filter((each) => each.state === "waiting").length],
@@ -37,8 +37,8 @@ function draw({ fleet, jobs, desks }) {
     h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     fleet.outliers.length > 0 && h("section", { "aria-label": "Outliers" }, h("h2", null, "Outliers"),
       h("ul", { class: "rows" }, fleet.outliers.map((each) => h("li", null, h("a", { href: each.job ? `#/jobs/${to(each.job)}` : `#/desks/${to(each.desk || "")}` },
-        chip("look"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, each.job || each.desk)))))),
-    part("Jobs now", jobs, jobRows),
-    part("Desks now", desks, deskRows),
+        chip("look"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, jobs.find((one) => one.id === each.job)?.task ?? (each.job || each.desk))))))),
+    part("Jobs now", jobs, jobRows, ["No job is running or waiting. ", h("a", { href: "#/new" }, "Start one"), "."]),
+    part("Desks now", desks, (found) => deskRows(found, jobs), ["No desk is open. ", h("a", { href: "#/desks" }, "Open one"), "."]),
   ];
 }

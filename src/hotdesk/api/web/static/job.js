@@ -99,7 +99,7 @@ function header(job, load) {
     await load();
   };
   const forget = async () => {
-    if (await confirm("Delete this job?", "Its papers and saved workspace are deleted. Deliverables stay in the drive, and the journal stays.", "Delete")) {
+    if (await confirm("Delete this job?", "Its stored model replies, tool results and workspace are deleted. Deliverables stay in the drive, and events in the journal.", "Delete")) {
       await remove(`/jobs/${to(job.id)}`);
       location.hash = "#/jobs";
     }
@@ -163,7 +163,7 @@ function summary(job) {
 function deliverables(job) {
   const found = job.deliverables;
   if (!found.length) {
-    return h("p", { class: "quiet" }, "No results yet. Each delivered file is opened and checked at a second, clean desk first.");
+    return h("p", { class: "quiet" }, OVER.has(job.state) ? "The job delivered no file. The timeline shows why." : "No results yet. A file appears here after it was checked at a second, clean desk.");
   }
   return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.verdict === "passed" ? "verified" : each.verdict || "unchecked"),
@@ -209,9 +209,9 @@ const receipt = (told) => h("section", { "aria-label": "Receipt" }, h("h2", null
     h("details", { open: name === "left behind" && lines.length > 0 }, h("summary", null, `${lines.length} ${name}`),
       h("ul", { class: "plainlist" }, lines.map((line) => h("li", null, line))))));
 
-const beingChecked = () => empty("The result is being checked", "A second, clean desk opens every file. That desk cannot be watched or used.");
+const beingChecked = () => empty("The result is being checked", "A second, clean desk opens every file. That desk cannot be watched or used. The result appears under Overview.");
 
-const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk exists while the job works, and is destroyed afterwards.");
+const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", OVER.has(job.state) ? "A desk exists only while its job runs. The timeline shows what happened at it." : "The job opens a desk when it starts working. The timeline shows what it does now.");
 
 function door(panel, id, here) {
   const place = h("div");

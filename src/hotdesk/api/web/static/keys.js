@@ -18,7 +18,7 @@ export default async function view(here) {
 
 function draw(found, load) {
   if (!found.length) {
-    return empty("No keys", "Create one for each person and program.");
+    return empty("No keys yet", "A key lets one person or program use this server. Create one for each with New key.");
   }
   return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.revoked ? "revoked" : each.expires && each.expires * 1000 < Date.now() ? "expired" : "valid"),

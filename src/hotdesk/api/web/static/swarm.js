@@ -4,7 +4,7 @@ import { BASE, get, may, path, post, to, upload } from "./api.js";
 import { preview, save } from "./preview.js";
 
 const PAGE = 1000;
-const WORDS = { done: "passed", quarantined: "in quarantine", wrong: "wrong, says a person", "": "to come" };
+const WORDS = { done: "passed", quarantined: "in quarantine", wrong: "found wrong by a person", "": "not finished" };
 
 // The panel of a swarm; returns what ends it. It is redrawn when the job changes.
 export function swarm(panel, id, load) {
@@ -22,7 +22,7 @@ export function swarm(panel, id, load) {
       return null;
     });
     if (!progress) {
-      return void fill(top, empty("The items are being listed", "The map is drawn once the swarm has begun."));
+      return void fill(top, empty("The items are being listed", "The map of all items appears here when the swarm starts."));
     }
     keep(top, [progress, job.state, job.live], () => head(progress, job, load));
     more.hidden = !may("jobs") || !(job.live || ["done", "paused"].includes(job.state));
@@ -41,8 +41,8 @@ function head(progress, job, load) {
   const tiles = [
     ["Passed", `${count(progress.done)} of ${count(progress.items)}`],
     ["In quarantine", count(progress.quarantined)],
-    ["Items a second", progress.rate ? progress.rate.toFixed(1) : "–"],
-    ["To go", progress.seconds_to_go == null ? "–" : span(progress.seconds_to_go * 1000)],
+    ["Items per second", progress.rate ? progress.rate.toFixed(1) : "–"],
+    ["Time left", progress.seconds_to_go == null ? "–" : span(progress.seconds_to_go * 1000)],
     ["Cost", progress.dollars ? `${money(progress.dollars)} of about ${money(progress.dollars_expected)}` : "$0"],
   ];
   const again = (quarantine, words) => async () => {
@@ -54,11 +54,11 @@ function head(progress, job, load) {
   return [
     h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     h("progress", { max: String(progress.items), value: String(ended), "aria-label": `${ended} of ${progress.items} items ended` }),
-    progress.pilot && h("p", { class: "hint" }, `By its pilot all items take ${span(progress.pilot.seconds * 1000)}, ${money(progress.pilot.dollars)} and ${count(progress.pilot.tokens)} tokens.`),
-    progress.reviewed > 0 && h("p", { class: "hint" }, `${count(progress.reviewed)} results were compared by people, ${count(progress.wrong)} are wrong.`),
+    progress.pilot && h("p", { class: "hint" }, `Forecast from the pilot, for all items: ${span(progress.pilot.seconds * 1000)}, ${money(progress.pilot.dollars)}, ${count(progress.pilot.tokens)} tokens.`),
+    progress.reviewed > 0 && h("p", { class: "hint" }, `People reviewed ${count(progress.reviewed)} results and found ${count(progress.wrong)} wrong.`),
     stands && h("p", { class: "row" },
-      button("Retry what is in quarantine", again("retry", "It tries them again.")),
-      job.state === "paused" && button("Build the report without it", again("accept", "It builds the report."))),
+      button("Retry items in quarantine", again("retry", "The swarm retries these items.")),
+      job.state === "paused" && button("Build the report without them", again("accept", "The swarm builds the report."))),
     report(progress, job),
   ];
 }
@@ -67,12 +67,12 @@ function head(progress, job, load) {
 function adding(id, load) {
   const input = h("input", { type: "file", multiple: true });
   const add = h("button", { class: "primary" }, "Add");
-  const made = h("form", { class: "new" }, field("Files", input, "Named as the brief's items are; or its table, with more rows in it."), add);
+  const made = h("form", { class: "new" }, field("Files", input, "Files that match the items of the brief ([each] over), or its table with more rows."), add);
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(add, async () => {
       await post(`/jobs/${to(id)}/items`, { files: await upload(input.files) });
-      say("They are added.");
+      say("The items were added.");
       made.reset();
       await load();
     });
@@ -82,14 +82,14 @@ function adding(id, load) {
 
 function report(progress, job) {
   if (!progress.report.length) {
-    return progress.report_job ? h("p", { class: "hint" }, "The report is being built in ", h("a", { href: `#/jobs/${to(progress.report_job)}` }, "a job of its own"), ".") : null;
+    return progress.report_job ? h("p", { class: "hint" }, "The report is being built by ", h("a", { href: `#/jobs/${to(progress.report_job)}` }, "a job of its own"), ".") : null;
   }
   const proofs = job.deliverables.filter((each) => each.name);
   const row = (name, address, verified) => h("li", null, h("div", { class: "item" }, chip(verified ? "verified" : "signed"), h("span", { class: "name" }, name),
-    h("span", { class: "row" }, save(`/drive/${path(address)}`, name), button("Look", () => preview({ kind: "drive", path: address }, name), { class: "plain" }))));
+    h("span", { class: "row" }, save(`/drive/${path(address)}`, name), button("Preview", () => preview({ kind: "drive", path: address }, name), { class: "plain" }))));
   return h("section", { "aria-label": "Report" }, h("h2", null, "Report"),
     h("ul", { class: "rows files" }, progress.report.map((each) => row(each.path, each.name, true))),
-    proofs.length > 0 && h("details", null, h("summary", null, "Records, results and the certificate over all items"),
+    proofs.length > 0 && h("details", null, h("summary", null, "Records, results and the certificate of all items"),
       h("ul", { class: "rows files" }, proofs.map((each) => row(each.path, each.name, false)))));
 }
 
@@ -175,8 +175,8 @@ async function evidence(id, name) {
     h("p", { class: "row" }, chip(record.outcome === "done" ? "verified" : "failed"), h("strong", null, record.why || "Every check passed.")),
     facts([
       ["source", h("code", null, `sha256 ${record.input}`)],
-      ["worked at", record.desk ? `desk ${record.desk}, ${record.seconds.toFixed(1)} s, ${record.acts} acts` : "no desk"],
-      ["looked at in", record.clean_desk && `clean desk ${record.clean_desk}`],
+      ["processed at", record.desk ? `desk ${record.desk}, ${record.seconds.toFixed(1)} s, ${record.acts} acts` : "no desk"],
+      ["checked in", record.clean_desk && `clean desk ${record.clean_desk}`],
       ["checks passed", record.checks.join(", ")],
       ["models", record.tokens ? `${count(record.tokens)} tokens, ${money(record.dollars)}` : ""],
       ["review", record.review],
@@ -190,7 +190,7 @@ async function evidence(id, name) {
     record.attempts.map((each) => h("details", { open: record.outcome !== "done" }, h("summary", null, `Attempt ${each.attempt} at desk ${each.desk || "none"}`),
       each.failure && h("p", { class: "wrong" }, each.failure),
       h("ol", { class: "entries" }, each.entries.map((one) => h("li", { "data-is": one.ok ? "done" : "failed" }, one.tool ? [h("strong", null, one.tool), " ", h("code", null, one.call)] : h("span", { class: "quiet" }, "The worker says: "), one.text && block(one.text, { class: "lines" })))),
-      each.omitted > 0 && h("p", { class: "hint" }, `${count(each.omitted)} more are left out.`))),
-    h("p", { class: "hint" }, "Texts come from the item's own worker and are shown as it wrote them."),
+      each.omitted > 0 && h("p", { class: "hint" }, `${count(each.omitted)} more entries are not shown.`))),
+    h("p", { class: "hint" }, "These texts come from the item's own worker. Treat them as unchecked."),
   ], true);
 }
