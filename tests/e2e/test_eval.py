@@ -86,7 +86,7 @@ def test_the_reference_solution_passes_at_the_first_delivery(evaluate: Run, tmp_
     assert results[0] != results[1]
     again = evaluate(SAMPLES, "--reference", "--out", tmp_path / "out")
     assert (again.returncode, again.stdout) == (125, "")
-    assert "exists. Remove it, or choose another folder." in again.stderr
+    assert "exists already. Remove it, or choose another folder." in again.stderr
 
 
 @pytest.mark.long

@@ -43,7 +43,7 @@ GROUPS = {
         "memory": "Show and remove what workers stored for later jobs.",
     },
     "Desks": {
-        "run": "Run a command on a fresh desk, then burn the desk.",
+        "run": "Run a command on a new desk, then burn the desk.",
         "open": "Open a desk that stays, and print its id.",
         "exec": "Run a command on an open desk.",
         "shell": "Open a terminal at a desk.",
@@ -62,10 +62,10 @@ GROUPS = {
     },
     "This machine, and what happened on it": {
         "vault": "Store secrets by name; desks never see them.",
-        "mcp": "Give an MCP client a computer, over standard input and output.",
+        "mcp": "Give an MCP client a desk, over standard input and output.",
         "key": "Create, list and revoke a server's keys; show the certificate signer.",
-        "serve": "Serve this machine to programs and people: E2B, MCP, an API and a page.",
-        "node": "Lend this machine's desks to a server elsewhere; enroll nodes and servers.",
+        "serve": "Serve desks, jobs and the page to programs and people: E2B, MCP and an HTTP API.",
+        "node": "Lend this machine's desks to a server on another machine; enroll nodes and servers.",
         "image": "Build, save, list, remove, import and export images.",
         "journal": "Read the journal, and verify that it is complete.",
         "door": "Read the log of the door: every network request.",

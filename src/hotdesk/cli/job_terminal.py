@@ -73,7 +73,7 @@ async def ask_here(
 def halt(order: JobContext | None, job: str, what: str) -> None:
     """Ask a job to stop where it can be resumed; say what happens now."""
     if order is None or order.log is None:
-        say("hotdesk: the job has not begun; a second signal ends it")
+        say("hotdesk: the job has not started yet; a second signal ends it")
         return
     order.log.halt()
     say(f"hotdesk: {what}; `hotdesk resume {job}` continues", "hotdesk: a second signal burns its desks at once")

@@ -24,8 +24,8 @@ def require_root_for_job(wall: str) -> None:
     """Refuse a job that needs a keeper, doors and keys of its own, before anything is made for it."""
     if os.geteuid() != 0 and wall != "local":
         raise HostError(
-            "Carrying out a brief needs root: use `sudo hotdesk work`. Without root, start the job at a server, on its "
-            "page or with a key through its API."
+            "Carrying out a brief needs root: use `sudo hotdesk work`. Without root, start the job at a "
+            "server, on its page or through its API with a key."
         )
 
 

@@ -87,7 +87,7 @@ def parse_timeout(text: str) -> float:
         value = math.nan
     if not 0 < value <= MAX_SECONDS:
         raise argparse.ArgumentTypeError(
-            f"must be a number of seconds above 0 and at most {MAX_SECONDS}, not {text[:40]!r}"
+            f"must be a number of seconds above 0, at most {MAX_SECONDS}, not {text[:40]!r}"
         )
     return value
 

@@ -153,9 +153,9 @@ class TerminalPrompt:
 
 
 _CLOSING = {
-    "gone": "\n  it was decided elsewhere\n",
+    "gone": "\n  another person decided it\n",
     "expired": "\n  the time to answer has expired\n",
-    "later": "  it stays pending\n",
+    "later": "  it is still pending\n",
 }
 
 

@@ -54,12 +54,12 @@ class ResumeChoice:
 
 def add_resume_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--add-items", action="store_true", help="of a swarm: take in items that were put beside its brief since"
+        "--add-items", action="store_true", help="swarms: also process items that were added next to the brief"
     )
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--retry-failed", action="store_true", help="of a swarm: retry the items in quarantine")
+    group.add_argument("--retry-failed", action="store_true", help="swarms: retry the items in quarantine")
     group.add_argument(
-        "--accept-failed", action="store_true", help="of a swarm: write the report without the items in quarantine"
+        "--accept-failed", action="store_true", help="swarms: write the report without the items in quarantine"
     )
 
 
@@ -92,7 +92,7 @@ class TerminalSwarm:
     async def work(self) -> int:
         brief = admit_brief(self.chosen.build_job(), self.settings.limits, survey(self.settings))
         if brief.each is None:
-            raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")
+            raise BriefError("the brief has no items; write [each] with `over`, or carry it out with `hotdesk work`")
         writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
         self.stream = JsonLines(sys.stdout, time.time) if self.json else None
@@ -182,7 +182,7 @@ def _make_brains(
             brains.turn = partial(find_adversary, chosen.adversary)
         return brains
     if chosen.adversary:
-        raise BriefError("an adversary of a swarm needs the plan of a script; pass --script")
+        raise BriefError("an adversary of a swarm needs a script for the plan; pass --script")
     found = make_brain(chosen, brief, settings, notify=notify)
     if record is None:
         return ModelBrains(found.planners, found.workers)

@@ -161,7 +161,7 @@ class HttpClient:
         try:
             return json.loads(found) if found else None
         except ValueError as e:
-            raise HostError(f"the server at {self.name} sent a malformed reply") from e
+            raise HostError(f"the server at {self.name} sent a malformed response") from e
 
     async def list_all(self, path: str, **query: object) -> list[dict[str, Any]]:
         """Return all of a list, page after page."""

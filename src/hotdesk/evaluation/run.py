@@ -69,7 +69,7 @@ class Evaluation:
             places = ((worker.record, f"{label}.jsonl"), (self.options.out, label))
             for path in (folder / name for folder, name in places if folder is not None):
                 if path.exists():
-                    raise BriefError(f"{path} exists. Remove it, or choose another folder.")
+                    raise BriefError(f"{path} exists already. Remove it, or choose another folder.")
 
     async def run(self) -> int:
         """Run everything; what is finished is in `results` even if this is cancelled."""

@@ -145,7 +145,7 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         if name in _USERS:
             return cmd, name
         if name.startswith("-"):
-            raise SandboxUserUnsupportedError(f"{name!r} is no user's name")
+            raise SandboxUserUnsupportedError(f"{name!r} is not the name of a user")
         return ["/usr/sbin/runuser", "-u", name, "--", *cmd], "root"
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
@@ -172,7 +172,7 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
             case code if code == _MISSING:
                 raise FileNotFoundError(f"{file} does not exist")
             case code if code == _FORBIDDEN:
-                raise PermissionError(f"{file} may not be read")
+                raise PermissionError(f"{file} cannot be read: permission denied")
             case code if code == _LARGE:
                 raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR, None)
         raise OSError(f"{file} cannot be read: {done.stderr.decode('utf-8', 'replace')[:300]}")
@@ -189,5 +189,5 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         if "Is a directory" in stderr:
             raise IsADirectoryError(f"{file} is a directory")
         if "Permission denied" in stderr:
-            raise PermissionError(f"{file} may not be written")
+            raise PermissionError(f"{file} cannot be written: permission denied")
         raise OSError(f"{file} cannot be written: {stderr[:300]}")

@@ -162,7 +162,7 @@ def test_nobody_is_asked_any_more_when_the_answer_comes_from_elsewhere(sit: Call
     seat = sit(cancelled_after=1.0)
     began = time.monotonic()
     seat.type("go\n")
-    seat.wait_for("it was decided elsewhere")
+    seat.wait_for("another person decided it")
     assert seat.came() == "cancelled"
     assert time.monotonic() - began < 10
 

@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Burn desks: end them and everything of them. One that is gone already is no error.
+    """Burn desks: end them and destroy everything in them. A desk that is already gone is no error.
 
     For example:
 

@@ -22,9 +22,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Open desks like one that is open, beginning with its files, and print their ids.
+    """Open copies of an open desk, with its files, and print their ids.
 
-    Each is a computer of its own: other name, other ways out, grants and placeholders of its own.
+    Each copy is a computer of its own, with its own name, gate, grants and placeholders.
     For example:
 
       hotdesk fork $ID

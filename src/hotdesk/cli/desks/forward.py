@@ -45,9 +45,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Pass connections to an address of this machine on to a port of a desk, until Ctrl-C or the desk's end.
+    """Forward connections from an address of this machine to a port of a desk, until Ctrl-C or the desk's end.
 
-    It listens on 127.0.0.1 and takes connections of your own programs only, unless --all-users or
+    It listens on 127.0.0.1 and accepts connections of your own user's programs only, unless --all-users or
     another address says otherwise. A server inside may listen on 127.0.0.1, ::1 or any address.
 
     For example:

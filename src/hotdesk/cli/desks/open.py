@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Open a desk that stays, and print its id. It burns at its deadline, when idle, or by `hotdesk burn`.
+    """Open a desk that stays, and print its id. It is burnt at its deadline, when idle, or by `hotdesk burn`.
 
     For example:
 

@@ -35,7 +35,7 @@ def _add_desks(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Stop desks where they are: no program in them runs until `hotdesk resume`. Deadlines go on.
+    """Pause desks: no program in them runs until `hotdesk resume`. Their deadlines still apply.
 
     For example:
 

@@ -56,7 +56,7 @@ def find_all_desks(settings: Config, tenant: str | None = None) -> list[dict[str
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """List open desks. One whose keeper was killed is `orphaned`; the next command that opens a desk buries it.
+    """List open desks. A desk whose keeper was killed is `orphaned`; the next command that opens a desk removes it.
 
     For example:
 

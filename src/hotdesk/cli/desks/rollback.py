@@ -13,7 +13,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Have a desk's files exactly as a snapshot has them. Every program in it ends, and it starts again.
+    """Roll a desk's files back to a snapshot. Every program in the desk ends, and the desk boots again.
 
     For example:
 

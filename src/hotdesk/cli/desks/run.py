@@ -77,11 +77,11 @@ def make_run_spec(arguments: argparse.Namespace) -> Spec:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run a command on a fresh desk, then burn the desk.
+    """Run a command on a new desk, then burn the desk.
 
     Streams pass through. The exit code is the command's: 124 timeout, 125 hotdesk failed,
     126 cannot run, 127 not found, 128+n ended by signal n. Files are copied out after a
-    failure, too. Options of hotdesk's own come before the command; what follows it is the command's.
+    failure, too. Put hotdesk's own options before the command; everything after it belongs to the command.
 
     For example:
 

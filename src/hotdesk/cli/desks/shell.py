@@ -52,8 +52,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open a terminal at a desk, with colours, resizing, Ctrl-C and job control.
 
-    Without an ID a fresh desk is opened, and burnt when the shell ends. What programs print
-    reaches your terminal as it is. If a desk no longer answers, Ctrl-] three times leaves.
+    Without an ID a new desk is opened, and burnt when the shell ends. Output of programs
+    reaches your terminal unchanged. If the desk no longer responds, press Ctrl-] three times to leave.
 
     For example:
 

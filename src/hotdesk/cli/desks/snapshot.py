@@ -23,9 +23,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Keep a desk's files as they are, and print the snapshot's name. What runs in the desk goes on.
+    """Take a snapshot of a desk's files, and print its name. Programs in the desk continue.
 
-    A snapshot lasts as long as its desk; what lies in memory (/run, /dev/shm) is not in it.
+    A snapshot lasts as long as its desk. It does not contain files in memory (/run, /dev/shm).
     For example:
 
       BEFORE=$(hotdesk snapshot $ID)

@@ -45,9 +45,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Sign in to a desk with OpenSSH, without a daemon or a key in it.
+    """Sign in to a desk with OpenSSH. The desk needs no SSH server and no key.
 
-    With the entry that --config prints in ~/.ssh/config, ssh, scp, sftp and rsync know every open
+    With the entry that --config prints in ~/.ssh/config, ssh, scp, sftp and rsync reach every open
     desk as ID.desk. -L and -D reach ports of the desk only; -R, agent and X11 forwarding are
     refused. rsync must be installed in the desk.
 

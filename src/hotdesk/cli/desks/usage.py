@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Show what desks use, as their keepers count it: processor time, memory, disk, processes.
+    """Show the resource usage of desks: processor time, memory, disk, processes.
 
     For example:
 

@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Use a tool as a worker would. Exit code 1 means that it could not do what was asked, and says why.
+    """Use a worker's tool at a desk. Exit code 1 means that the tool failed; standard error has the reason.
 
     For example:
 

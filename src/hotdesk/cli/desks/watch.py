@@ -48,9 +48,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Show a desk's screen in a web page, live, until Ctrl-C or the desk's end.
 
-    The address enters once, within a minute. With --control you can take the wheel: the worker is
-    suspended then, and its programs stop but for screen, window manager and browser; at a desk
-    that no worker uses they go on. The desk can still read what you type.
+    The address works once, within a minute. With --control you can take control: the worker is
+    suspended then, and its programs stop except screen, window manager and browser; at a desk
+    without a worker they continue. The desk can still read what you type.
 
     For example:
 

@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Answer a question that a job asks. The job may not run at the moment: it finds the answer when it goes on.
+    """Answer a question of a job. If the job is not running, it finds the answer when it is resumed.
 
     For example:
 

@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Let a desk or a job do what it asks for, just that, once. Without an id: list what waits.
+    """Approve one pending request of a desk or job. Without an id, list all pending requests.
 
     For example:
 

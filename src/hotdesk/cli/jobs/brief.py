@@ -47,9 +47,9 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Check a brief before anything starts, or begin one from a template.
+    """Check a brief before a job starts, or create one from a template.
 
-    A brief says what is wanted, and inside which limits.
+    A brief states a job's goal, deliverables and limits.
 
     For example:
 
@@ -62,10 +62,10 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Read a brief, hold it against the operator's ceiling, and say what it means. Nothing is started.
+    """Check a brief against its format and the operator's ceiling, and show what it means. Nothing is started.
 
-    Exit code 0 means that it can be carried out as it is shown, 125 that it cannot; then the line, the reason and
-    the remedy are on standard error. Limits the brief does not set are shown as they will be.
+    Exit code 0 means that it can be carried out as shown, 125 that it cannot; then the line, the reason and
+    the remedy are on standard error. Limits that the brief does not set are shown with their default.
 
       hotdesk brief check brief.toml
       hotdesk brief check examples/invoices-small
@@ -76,7 +76,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def new(arguments: argparse.Namespace) -> None:
-    """Begin a brief from a template, in a folder; nothing that is there is overwritten.
+    """Create a brief from a template, in a new folder.
 
     hotdesk brief new
     hotdesk brief new report

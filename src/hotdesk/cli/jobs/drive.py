@@ -70,9 +70,9 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Keep files by name. Each name has versions; none is ever changed, and a number is never given twice.
+    """Store files by name. Each name has numbered versions; a version is never changed, and its number never reused.
 
-    Deliverables of a job are kept as JOB/PATH. Whatever is put or removed by hand is an event in the journal.
+    Deliverables of a job are stored as JOB/PATH. The journal records every file that is put or removed by hand.
 
     For example:
 
@@ -102,7 +102,7 @@ def ls(arguments: argparse.Namespace) -> None:
 
 
 def history(arguments: argparse.Namespace) -> None:
-    """List the versions of a name, oldest first, and where each comes from.
+    """List the versions of a name, oldest first, each with its origin.
 
     hotdesk drive history reports/june.xlsx
     """
@@ -112,14 +112,14 @@ def history(arguments: argparse.Namespace) -> None:
 
 
 def get(arguments: argparse.Namespace) -> None:
-    """Copy a file out of the drive, after its hash was checked.
+    """Copy a file out of the drive, after checking its hash.
 
       hotdesk drive get reports/june.xlsx
       hotdesk drive get reports/june.xlsx@2 ./copies/
       hotdesk drive get prices.csv - | head
       hotdesk drive get $JOB/report.xlsx --certificate
 
-    A file that is there is replaced only when it is itself a copy from the drive.
+    An existing file is replaced only if it is an unchanged copy from the drive.
     """
     name, number = parse_reference(arguments.name)
     drive = _require_drive(name)
@@ -138,13 +138,13 @@ def get(arguments: argparse.Namespace) -> None:
 
 
 def put(arguments: argparse.Namespace) -> None:
-    """Keep a file as the next version of a name.
+    """Store a file as the next version of a name.
 
       hotdesk drive put june.xlsx reports/june.xlsx
       hotdesk drive put prices.csv --reader uid:1001
       pg_dump shop | hotdesk drive put - backups/shop.sql
 
-    It is written down in the journal before the name changes.
+    The journal records it before the name changes.
     """
     name = check_name(arguments.name or ("" if arguments.file == "-" else Path(arguments.file).name))
     require_root("changing the machine's drive")
@@ -163,7 +163,7 @@ def rm(arguments: argparse.Namespace) -> None:
       hotdesk drive rm reports/june.xlsx@2
       hotdesk drive rm reports/june.xlsx
 
-    It is written down in the journal before the name changes; what it was called stays there.
+    The journal records it, with the name, before the name changes.
     """
     name, number = parse_reference(arguments.name)
     require_root("changing the machine's drive")

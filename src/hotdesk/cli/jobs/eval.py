@@ -55,24 +55,26 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes", type=float, metavar="N", help="time limit of a job, instead of the one in task.toml"
     )
-    parser.add_argument("--record", type=Path, metavar="DIR", help="write every request and reply of a model there")
-    by = "with --record: who answers in the model's place, noted in the recording"
+    parser.add_argument(
+        "--record", type=Path, metavar="DIR", help="write every request to a model and every reply there"
+    )
+    by = "with --record: who answers in the model's place; the recording says so"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument("--out", type=Path, metavar="DIR", help="write deliverables, certificates and reports there")
     parser.add_argument("--require", type=float, metavar="PERCENT", help="exit code 1 if fewer runs pass in the end")
-    options.add_json(parser, "print each result as a line of JSON, and the totals as the last")
+    options.add_json(parser, "print each result as a line of JSON, and the totals as the last line")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run evaluation tasks: generate a brief, carry it out, and grade the result by a hidden grader at a clean desk.
+    """Run evaluation tasks: generate a brief, carry it out, and grade the result with a hidden grader at a clean desk.
 
     For each run the table says whether the first delivery passed both the brief's checks and the grader (FIRST),
     whether the last one did (FINAL), model turns, tool calls, tokens, cost and time, and the first failure. Progress
-    goes to standard error. Exit code 0 means that every task was run, whatever the worker achieved; 1 that one could
-    not be run, or that fewer than --require percent passed. Ctrl-C ends what runs and prints what is finished.
+    goes to standard error. Exit code 0 means that every task was run, whatever the results; 1 that one could
+    not be run, or that fewer than --require percent passed. Ctrl-C ends the running tasks and prints the finished ones.
 
-    Recordings are DIR/FAMILY-TASK-SEED.jsonl. A replay asks no model; its tokens, cost and model time are those of
-    the recording. Solutions and sites of tasks run on this machine with your rights: look at them before you run them.
+    Recordings are DIR/FAMILY-TASK-SEED.jsonl. A replay calls no model; its tokens, cost and model time are those of
+    the recording. Solutions and sites of tasks run on this machine with your rights: read them before you run them.
 
     For example:
 
@@ -96,7 +98,7 @@ def main(arguments: argparse.Namespace) -> int:
     totals = sum_up(evaluation.results)
     required = arguments.require is None or totals.percent >= arguments.require
     if not required:
-        say(f"hotdesk: {totals.percent:.1f} % passed; --require needs {arguments.require:g} %")
+        say(f"hotdesk: {totals.percent:.1f} % of the runs passed; --require needs {arguments.require:g} %")
     return 0 if required and not totals.broken else _UNREACHED
 
 

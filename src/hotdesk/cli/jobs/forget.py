@@ -24,9 +24,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Destroy a job's key, papers and checkpoint. What was kept in the drive stays, and so does the journal, whole.
+    """Delete a job's encryption key, stored data and checkpoint. Its files in the drive stay, and so does the journal.
 
-    A job that is not over cannot go on afterwards.
+    A job that has not ended cannot be resumed afterwards.
 
     For example:
 

@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """List every job the journal knows, the newest last. One that is `killed` or paused goes on by `hotdesk resume`.
+    """List all jobs in the journal, the newest last. `hotdesk resume` continues a job that is `killed` or paused.
 
     For example:
 

@@ -96,9 +96,9 @@ def _add_rm(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """See and remove what workers left for later jobs: facts and files, by the `memory` of their brief.
+    """Show and remove what workers stored for later jobs: facts and files, by the `memory` of their brief.
 
-    Nobody has checked what is in a memory. Later jobs get it as data, and never at a desk that has a secret.
+    The content of a memory is unchecked. Later jobs get it as data, and never at a desk that has a secret.
 
     For example:
 
@@ -143,7 +143,7 @@ def summarize(items: list[MemoryItem]) -> MemorySummary:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Show what is in a memory: each fact and file, who left it, and what that job had read.
+    """Show the facts and files in a memory, which job stored each, and what that job had read.
 
     hotdesk memory show invoices
     hotdesk memory show invoices parse.py --json
@@ -163,7 +163,7 @@ def rm(arguments: argparse.Namespace) -> None:
       hotdesk memory rm invoices parse.py
       hotdesk memory rm invoices
 
-    It is written down in the journal first. A job that has begun already keeps its copy.
+    The journal records it first. A job that is already running keeps its copy.
     """
     require_root("changing the machine's memory")
     settings = config.load()

@@ -20,7 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Refuse what a desk or a job asks for. Without an id: list what waits.
+    """Refuse one pending request of a desk or job. Without an id, list all pending requests.
 
     For example:
 

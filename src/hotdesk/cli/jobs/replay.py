@@ -16,16 +16,16 @@ from hotdesk.job.record import papers
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="a job whose papers still exist")
+    parser.add_argument("job", metavar="JOB", help="a job whose stored data was not deleted")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy the results there (./out/JOB)")
     options.add_json(parser, options.STREAM)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Repeat what was decided in a job at a fresh desk: the same plan, the same acts, nobody is asked again.
+    """Repeat a job's recorded decisions at a new desk: the same plan and acts, without a model or approvals.
 
-    It is a job of its own, with reads only and without any grant: what the first one changed outside is not changed
-    again, and what it fetched with a secret cannot be. So it can end otherwise; what it shows is what was done.
+    It is a new job that may only read, and has no secrets: what the first job changed outside is not changed
+    again, and what it fetched with a secret cannot be fetched. So its results can differ; it shows what was done.
 
     For example:
 

@@ -27,10 +27,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Write a job's report: goal, outcome, plan, approvals, what happened, what left, what was made, what it cost.
+    """Write a job's report: goal, outcome, plan, approvals, timeline, network requests, results and cost.
 
-    `hotdesk work` leaves one with its results; `hotdesk jobs` lists the jobs. It is one file without scripts that loads
-    nothing, and may hold private data: what a worker did, and what its screen showed.
+    `hotdesk work` writes one next to its results; `hotdesk jobs` lists the jobs. It is one file without scripts that
+    loads nothing, and may contain private data: what a worker did, and what its screen showed.
 
     For example:
 

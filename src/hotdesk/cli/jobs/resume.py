@@ -48,11 +48,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Let paused desks go on, or one job that stopped, was killed, or used up a limit.
+    """Resume paused desks, or one job that stopped, was killed, or reached a limit.
 
-    A desk paused without its memory starts again. One that was hibernated goes on also when its owner is gone, then
-    without a way out. A job goes on after its last finished step, or amid one where its
-    workspace was kept; finished steps are not taken again, and what has an unknown outcome is told, not repeated.
+    A desk that was paused without its memory boots again. A hibernated desk can be resumed after its owner ended, then
+    without network access. A job continues after its last finished step, or within a step if its
+    workspace was saved. Finished steps are not repeated; the worker is told which acts have an unknown outcome.
 
     For example:
 
@@ -85,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
     if request.has_items:
         return go_on_swarm(settings, request, jobs[0], get_limits(arguments), choice, json=arguments.json)
     if choice != ResumeChoice():
-        raise BriefError(f"{jobs[0]} is no swarm; --retry-failed, --accept-failed and --add-items are for swarms")
+        raise BriefError(f"{jobs[0]} is not a swarm; --retry-failed, --accept-failed and --add-items are for swarms")
     return go_on(
         settings, request, jobs[0], get_limits(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
     )
@@ -103,7 +103,7 @@ def is_running(settings: Config, job: str) -> bool:
 
 def _offer_items(settings: Config, job: str) -> int:
     write_down(settings, ItemsOffered(job, describe_decider()))
-    print(f"{job} runs: it takes in the items that are new")
+    print(f"job {job} is running; it will process the new items")
     return 0
 
 
@@ -124,7 +124,7 @@ def _list_unowned(settings: Config) -> list[dict[str, object]]:
 
 def with_models(request: JobRequest, models: list[str]) -> JobRequest:
     if request.is_recorded:
-        raise BriefError("a script carries out this job, without a model; resume it without --model")
+        raise BriefError("a script carries out this job, not a model; resume it without --model")
     for name in models:
         names.split_name(name)
     return replace(request, plan=tuple(models), act=tuple(models))

@@ -39,14 +39,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--papers",
         "--transcript",
         action="store_true",
-        help="the transcript: replies, tool calls and results; may contain private data",
+        help="the transcript: model replies, tool calls and results; it may contain private data",
     )
     parser.add_argument("--follow", action="store_true", help="follow the job while it runs")
     options.add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Show a job: its plan as a checklist, approvals, what left through the door, checks, what was kept and destroyed.
+    """Show a job: its plan as a checklist, approvals, network requests, checks, results, and what was destroyed.
 
     For example:
 
@@ -115,7 +115,7 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
 def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
     """Read the job's papers; only this machine's operator may."""
     if os.geteuid() != 0:
-        raise HostError("the papers of jobs belong to root; run this as root")
+        raise HostError("the stored data of jobs belongs to root; run this as root")
     return format_transcript(read(get_journal_path(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 

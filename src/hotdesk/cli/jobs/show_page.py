@@ -62,8 +62,8 @@ def describe_job(tale: JobSummary, state: tuple[str, str]) -> list[str]:
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
         "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
         "preflight": "" if tale.preflight is None else _describe_preflight(tale),
-        "papers": _describe_forgetting(tale),
-        "passed over": f"{tale.strange} events of a newer version" if tale.strange else "",
+        "stored data": _describe_forgetting(tale),
+        "not read": f"{tale.strange} events of a newer version of hotdesk" if tale.strange else "",
     }
     return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 

@@ -12,13 +12,13 @@ from hotdesk.desk.seam import as_id
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("brief", type=Path, help="a brief with [each], or the folder of one")
+    parser.add_argument("brief", type=Path, help="a brief with [each], or the folder of such a brief")
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
         "--model", action="append", metavar="NAME", help="the model that works on items, such as anthropic:MODEL"
     )
     who.add_argument(
-        "--script", type=Path, metavar="FILE", help="a script with PLAN and REDUCE; it runs with your rights"
+        "--script", type=Path, metavar="FILE", help="a script with PLAN and REDUCE; it runs with your user's rights"
     )
     who.add_argument("--replay", type=Path, metavar="FILE", help="repeat the replies that --record wrote there")
     parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
@@ -31,7 +31,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask before the rest"
     )
     parser.add_argument("--review", type=int, metavar="N", default=0, help="ask a person to review N random results")
-    parser.add_argument("--most", type=int, metavar="N", default=0, help="the maximum number of items at the same time")
+    parser.add_argument(
+        "--most", type=int, metavar="N", default=0, help="how many items to process at the same time, at most"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="copy report, results and certificate there (./out/ID)"
     )
@@ -41,14 +43,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Carry out a brief for every item that its [each] names: planned once, approved once, proven per item.
+    """Carry out a brief for every item that its [each] names: plan once, approve once, verify every item.
 
-    Each item is worked at in a desk of its own and sees no other; what it delivers is verified in clean desks that are
-    shared by at most 100 items. What fails goes to quarantine with its evidence and holds up nobody. Then [reduce]
-    builds one report from all verified results, at a desk that reaches nothing.
+    Each item is processed at a desk of its own and sees no other item. Its files are verified in clean desks, each
+    shared by at most 100 items. An item that fails goes to quarantine with its evidence, and the others continue. Then
+    [reduce] builds one report from all verified results, at a desk without network access.
 
-    Ctrl-C once lets the items under way end and pauses; `hotdesk resume` goes on, and repeats no item that ended. Twice
-    burns the desks at once. Exit code 0 means that every item passed and the report was built, 1 that some are in
+    Ctrl-C once lets the running items finish and pauses the swarm; `hotdesk resume` continues with the other items.
+    Twice burns the desks at once. Exit code 0 means that every item passed and the report was built, 1 that some are in
     quarantine or the report failed, 75 that it paused, 125 that hotdesk failed.
 
     For example:

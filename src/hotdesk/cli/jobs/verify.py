@@ -43,13 +43,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Say whether a file is the one its certificate is of, what was checked, what was not, and who signed.
+    """Verify that a file is the one its certificate names; show what was checked, what was not, and who signed.
 
-    It needs no network, no root and no state directory. Whom you believe you say: with --signer, in `[verify] signers`
-    of the settings, in HOTDESK_SIGNERS; what this machine signed itself is believed without. `hotdesk key show` prints
-    a machine's fingerprint.
+    It needs no network, no root and no state directory. You choose the signers you trust: with --signer, in `[verify]
+    signers` of the settings, or in HOTDESK_SIGNERS. This machine's own key is trusted by default. `hotdesk key show`
+    prints a machine's fingerprint.
 
-    Exit code 0 means verified, 1 that file or certificate is not what it was, 3 that nobody you believe signed.
+    Exit code 0 means verified, 1 that the file or the certificate was changed, 3 that no signer you trust signed it.
 
     For example:
 

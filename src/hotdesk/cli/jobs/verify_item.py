@@ -41,13 +41,13 @@ def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: s
     """Explain why a file is not what a swarm's item delivered; empty: it is."""
     record, items = proof.record, claim["items"]
     if record.item != item or record.job != claim["job"]["id"]:
-        return f"the proof is of item {record.item} of swarm {record.job}"
+        return f"the proof is for item {record.item} of swarm {record.job}"
     if proof.count != items["count"] or record.index != proof.index or not proof.leads_to(items["root"]):
-        return "the item's record does not belong to the signed root"
+        return "the item's record is not part of the signed Merkle tree"
     if record.outcome != "done":
-        return f"the item is in quarantine: {record.why}"
+        return f"the item was quarantined: {record.why}"
     if (size, sha256) not in zip(record.sizes, record.digests, strict=False):
-        return f"it is not a file that the item delivered: its SHA-256 is {sha256}"
+        return f"the item did not deliver this file: its SHA-256 is {sha256}"
     return ""
 
 
@@ -85,7 +85,10 @@ def list_item_rows(judged: Judged, proof: ItemProof) -> Iterator[tuple[str, str]
     yield "signed", f"by {judged.signer}, {judged.trusted}; root {items['root']}"
     if review["reviewed"]:
         share = f"{review['wrong']} of {review['reviewed']} reviewed items were wrong"
-        yield "review", f"{share}: at most {review['error_bound']:.1%} of all, with {CONFIDENCE:.0%} confidence"
+        yield (
+            "review",
+            f"{share}: at most {review['error_bound']:.1%} of all items are wrong, with {CONFIDENCE:.0%} confidence",
+        )
     yield (
         "note",
         "a certificate proves what was checked and that this is the checked file, not that its content is true",

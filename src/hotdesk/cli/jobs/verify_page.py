@@ -57,7 +57,7 @@ def _list_given_files(record: Fields) -> Iterator[tuple[str, str]]:
 
 
 def _list_unchecked(record: Fields) -> Sequence[str]:
-    return record["not_checked"] or ["anything not listed under looked for"]
+    return record["not_checked"] or ['anything that is not listed under "looked for"']
 
 
 def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:

@@ -24,12 +24,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     who.add_argument(
         "--script", type=Path, metavar="FILE", help="a script to run instead of a model; it runs with your rights"
     )
-    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat the replies that --record wrote there")
+    who.add_argument(
+        "--replay", type=Path, metavar="FILE", help="use the replies that --record wrote there, instead of a model"
+    )
     parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
     turned = "use a hostile brain at the desk; with --script, behind that script's plan"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
-    parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there")
-    by = "with --record: who answers in the model's place, noted in the recording"
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="write every request to a model and every reply there"
+    )
+    by = "with --record: who answers in the model's place; the recording says so"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy the results there (./out/JOB)")
     parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server says beforehand what a job is called
@@ -38,15 +42,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Carry out a brief: think, have the plan approved, act at a desk, check the result in a second one, keep, burn.
+    """Carry out a brief: plan, get approval, act at a desk, check the result in a second desk, store it, burn both.
 
-    Progress goes to standard error, the path of each result to standard output; beside it lie its certificate and
-    report.html, the job for people. The last line of --json names all three. Exit code 0 means that every check
-    passed, 1 that the work or a check failed, 75 that it stopped and can be resumed, 125 that hotdesk failed.
-    Ctrl-C once finishes the act and stops so that `hotdesk resume` goes on; twice burns the desks at once.
+    Progress goes to standard error, the path of each result to standard output. Its certificate is next to it, and so
+    is report.html, a report for people. The last line of --json names all three. Exit code 0 means that every check
+    passed, 1 that the work or a check failed, 75 that the job stopped and can be resumed, 125 that hotdesk failed.
+    Ctrl-C once finishes the current act and stops the job, which `hotdesk resume` continues; twice burns the desks at
+    once.
 
-    A script runs on this machine with your rights, as every program you start: look at it before you run it.
-    With --replay no model is asked, and what was decided is carried out again for real, with the brief's rights.
+    A script runs on this machine with your user's rights, like any program you start: read it before you run it. With
+    --replay no model is called: the recorded decisions are carried out again for real, with the brief's permissions.
 
     For example:
 
@@ -57,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     chosen = choose(arguments)
     if chosen.has_items:
-        raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
+        raise BriefError("this brief has [each], so it is for many items; carry it out with `hotdesk swarm`")
     return begin(
         prestart.get_settings(),
         chosen,

@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print completions for a shell, or the manual page. Both are in the wheel, too, below `share`.
+    """Print completions for a shell, or the manual page. The wheel has both, too, below `share`.
 
     For example:
 

@@ -54,13 +54,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Try the wall on this machine: every measure, just now, in desks opened for that.
+    """Test the walls on this machine: every measure, in desks opened for the test.
 
-    Begins with the walls of this machine: which can be used, how another is set up, and what an idle desk costs. Then
-    says of each that can be used what held, what did not and the remedy, and what could not be tested here and why.
+    The output begins with the walls of this machine: which are available, how to set up others, and what an idle desk
+    uses. For each available wall it lists the measures that passed, those that failed with a remedy, and those not
+    tested and why.
 
-    Exit code 0 when every measure that could be tested held, 1 when one did not, 125 when
-    no desk could be opened. Desks of others are neither used nor touched. Takes seconds.
+    Exit code 0 means that every tested measure passed, 1 that one failed, 125 that
+    no desk could be opened. Other open desks are not touched. It takes seconds.
 
     For example:
 
@@ -74,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
         _require_wall(found, arguments.wall)
 
     async def work() -> int:
-        with _show_progress("opening desks to test the walls …"):
+        with _show_progress("opening desks to test their walls …"):
             await examine(settings, found, arguments.wall or "")
         return 0
 
@@ -132,7 +133,7 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
     if found.host:
         yield f"on {found.host.host.describe()}"
     if holders := list_holders(Place()):
-        yield f"resident holder, for quick commands: pid {', '.join(map(str, holders))}"
+        yield f"resident holder, which serves short commands: pid {', '.join(map(str, holders))}"
     yield from render_walls(found.walls, on)
     column = max(len(result.measure.name) for result in results)
     for theme, heading in THEMES.items():

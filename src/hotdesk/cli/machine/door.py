@@ -37,7 +37,7 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Read what went through the door.
+    """Read the log of the door.
 
     For example:
 
@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def log(arguments: argparse.Namespace) -> int:
-    """Show requests, alarms, asks and answers, one a line, as the journal has them.
+    """Show network requests, alarms, requests for access and their answers, one per line, as the journal has them.
 
     hotdesk door log --follow
     hotdesk door log --desk $ID --json | jq -r .data.host

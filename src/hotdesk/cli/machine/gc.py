@@ -28,10 +28,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Clear away what killed processes, replaced images and old jobs left.
+    """Remove what killed processes, replaced images and old jobs left behind.
 
-    Desks whose keeper was killed are buried; layers no image uses, stale bytecode and what no name in the drive leads
-    to are removed. A job is forgotten when no sign of life for as long as `[jobs] retention_days` says (30).
+    Removes desks whose keeper was killed, layers that no image uses, stale bytecode, and data in the drive without a
+    name. A job's stored data is deleted after `[jobs] retention_days` (30) without activity.
 
     For example:
 
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     require_root("cleaning up this machine")
-    buried = bury(settings)
+    orphans = bury(settings)
     swept = store.sweep(settings.images, say)
     forgotten = _forget_old(settings)
     unnamed = Drive(settings.lib / "drive").sweep() if (settings.lib / "drive").exists() else 0
@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
     size = sum(each.size for each in swept)
     if arguments.json:
         removed = {
-            "desks": buried,
+            "desks": orphans,
             "layers": [each.name for each in layers],
             "copies": [each.name for each in swept if each.kind == "copy"],
             "guest": [each.name for each in swept if each.kind == "guest"],
@@ -58,13 +58,13 @@ def main(arguments: argparse.Namespace) -> int:
         }
         print(json.dumps(removed, indent=1))
         return 0
-    print(f"desks: {len(buried)} orphans removed")
+    print(f"desks: {len(orphans)} orphaned desks removed")
     print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
     copies = [each for each in swept if each.kind == "copy"]
     print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
-    print(f"guest bytecode: {sum(each.kind == 'guest' for each in swept)} stale removed")
+    print(f"guest bytecode: {sum(each.kind == 'guest' for each in swept)} stale files removed")
     print(f"jobs: {len(forgotten)} deleted")
-    print(f"drive: {unnamed / 1e6:.0f} MB without a name removed")
+    print(f"drive: {unnamed / 1e6:.0f} MB of unnamed data removed")
     return 0
 
 

@@ -95,7 +95,7 @@ ARGUMENTS = {
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Build, save, list, remove, import and export the images desks are opened from.
+    """Build, save, list, remove, import and export the images that desks are opened from.
 
     For example:
 
@@ -108,12 +108,12 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def build(arguments: argparse.Namespace) -> None:
-    """Build an image from a recipe: one that comes with hotdesk, or your own.
+    """Build an image from a recipe that comes with hotdesk, or from your own.
 
       hotdesk image build base
       hotdesk image build ./figures.toml --name figures
 
-    Your own is a short TOML: `from = "base"`, `apt = ["figlet"]`, `pip = ["six"]`,
+    Your own recipe is a short TOML file: `from = "base"`, `apt = ["figlet"]`, `pip = ["six"]`,
     `run = ["echo hi > /hi"]`. Its `run` lines run as root inside the image, without network;
     trust a recipe like a Makefile.
     """
@@ -133,8 +133,8 @@ def save(arguments: argparse.Namespace) -> None:
       hotdesk image save $ID figures
       hotdesk run --image figures -- figlet hello
 
-    Files are kept with modes, owners and times. Pipes, sockets, setuid bits and capabilities are not, nor what every
-    desk is given anew: /etc/hostname, hosts, machine-id, resolv.conf, its door's certificates and settings, its sudo.
+    Files keep their modes, owners and times. Not saved are pipes, sockets, setuid bits, capabilities, and what every
+    desk gets of its own: /etc/hostname, hosts, machine-id, resolv.conf, its door's certificates and settings, its sudo.
     """
     settings = config.load()
     desk = find_desk(settings, arguments.desk)
@@ -209,8 +209,8 @@ def _export(arguments: argparse.Namespace) -> None:
       hotdesk image export base base.image
       hotdesk key show
 
-    The same image gives the same bytes. It is signed with this machine's key, which `hotdesk key show` prints: whoever
-    imports the image passes that fingerprint with --signer.
+    The same image gives the same bytes. It is signed with this machine's key, whose fingerprint `hotdesk key show`
+    prints; the importing side passes it with --signer.
     """
     settings = config.load()
     require_root()
@@ -243,7 +243,7 @@ def ls(arguments: argparse.Namespace) -> None:
 
 
 def rm(arguments: argparse.Namespace) -> None:
-    """Remove images, and their layers that no other image uses. One that others are built on is asked about first.
+    """Remove images, and their layers that no other image uses. Asks first if other images are built on an image.
 
     hotdesk image rm figures
     hotdesk image rm --yes base

@@ -80,7 +80,7 @@ ARGUMENTS = {"show": add_show, "verify": _add_verify, "head": _add_head, "export
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Read what happened at desks and at the door, and prove that it is all there.
+    """Read the record of what happened at desks and at the door, and verify that it is complete.
 
     For example:
 
@@ -94,7 +94,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Show events, one a line.
+    """Show events, one per line.
 
     hotdesk journal show --limit 20
     hotdesk journal show --desk $ID --follow
@@ -104,13 +104,13 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Prove the journal whole: nothing changed, removed, put in or moved. Exit code 1 when something was.
+    """Verify that no event of the journal was changed, removed, inserted or moved. Exit code 1 if one was.
 
       hotdesk journal verify
       hotdesk journal verify --since heads.txt --key trusted.pub
       hotdesk journal verify --export job.jsonl --key trusted.pub
 
-    What was cut off at the end shows only against a head that you kept elsewhere: `hotdesk journal head`.
+    Events cut off at the end are detected only against a head that you saved elsewhere: see `hotdesk journal head`.
     """
     saved_heads = [head for text in arguments.since or [] for head in _read_heads(text)]
     if arguments.export and not arguments.key:
@@ -127,7 +127,7 @@ def verify(arguments: argparse.Namespace) -> int:
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """Print where each chain stands, signed. Keep it elsewhere: `verify --since` holds the journal against it.
+    """Print the signed head of each chain. Save it elsewhere; `verify --since` compares the journal with it.
 
     hotdesk journal head > heads.txt
     hotdesk journal head --chain $ID
@@ -141,7 +141,7 @@ def head(arguments: argparse.Namespace) -> int:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Write events as lines of JSON that can be proven whole without this machine.
+    """Write events as lines of JSON that can be verified without this machine.
 
     hotdesk journal export journal.jsonl
     hotdesk journal export --job $JOB - | gzip > job.jsonl.gz

@@ -41,7 +41,10 @@ def add_new(parser: argparse.ArgumentParser) -> None:
         "--power", action="append", choices=POWERS, help="what it may be used for; repeatable (default: everything)"
     )
     parser.add_argument(
-        "--expires", type=_parse_lifetime, metavar="TIME", help="lifetime, such as 12h or 30d (default: unlimited)"
+        "--expires",
+        type=_parse_lifetime,
+        metavar="TIME",
+        help="how long the key is valid, such as 12h or 30d (default: unlimited)",
     )
     options.add_json(parser)
 
@@ -62,9 +65,9 @@ def add_show(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Make, list and revoke keys for `hotdesk serve`, and show the key that signs what this machine certifies.
+    """Create, list and revoke keys for `hotdesk serve`, and show the key that signs this machine's certificates.
 
-    A server knows of a new or revoked key at once. Nothing of a key is kept by which it could be used.
+    A running server accepts a new key and rejects a revoked one at once. Only a hash of each key is stored.
 
     For example:
 
@@ -78,9 +81,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def new(arguments: argparse.Namespace) -> None:
-    """Make a key for a server, and print it: this once.
+    """Create a key for a server, and print it. It is not shown again.
 
-    Powers: sandboxes (E2B's surface), desks, jobs, approve, drive, vault, journal, admin (keys, everything stopped).
+    Powers: sandboxes (E2B's API), desks, jobs, approve, drive, vault, journal, admin (manage keys, stop everything).
 
     For example:
 
@@ -97,7 +100,7 @@ def new(arguments: argparse.Namespace) -> None:
 
 
 def ls(arguments: argparse.Namespace) -> None:
-    """List keys by their ids; what opens anything was printed once and is not kept.
+    """List keys by their ids. The keys themselves are not stored.
 
     For example:
 
@@ -117,7 +120,7 @@ def ls(arguments: argparse.Namespace) -> None:
 
 
 def revoke(arguments: argparse.Namespace) -> None:
-    """End keys now, in a running server, too; browser sessions begun with them end as well.
+    """Revoke keys at once, in a running server, too. Browser sessions that were started with them end as well.
 
     For example:
 

@@ -36,10 +36,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Give an MCP client a computer: shell, files, browser, screen, packages, and a way to deliver.
+    """Give an MCP client a desk: shell, files, browser, screen, packages, and a tool to deliver files.
 
-    The desk is opened when a tool is first used, and burnt when the client hangs up. What it may be and reach is said
-    here, and nowhere else.
+    The desk is opened when a tool is first used, and burnt when the client disconnects. Only these options decide its
+    size and what it may reach.
 
     For example:
 

@@ -27,37 +27,54 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--identity", required=True, metavar="FOLDER", help="what `hotdesk node enroll` wrote")
-    parser.add_argument("--name", help=f"this node's name, for a pool's certificate (${NAME_VARIABLE})")
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port to listen at ({PORT})")
     parser.add_argument(
-        "--orphan-after", type=_parse_time, default=120.0, metavar="TIME", help="how long desks outlast a server (2m)"
+        "--identity", required=True, metavar="FOLDER", help="the folder that `hotdesk node enroll` wrote"
+    )
+    parser.add_argument("--name", help=f"the name of this node, if its certificate is for a pool (${NAME_VARIABLE})")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port to listen on ({PORT})")
+    parser.add_argument(
+        "--orphan-after",
+        type=_parse_time,
+        default=120.0,
+        metavar="TIME",
+        help="burn desks this long after their server was last connected (2m)",
     )
     parser.add_argument(
-        "--drain", type=_parse_time, default=30.0, metavar="TIME", help="how long open desks get in the end (30s)"
+        "--drain",
+        type=_parse_time,
+        default=30.0,
+        metavar="TIME",
+        help="how long open desks may continue after a stop signal (30s)",
     )
 
 
 def _parse_time(text: str) -> float:
     found = parse_seconds(text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, as 90s or 5m")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time; write 90s or 5m")
     return found
 
 
 def _add_enroll(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="the name of the node or server")
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--server", action="store_true", help="a server, which calls nodes")
-    kind.add_argument("--pool", action="store_true", help="any node: for agents that share one secret")
-    parser.add_argument("--authority", required=True, metavar="FOLDER", help="the authority; made on first use")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the identity is written")
-    parser.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"how long it is valid ({_DAYS})")
+    kind.add_argument("--server", action="store_true", help="enroll a server, which calls nodes")
+    kind.add_argument("--pool", action="store_true", help="enroll any number of nodes that share one identity")
+    parser.add_argument(
+        "--authority",
+        required=True,
+        metavar="FOLDER",
+        help="the folder of the certificate authority; created on first use",
+    )
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write the identity to")
+    parser.add_argument(
+        "--days", type=int, default=_DAYS, metavar="N", help=f"days until the certificate expires ({_DAYS})"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Lend this machine's desks to `hotdesk serve` on another one, over mutual TLS.
+    """Lend this machine's desks to `hotdesk serve` on another machine, over mutual TLS.
 
     For example:
 
@@ -69,7 +86,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lend desks until a signal: the first drains the node, the second ends it at once.
+    """Lend desks until a stop signal: the first drains the node, the second ends it at once.
 
     For example:
 
@@ -97,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _enroll_identity(arguments: argparse.Namespace) -> int:
     """Write the certificate and key of a node or a server, signed by the cluster's authority.
 
-    Keep the authority's folder off nodes and servers: its key can impersonate any of them.
+    Do not copy the authority's folder to nodes or servers: its key can impersonate any of them.
 
     For example:
 
@@ -106,9 +123,9 @@ def _enroll_identity(arguments: argparse.Namespace) -> int:
       hotdesk node enroll --server home --authority ~/authority --out home --days 90
     """
     if bool(arguments.name) == arguments.pool:
-        raise BriefError("name the node or server, or give --pool for any node")
+        raise BriefError("name the node or server, or pass --pool for any node")
     if not 1 <= arguments.days <= _MAX_DAYS:
-        raise BriefError(f"a certificate is valid for 1 to {_MAX_DAYS} days")
+        raise BriefError(f"a certificate can be valid for 1 to {_MAX_DAYS} days, not more")
     name = ANY_NODE if arguments.pool else arguments.name
     role = "server" if arguments.server else "node"
     enroll(Path(arguments.authority), role, name, Path(arguments.out), arguments.days)  # type: ignore[arg-type]

@@ -63,9 +63,9 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk serve --host 0.0.0.0 --tls-port 443 --certificate chain.pem --key-file key.pem \\
           --name desk.example.test --domain box.example.test --ready base=8
 
-    Settings of [serve] in config.toml hold unless an option says otherwise. Without TLS it listens on loopback only;
-    beyond it needs TLS and a key. When it ends, so do its desks. SIGHUP has it read certificate and settings again.
-    With `nodes` in [serve] its desks are on other machines (`hotdesk node`), and it needs no privilege.
+    Options override the settings of [serve] in config.toml. Without TLS the server listens on loopback only;
+    other addresses need TLS and a key. Its desks end with it. On SIGHUP it reads certificate and settings again.
+    With `nodes` in [serve] its desks are on other machines (`hotdesk node`), and it needs no privileges.
     """
     settings = config.load()
     serving = _merge_settings(settings, arguments)
@@ -177,7 +177,9 @@ def _merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
     if not serving.acme:
         return serving
     if serving.certificate or serving.private_key:
-        raise BriefError("certificates come by ACME or from files: remove `acme`, or certificate and private_key")
+        raise BriefError(
+            "certificates come from ACME or from files, not both: remove `acme`, or certificate and private_key"
+        )
     file = settings.lib / ACME_FOLDER / "server.pem"
     return replace(serving, certificate=file, private_key=file)
 

@@ -70,7 +70,7 @@ def confirm(settings: Config, arguments: argparse.Namespace) -> None:
     what = " and ".join(reasons)
     if not sys.stdin.isatty():
         raise BriefError(f"This {what}. Add --yes to do it without a question.")
-    if input(f"This {what}. Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+    if input(f"This {what}. Continue? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("Nothing was removed.")
 
 

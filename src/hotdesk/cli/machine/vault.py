@@ -64,7 +64,7 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--digits", type=int, help="totp: digits of a code (6)")
     parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: lifetime of a code (30)")
-    parser.add_argument("--key-id", metavar="ID", help="sigv4: the id of the key; the value is the key itself")
+    parser.add_argument("--key-id", metavar="ID", help="sigv4: the access key's id; the value is the secret key")
     parser.add_argument("--service", help="sigv4: the only service it signs for, as s3")
     parser.add_argument("--region", help="sigv4: the only region it signs for")
     parser.add_argument("--bucket", help="sigv4: at s3 the only bucket it signs for")
@@ -86,9 +86,9 @@ def _add_init(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Keep secrets by name. A desk gets a placeholder; the door puts the value in on the way out.
+    """Store secrets by name. A desk gets a placeholder; the door replaces it with the value in outgoing requests.
 
-    A value is typed at a prompt or comes from standard input; it is never an argument and never shown again.
+    A value is typed at a prompt or read from standard input. It is never an argument and never shown again.
 
     For example:
 
@@ -100,7 +100,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _set_(arguments: argparse.Namespace) -> None:
-    """Put a secret in. One of that name is replaced, one version up.
+    """Store a secret. An existing secret of that name is replaced, with the next version number.
 
       hotdesk vault set erp-token < token.txt
       hotdesk vault set mail --kind basic --user anna
@@ -109,7 +109,7 @@ def _set_(arguments: argparse.Namespace) -> None:
       hotdesk vault set files --kind sigv4 --key-id AKIDEXAMPLE --service s3 --region eu-west-1 --bucket files < key.txt
       hotdesk vault set cloud --command -- /usr/bin/cloud-login print-token
 
-    Without a vault one is made, its root key in a file beside it.
+    If there is no vault yet, one is created with its root key in a file next to it.
     """
     _check_options(arguments)
     public, value = _build_secret(arguments)
@@ -143,7 +143,7 @@ def rotate(arguments: argparse.Namespace) -> None:
 
 
 def rm(arguments: argparse.Namespace) -> None:
-    """Forget a secret.
+    """Delete a secret.
 
     hotdesk vault rm erp-token
     """
@@ -153,7 +153,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
 
 def ls(arguments: argparse.Namespace) -> None:
-    """List the secrets: what may be known of them.
+    """List the secrets with their public properties, never their values.
 
     hotdesk vault ls
     hotdesk vault ls --json | jq -r '.[].name'
@@ -168,12 +168,12 @@ def ls(arguments: argparse.Namespace) -> None:
 
 
 def init(arguments: argparse.Namespace) -> None:
-    """Make an empty vault.
+    """Create an empty vault.
 
       hotdesk vault init
       hotdesk vault init --root-key passphrase
 
-    A passphrase is asked for, or read from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
+    A passphrase is read from a prompt, or from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
     """
     Vault.make(get_folder(), arguments.root_key, _get_first_passphrase, owner=OWNER)
     print(f"created a vault in {get_folder()}")

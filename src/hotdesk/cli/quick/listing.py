@@ -30,7 +30,9 @@ def _mention_holders(place: Place) -> None:
     """Print on standard error that a process without a desk stays for a while."""
     if pids := list_holders(place):
         listed = ", ".join(map(str, pids))
-        print(f"hotdesk: resident holder, for quick commands, ends when unused: pid {listed}", file=sys.stderr)
+        print(
+            f"hotdesk: resident holder, which serves short commands and ends when unused: pid {listed}", file=sys.stderr
+        )
 
 
 def _name_tenants(run: str) -> list[str]:

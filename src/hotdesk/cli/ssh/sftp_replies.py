@@ -125,7 +125,7 @@ class SftpReplies:
         number = fields.read_uint32()
         request = self.requests.pop(number, None)
         if request is None or not self.is_greeted:
-            raise SftpError("a reply to no request")
+            raise SftpError("a reply without a request")
         if request.kind == CLOSE:
             self.entries.pop(request.subject, None)
         if kind not in (STATUS, request.answer()):

@@ -133,8 +133,14 @@ def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief
     ("settings", "why"),
     [
         ("[ceiling]\ngrants = []", "the secret erp-token may not be granted (allowed: none); leave it out"),
-        ('[ceiling]\nhosts = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
-        ('[door]\nceiling = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
+        (
+            '[ceiling]\nhosts = ["read other.test"]',
+            "GET https://erp.test/orders/*: the operator's ceiling does not admit it",
+        ),
+        (
+            '[door]\nceiling = ["read other.test"]',
+            "GET https://erp.test/orders/*: the operator's ceiling does not admit it",
+        ),
         ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: "),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_question_is_not_approved_and_a_plan_not_answered(ledger: Ledger) -> N
 @pytest.mark.parametrize("command", [["approve"], ["refuse"]])
 def test_what_was_decided_or_is_about_something_else_is_not_decided_again(ledger: Ledger, command: list[str]) -> None:
     pending = ledger.ask(ledger.begin())
-    with pytest.raises(BriefError, match="now has the digest"):
+    with pytest.raises(BriefError, match="its digest is now"):
         carry_out([*command, pending.id, "--digest", "0000"])
     ledger.note(Decided(JOB, pending.id, pending.digest, "approved", "uid 0 pid 7"))
     with pytest.raises(BriefError, match="was approved by uid 0 pid 7 at 20"):
@@ -106,7 +106,7 @@ def test_what_desks_and_jobs_wait_for_is_one_list(ledger: Ledger, capsys: pytest
     told = approve.as_dict(cases[later.id])
     assert (told["id"], told["kind"], told["job"], told["digest"]) == (later.id, "plan", JOB, later.digest)
     assert json.loads(json.dumps(told))["card"]["words"] == "please"
-    assert approve.format_pending(cases[later.id], now).splitlines()[-1] == '  the worker says: "please"'
+    assert approve.format_pending(cases[later.id], now).splitlines()[-1] == '  the worker says (unchecked): "please"'
 
 
 def editor(tmp_path: Path, script: str, code: int = 0) -> str:

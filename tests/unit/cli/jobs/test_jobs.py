@@ -108,7 +108,7 @@ def test_a_forgotten_job_says_so(ledger: Ledger, capsys: pytest.CaptureFixture[s
     whole_job(ledger)
     ledger.note(Forgotten(JOB, "uid 0 pid 9", "asked"))
     carry_out(["show", JOB])
-    assert "papers      deleted by uid 0 pid 9: asked" in capsys.readouterr().out
+    assert "stored data deleted by uid 0 pid 9: asked" in capsys.readouterr().out
 
 
 def test_a_page_as_json_holds_the_same(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
