@@ -179,7 +179,7 @@ async def test_a_node_cannot_answer_with_another_nodes_desk(room: ClusterAttacks
     with anyio.fail_after(10):
         while not cluster.nodes.by_name:
             await cluster.nodes.changed.wait()
-    with pytest.raises(KeeperError, match="another node's desk"):
+    with pytest.raises(KeeperError, match="belongs to another node"):
         await cluster.open(Spec())
 
 

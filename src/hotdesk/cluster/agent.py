@@ -95,7 +95,7 @@ class NodeControl(ControlServer):
         try:
             await work
         except (ValueError, RecursionError, KeyError):
-            await respond(sock, 400, {"code": BriefError.code, "text": "the body is not what this takes"})
+            await respond(sock, 400, {"code": BriefError.code, "text": "the body of the request is malformed"})
         except HotdeskError as e:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
 
@@ -104,7 +104,7 @@ class NodeControl(ControlServer):
         data = json.loads(body)
         spec, scope = parse_spec(data.pop("spec")), _take_scope(data)
         if data or spec.volumes:
-            raise BriefError("a desk on a node is opened by its spec and its scope, and has no volumes")
+            raise BriefError("a request to open a desk on a node has a spec and a scope only, and no volumes")
         if self.is_cordoned():
             raise HostError("this node is being drained; open the desk on another")
         desk = await self.machine.open(spec, scope)
@@ -125,7 +125,7 @@ class NodeControl(ControlServer):
         data = json.loads(body)
         count, proven = data["count"], data["proven"] is True
         if type(count) is not int or not 0 <= count <= _MAX_READY:
-            raise BriefError(f"0 to {_MAX_READY} desks of an image can be kept ready")
+            raise BriefError(f"a node can keep 0 to {_MAX_READY} desks of an image ready")
         self.machine.keep_ready(parse_spec(data["spec"]), count, proven=proven)
         await respond(sock, 200, {})
 
@@ -138,7 +138,7 @@ def _take_scope(data: dict[str, object]) -> Scope:
     try:
         values = read(dict[str, bytes], data.pop("values", {}))
     except StrictError as e:
-        raise BriefError(f"the secrets of a scope cannot be read: {e}") from None
+        raise BriefError(f"the secrets of the scope cannot be read: {e}") from None
     return replace(scope, values=values)
 
 
@@ -189,13 +189,18 @@ class NodeAgent:
             await tunnel.shake_hands()
             server = find_peer_name(tunnel.tls.getpeercert(), "server")
             if not server:
-                raise HostError("a caller has a certificate of this cluster's authority, and not of a server")
+                raise HostError(
+                    "a caller's certificate is from this cluster's authority, but not for a server; enroll it "
+                    "with `hotdesk node enroll --server`"
+                )
             await self.carry(tunnel, server)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             pass  # a probe that only checks for a listener sends nothing
         except Exception as e:  # noqa: BLE001 - a rim
             if isinstance(e, HotdeskError | OSError):
-                self.log(e if isinstance(e, HotdeskError) else HostError(f"a call was refused: {e}"))
+                self.log(
+                    e if isinstance(e, HotdeskError) else HostError(f"a connection to this node was rejected: {e}")
+                )
         finally:
             raw.close()
             self.free.release()

@@ -59,7 +59,7 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> N
     )
     private_files.make_folder(folder)
     if (folder / PRIVATE_KEY).exists():
-        raise BriefError(f"{folder} has an identity already; choose another folder with --out")
+        raise BriefError(f"{folder} already has an identity; choose another folder with --out")
     private_files.write(folder, AUTHORITY, issuer.public_bytes(Encoding.PEM))
     private_files.write(folder, CERTIFICATE, certificate.public_bytes(Encoding.PEM))
     private_files.write(folder, PRIVATE_KEY, _as_pem(own))
@@ -77,9 +77,13 @@ def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         key = load_pem_private_key(pem, None)
         certificate = x509.load_pem_x509_certificate(private_files.read(folder, AUTHORITY) or b"")
     except (ValueError, TypeError) as e:
-        raise HostError(f"{folder} holds no authority: {e}; restore it, or choose another folder") from e
+        raise HostError(
+            f"{folder} has no usable certificate authority: {e}; restore it, or choose another folder"
+        ) from e
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise HostError(f"{folder / PRIVATE_KEY} is no key of an authority; restore it, or choose another folder")
+        raise HostError(
+            f"{folder / PRIVATE_KEY} is not the key of a certificate authority; restore it, or choose another folder"
+        )
     return certificate, key
 
 
@@ -133,7 +137,7 @@ def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
         context.load_cert_chain(identity / CERTIFICATE, identity / PRIVATE_KEY)
     except (OSError, ssl.SSLError) as e:
         raise HostError(
-            f"{identity} holds no identity of a {role} ({e}); `hotdesk node enroll` writes one: {AUTHORITY}, "
+            f"{identity} has no identity of a {role} ({e}); `hotdesk node enroll` writes one: {AUTHORITY}, "
             f"{CERTIFICATE} and {PRIVATE_KEY}"
         ) from e
     _require_private(identity / PRIVATE_KEY)
@@ -143,7 +147,7 @@ def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
 def _require_private(file: Path) -> None:
     """Refuse a key file that other users may read."""
     if os.stat(file).st_mode & 0o007:
-        raise HostError(f"everybody may read {file}; `chmod o= {file}`")
+        raise HostError(f"every user can read the private key {file}; run `chmod o= {file}`")
 
 
 def find_peer_name(certificate: Mapping[str, Any] | None, role: Role) -> str:
@@ -159,8 +163,8 @@ def read_name(identity: Path, role: Role) -> str:
         certificate = x509.load_pem_x509_certificate((identity / CERTIFICATE).read_bytes())
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, x509.ExtensionNotFound) as e:
-        raise HostError(f"{identity / CERTIFICATE} is no certificate of a cluster: {e}") from e
+        raise HostError(f"{identity / CERTIFICATE} is not a certificate of a cluster: {e}") from e
     uris = [("URI", uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
     if not (name := find_peer_name({"subjectAltName": uris}, role)):
-        raise HostError(f"{identity} is no identity of a {role}; `hotdesk node enroll` writes one")
+        raise HostError(f"{identity} is not the identity of a {role}; `hotdesk node enroll` writes one")
     return name

@@ -62,7 +62,7 @@ class NodeDialer:
                     raw.close()
                     raise
         except OSError as e:  # a TimeoutError is one, too
-            raise HostError(f"the node at {self.address} does not answer: {e or 'no answer in time'}") from e
+            raise HostError(f"the node at {self.address} does not respond: {e or 'no answer in time'}") from e
         try:
             self._require_open()
         except DeskGone:
@@ -89,13 +89,15 @@ class NodeDialer:
 
     def _require_open(self) -> None:
         if self.is_closed:
-            raise DeskGone(f"the node at {self.address} is lost")
+            raise DeskGone(f"the connection to the node at {self.address} was lost")
 
     def _check(self, name: str) -> None:
         if not name:
-            raise HostError(f"the peer at {self.address} has no certificate of a node")
+            raise HostError(f"the server at {self.address} has no node certificate of this cluster")
         if self.certified and name != self.certified:
-            raise HostError(f"node {name} answers at {self.address}, where {self.certified} did")
+            raise HostError(
+                f"node {name} responds at {self.address}, where node {self.certified} was before; it is not used"
+            )
         self.certified = name
 
     async def _carry(self, tunnel: TlsTunnel, inner: socket.socket) -> None:

@@ -17,7 +17,9 @@ _CODE_LENGTH = 3
 def check_name(name: str) -> str:
     """Refuse what cannot name a node or a server."""
     if not NAME_SHAPE.fullmatch(name):
-        raise BriefError(f"{name[:70]!r} cannot name a node: up to 63 lower-case letters, digits, dots and hyphens")
+        raise BriefError(
+            f"{name[:70]!r} is not a valid node name; use up to 63 lower-case letters, digits, dots and hyphens"
+        )
     return name
 
 
@@ -42,6 +44,6 @@ def get_tenant_on_node(server: str, tenant: str) -> str:
     The server's name is the one in its certificate.
     """
     if not TENANT_SHAPE.fullmatch(tenant):
-        raise BriefError(f"{tenant[:40]!r} cannot be a tenant's name")
+        raise BriefError(f"{tenant[:40]!r} is not a valid tenant name")
     digest = hashlib.sha256(f"{server}\0{tenant}".encode()).hexdigest()[:16]
     return f"{tenant[:14]}-{digest}"

@@ -153,10 +153,12 @@ class Nodes:
     def take(self, report: NodeReport, dialer: NodeDialer, node: ClusterNode | None) -> ClusterNode:
         """Note a report; one by which the node is another than it was ends what was there."""
         if dialer.certified not in (report.node, ANY_NODE):
-            raise HostError(f"node {dialer.certified} reports as {report.node}; it is not followed")
+            raise HostError(
+                f"the node with the certificate of {dialer.certified} reports as {report.node}; it is not used"
+            )
         if node is not None and (node.name, node.boot) != (report.node, report.boot):
             self.lose(node)
-            raise HostError(f"the agent of node {node.name} was restarted: its desks are gone")
+            raise HostError(f"the agent of node {node.name} was restarted, so its desks are gone")
         if node is None:
             node = self.join(ClusterNode(report, dialer))
         node.report, node.opened, node.is_heard = report, 0, True
@@ -167,8 +169,8 @@ class Nodes:
         for other in self.by_name.values():
             if other.code == node.code:
                 raise HostError(
-                    f"node {node.name} at {node.dialer.address} cannot be told from node {other.name} at "
-                    f"{other.dialer.address}: give one of them another name"
+                    f"node {node.name} at {node.dialer.address} and node {other.name} at "
+                    f"{other.dialer.address} would give their desks the same ids; rename one of them"
                 )
         self.by_name[node.name] = node
         for hear in self.on_join:
@@ -216,12 +218,12 @@ class Nodes:
 
 def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode], spec: Spec) -> str:
     if not answering:
-        return "no node answers; see `[serve] nodes`, and that `hotdesk node run` runs there"
+        return "no node responds; check `[serve] nodes`, and that `hotdesk node run` is running there"
     if not open_nodes:
         lacks = {what for each in answering for what in each.report.lacks}
         lacks |= {"drained" for each in answering if each.report.cordoned}
-        return f"none of {len(answering)} nodes takes more desks: {', '.join(sorted(lacks))}"
-    return f"no node has the wall {spec.wall}; no weaker one is used in its place"
+        return f"none of the {len(answering)} nodes accepts another desk: {', '.join(sorted(lacks))}"
+    return f"no node has the wall {spec.wall}; hotdesk does not fall back to a weaker wall"
 
 
 async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
@@ -233,7 +235,7 @@ async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
         while True:
             while (end := buffer.find(b"\n")) < 0:
                 if len(buffer) > MAX_LINE_BYTES:
-                    raise KeeperError("a node's report is too long; it is not followed")
+                    raise KeeperError("the report of a node is too long; the node is not used")
                 with anyio.move_on_after(LOST_SECONDS) as scope:
                     data = await receive(sock)
                 if scope.cancelled_caught or not data:

@@ -50,19 +50,21 @@ class PulledJournal:
         """Check events and append them; return how many. `KeeperError` when they do not follow what is here."""
         pem, lines = reply.get("key"), reply.get("events")
         if not isinstance(pem, str) or not isinstance(lines, list) or len(lines) > BATCH:
-            raise KeeperError("malformed journal reply of a node")
+            raise KeeperError("malformed journal reply from a node")
         if not lines:
             return 0
         walk = self._find_walk(pem)
         for line in lines:
             row = parse_row(load_json(line)) if isinstance(line, str) else None
             if row is None:
-                raise KeeperError("a node sent what is no event")
+                raise KeeperError("a node sent a malformed journal event")
             walk.step(row)
             if walk.faults:
                 self.walk = None
                 fault = walk.faults[0]
-                raise KeeperError(f"a node's journal contradicts events it sent before: {fault.chain}: {fault.why}")
+                raise KeeperError(
+                    f"the journal of a node contradicts events that it sent before: {fault.chain}: {fault.why}"
+                )
         self._append("".join(f"{line}\n" for line in lines).encode())
         return len(lines)
 
@@ -75,7 +77,10 @@ class PulledJournal:
                 if (row := parse_row(load_json(line))) is not None:
                     walk.step(row)
             if walk.faults:
-                raise HostError(f"{self.folder / name} is damaged: {walk.faults[0].why}; move it away to start again")
+                raise HostError(
+                    f"{self.folder / name} is damaged: {walk.faults[0].why}; move it away, and the node's journal "
+                    "is fetched again"
+                )
             self.walk, self.name = walk, name
         return self.walk
 
@@ -99,5 +104,5 @@ def _parse_key(pem: str) -> Ed25519PublicKey:
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise KeeperError("a node sent no public key with its events")
+        raise KeeperError("a node sent no public key with its journal events")
     return key

@@ -55,4 +55,4 @@ def parse_report(line: bytes) -> NodeReport:
     try:
         return read(NodeReport, parse_json(line))
     except StrictError as e:
-        raise KeeperError(f"malformed report of a node: {e}") from None
+        raise KeeperError(f"malformed report from a node: {e}") from None

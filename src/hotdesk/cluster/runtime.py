@@ -46,7 +46,7 @@ class TenantNode(NodeCalls):
         """Refuse an id that this node does not give out: another node may have that desk."""
         desk = as_id(value) if isinstance(value, str) else as_id("")
         if get_node_code(desk) != self.node.code:
-            raise KeeperError(f"node {self.node.name} answered with the id of another node's desk")
+            raise KeeperError(f"node {self.node.name} returned the id of a desk that belongs to another node")
         return desk
 
 
@@ -91,7 +91,7 @@ class ClusterRuntime:
 
     def get_node(self, desk: DeskId) -> ClusterNode:
         if (node := self.nodes.find(desk)) is None:
-            raise DeskGone(f"desk {desk} is gone: its node does not answer; open another")
+            raise DeskGone(f"desk {desk} is gone: its node does not respond; open another")
         return node
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> ClusterDesk:

@@ -53,10 +53,10 @@ def test_desks_opened_since_the_last_report_count() -> None:
 @pytest.mark.parametrize(
     ("report", "why"),
     [
-        (None, "no node answers"),
+        (None, "no node responds"),
         (replace(REPORT, cordoned=True), "drained"),
         (replace(REPORT, lacks=("memory",)), "memory"),
-        (replace(REPORT, walls=("microvm",)), "no weaker one"),
+        (replace(REPORT, walls=("microvm",)), "does not fall back to a weaker wall"),
     ],
 )
 def test_why_no_node_opens_a_desk_is_reported(report: NodeReport | None, why: str) -> None:
