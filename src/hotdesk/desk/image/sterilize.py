@@ -117,7 +117,7 @@ def _check_room(layer: Path, place: Path) -> None:
     """Refuse a layer whose files are longer than the disk has room: erofs writes out the holes a desk left in them."""
     size, disk = measure(layer)[0], os.statvfs(place)
     if size > disk.f_bavail * disk.f_frsize:
-        raise HostError(f"its files have {size >> 20} MiB including holes, and the disk has less free space")
+        raise HostError(f"its files take {size >> 20} MiB including holes, and the disk has less free space")
 
 
 def _drop_cached(layer: Path) -> None:
@@ -179,7 +179,7 @@ def prove(kind: str, file: Path, at: Path) -> None:
             os.close(userns)
         try:
             if os.stat(at).st_uid == owner:
-                raise HostError("its owners are not shifted")
+                raise HostError("its files do not have the owners that a desk expects")
         finally:
             syscalls.umount(str(at))
 

@@ -117,4 +117,4 @@ def check_same(record: HibernatedDesk, recorded: Spec, spec: Spec) -> None:
     """Refuse to wake a desk with another configuration than it had."""
     names = [name for name in COMPUTER if name != "env" and getattr(recorded, name) != getattr(spec, name)]
     if names:
-        raise BriefError(f"desk {record.desk} was hibernated with another {', '.join(names)}")
+        raise BriefError(f"desk {record.desk} was hibernated with another {', '.join(names)}, so it cannot resume")

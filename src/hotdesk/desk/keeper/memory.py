@@ -80,11 +80,13 @@ class MemorySaves:
             )
         if stop and not tracked.room.disk.is_durable:
             raise BriefError(
-                f"desk {desk} cannot be hibernated: its disk ends with its keeper. Set `disk` to btrfs in config.toml, "
-                "or pause it in memory"
+                f"desk {desk} cannot be hibernated: its disk is lost when its keeper ends. Set `disk` to "
+                "btrfs in config.toml, or pause it in memory"
             )
         if tracked.paused or tracked.hushed or tracked.down or tracked.runtime or tracked.spare:
-            state = tracked.down or ("paused" if tracked.paused else "stopped by a person or not running")
+            state = tracked.down or (
+                "paused" if tracked.paused else "a person or a pause stopped it, or it is not running"
+            )
             raise DeskError(f"the memory of desk {desk} cannot be saved while it is {state}; resume it first")
         self.has_room()
 

@@ -66,11 +66,11 @@ class Borrowed:
         if kind == wire.CREDIT:
             self.window += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.window > wire.WINDOW:
-                raise wire.WireError("a borrower gave more flow-control credit than allowed")
+                raise wire.WireError("a borrower of the desk gave more flow-control credit than allowed")
         elif kind == wire.DATA:
             self.credit -= len(payload) - 1
             if self.credit < 0 or not payload:
-                raise wire.WireError("a borrower sent more data than allowed")
+                raise wire.WireError("a borrower of the desk sent more data than allowed")
 
     def wake(self) -> None:
         self.loan.news.set()
@@ -105,7 +105,7 @@ class Loan:
             return
         if kind == wire.OPEN:
             if theirs in self.numbers or len(self.numbers) >= _MAX_CHANNELS:
-                raise wire.WireError("a borrower opened a channel twice, or too many channels")
+                raise wire.WireError("a borrower of the desk opened a channel twice, or too many channels")
             self.numbers[theirs] = self.link.add(Borrowed(self, theirs))
         ours = self.numbers.get(theirs)
         if ours is None:

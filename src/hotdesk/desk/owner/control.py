@@ -286,7 +286,7 @@ class ControlServer:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
         if self.everyone and (scope.names or scope.grants or scope.anywhere or scope.proxy):
             raise BriefError(
-                "only the operator may map names to addresses, grant secrets, allow every host or name a proxy"
+                "only the operator may map names to addresses, grant secrets, allow every host, or set a proxy"
             )
         pid, uid = get_peer(sock)
         desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
@@ -352,7 +352,7 @@ def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
     scope = parse_scope(data["scope"]) if "scope" in data else CLOSED
     spec = parse_spec(data.get("spec", {}))
     if spec.volumes:
-        raise BriefError("volumes are mounted by the server that made them, not by its control socket")
+        raise BriefError("only the server that created a volume can mount it; the control socket cannot")
     return spec, scope, data.get("personal") is True
 
 
@@ -390,7 +390,7 @@ def _parse_allow(data: object) -> tuple[str, str]:
 def parse_behind(name: object) -> str:
     """Read on whose behalf something is done: a name, and never more than that."""
     if not isinstance(name, str) or (name and not BEHIND.fullmatch(name)):
-        raise BriefError("the name of a caller must be short and plain")
+        raise BriefError("the name of a caller must be 1 to 100 letters, digits, spaces and . _ @ -")
     return name
 
 

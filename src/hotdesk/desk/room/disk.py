@@ -122,4 +122,6 @@ def choose(config: Config) -> Disk:
             failures.append(f"btrfs: {e}")
     if config.disk in ("ext4", "auto"):
         return Ext4(config.lib / "disks")
-    raise HostError(f'no disk for desks ({"; ".join(failures) or config.disk}); set disk = "ext4" in config.toml')
+    raise HostError(
+        f'no disk can be made for desks ({"; ".join(failures) or config.disk}); set disk = "ext4" in config.toml'
+    )

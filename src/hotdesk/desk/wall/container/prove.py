@@ -50,7 +50,7 @@ def list_flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -
         f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] in (HOST[kind], _stat_namespace(kind))
     ]
     if spaces["net"] != os.fstat(netns).st_ino or spaces["user"] != os.fstat(userns).st_ino:
-        wrong.append("its network or user namespace is not the one made for it")
+        wrong.append("its network or user namespace is not the one that the keeper created")
     return wrong
 
 
@@ -62,7 +62,7 @@ def check_mounts(pid: int, paths: Collection[str]) -> None:
         rows = [line.split() for line in file]
     there = sorted(_unescape(row[4]) for row in rows if _unescape(row[3]) == VOLUME_ROOT)
     if there != sorted(paths):
-        raise KeeperError("the wall failed its test: a volume is mounted elsewhere; the desk was not released")
+        raise KeeperError("the wall failed its test: a volume is mounted at the wrong path; the desk was not released")
 
 
 def _unescape(text: bytes) -> str:
@@ -73,7 +73,7 @@ def _unescape(text: bytes) -> str:
 def list_foreign_namespaces(pid: int, first: int) -> list[str]:
     """List the namespaces a process does not share with its desk's first process."""
     return [
-        f"its {kind} namespace is not its desk's"
+        f"its {kind} namespace is not that of its desk"
         for kind in OWN
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.stat(f"/proc/{first}/ns/{kind}").st_ino
     ]

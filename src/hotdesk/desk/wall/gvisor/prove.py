@@ -46,11 +46,14 @@ def list_flaws(room: Room, supervisor: int) -> list[str]:
             wrong += [f"process {pid}: {each}" for each in _list_process_flaws(room, pid)]
         gofers = [pid for pid in pids if is_gofer(room, pid)]
         sentries = [pid for pid in pids if frozenset(os.listdir(f"/proc/{pid}/root")) <= SENTRY_ROOT]
-        wrong += [f"process {pid} has another root directory" for pid in pids - {*gofers, *sentries}]
+        wrong += [f"process {pid} has an unexpected root directory" for pid in pids - {*gofers, *sentries}]
     except OSError as e:
         return [f"its processes changed during the test: {e}"]
     if len(gofers) != 1 or not sentries:
-        wrong.append(f"{len(gofers)} gofers and {len(sentries)} processes of a sentry")
+        wrong.append(
+            f"there are {len(gofers)} gofer and {len(sentries)} sentry processes; one gofer and at least one "
+            "sentry are expected"
+        )
     return wrong
 
 
@@ -62,7 +65,7 @@ def _list_supervisor_flaws(room: Room, pid: int) -> list[str]:
 def _list_process_flaws(room: Room, pid: int) -> list[str]:
     wrong = [*_list_status_flaws(pid, room.base, ALLOWED, seccomp=True), *_list_namespace_flaws(pid, OWN)]
     if _read_parent_userns(pid) != os.fstat(room.userns).st_ino:
-        wrong.append("its user namespace is not below the one made for it")
+        wrong.append("its user namespace is not a child of the one that the keeper created")
     if cards := [name for name in _list_interfaces(pid) if name != "lo"]:
         wrong.append(f"it has the network interfaces {', '.join(cards)}")
     return wrong
@@ -132,10 +135,10 @@ def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
         *_list_namespace_flaws(pid, ("pid", "mnt", "net", "user")),
     ]
     if os.stat(f"/proc/{pid}/ns/user").st_ino != os.fstat(room.userns).st_ino:
-        wrong.append("its user namespace is not the one made for it")
+        wrong.append("its user namespace is not the one that the keeper created")
     if os.stat(f"/proc/{pid}/ns/pid").st_ino != os.stat(f"/proc/{supervisor}/ns/pid").st_ino:
-        wrong.append("its pid namespace is not its desk's")
+        wrong.append("its pid namespace is not that of its desk")
     ours, root = os.stat(room.folder), os.stat(f"/proc/{pid}/root")
     if (ours.st_dev, ours.st_ino) != (root.st_dev, root.st_ino):
-        wrong.append("its root directory is not the room's")
+        wrong.append("its root directory is not the desk's")
     return wrong

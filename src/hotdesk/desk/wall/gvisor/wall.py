@@ -43,7 +43,7 @@ class GvisorWall:
 
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
-            raise BriefError(f"a desk behind gVisor needs at least {MIN_MEMORY // MIB}M of memory")
+            raise BriefError(f"a desk behind the wall gvisor needs at least {MIN_MEMORY // MIB}M of memory")
         return runsc.stand_by(self.runsc, room, rename.rename)
 
     def prepare(self, room: Room) -> None:
@@ -92,10 +92,12 @@ class GvisorWall:
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         if (spec.memory, spec.cpus) != (room.spec.memory, room.spec.cpus):
-            raise BriefError("memory and CPUs of a desk behind gVisor cannot be changed after its start; open another")
+            raise BriefError(
+                "memory and CPUs of a desk behind the wall gvisor cannot be changed after its start; open another"
+            )
 
     def dial(self, room: Room, port: int) -> socket.socket:
-        raise OSError("ports of a desk behind gVisor are reached through its guest")
+        raise OSError("ports of a desk behind the wall gvisor are reached through its guest")
 
 
 def make_state(room: Room) -> None:

@@ -59,9 +59,9 @@ class MicrovmWall(ContainerWall):
 
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
-            raise BriefError(f"a desk with its own kernel needs at least {MIN_MEMORY // MIB}M of memory")
+            raise BriefError(f"a desk behind the wall microvm needs at least {MIN_MEMORY // MIB}M of memory")
         if room.spec.disk < MIN_DISK:
-            raise BriefError(f"a desk with its own kernel needs at least {MIN_DISK // MIB}M of disk")
+            raise BriefError(f"a desk behind the wall microvm needs at least {MIN_DISK // MIB}M of disk")
         return super().stand_by(room)
 
     def prepare(self, room: Room) -> None:
@@ -186,13 +186,16 @@ class MicrovmWall(ContainerWall):
         sizes = [(each.memory, each.cpus, each.disk) for each in (spec, room.spec)]
         if sizes[0] != sizes[1]:
             raise BriefError(
-                "memory, CPUs and disk of a virtual machine cannot be changed after its start; open another"
+                "memory, CPUs and disk of a desk behind the wall microvm cannot be changed after its start; "
+                "open another"
             )
         if spec.root and not room.spec.root:
-            raise BriefError("a virtual machine that was started without root cannot get it later; open another")
+            raise BriefError(
+                "a desk behind the wall microvm that was opened without root cannot get it later; open another"
+            )
 
     def dial(self, room: Room, port: int) -> socket.socket:
-        raise OSError("ports of a virtual machine are reached through its guest")
+        raise OSError("ports of a desk behind the wall microvm are reached through its guest")
 
 
 def read_sources() -> dict[str, bytes]:
