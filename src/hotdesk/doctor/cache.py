@@ -47,28 +47,31 @@ def judge_release(kernel: KernelReport) -> Finding:
     series = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
     patch = int(numbers[3] or 0) if numbers else 0
     if series >= _MENDED_SINCE or patch >= MENDED.get(series, 1 << 30):
-        return report_pass(f"{kernel.release} is newer than {FLAWS}")
+        return report_pass(f"kernel {kernel.release} has the fixes for {FLAWS}")
     if series in MENDED and patch:
         return report_failure(
-            f"{kernel.release} has flaws of {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} has none"
+            f"kernel {kernel.release} is vulnerable to {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} is not"
         )
     return report_untested(
-        f"{kernel.release} does not show whether it has the fixes for {FLAWS}; ask your distribution"
+        f"the release {kernel.release} does not show whether the kernel has the fixes for {FLAWS}; ask your "
+        "distribution"
     )
 
 
 def judge_soundness(kernel: KernelReport) -> Finding:
     if sterile.is_suspect(kernel.tainted):
-        return report_failure(f"it has oopsed (tainted {kernel.tainted}): its page cache may be corrupt")
-    return report_pass(f"it has not oopsed (tainted {kernel.tainted})")
+        return report_failure(f"the kernel has oopsed (tainted {kernel.tainted}), so its page cache may be corrupt")
+    return report_pass(f"the kernel has not oopsed (tainted {kernel.tainted})")
 
 
 def judge_separation(disks: Apart) -> Finding:
     if not disks.working or not disks.verifying:
         return report_failure("the layers of a desk were not found among its keeper's mounts")
     if shared := disks.working & disks.verifying:
-        return report_failure(f"both use {', '.join(sorted(shared))}")
-    return report_pass(f"one uses {', '.join(sorted(disks.working))}, the other {', '.join(sorted(disks.verifying))}")
+        return report_failure(f"both desks use {', '.join(sorted(shared))}")
+    return report_pass(
+        f"one desk uses {', '.join(sorted(disks.working))}, the other {', '.join(sorted(disks.verifying))}"
+    )
 
 
 CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
@@ -76,8 +79,8 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
         Measure(
             "kernel-mended",
             "machine",
-            "a kernel without the known flaws that write other desks' page cache",
-            "host: its release, compared with the releases that have the fixes",
+            "the kernel has the fixes for known flaws that let a desk change the page cache of others",
+            "host: compared its release with the releases that have the fixes",
             "boot your distribution's newest kernel",
         ),
         judge_release,
@@ -87,7 +90,7 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
             "kernel-sound",
             "machine",
             "the kernel has not oopsed since it was booted",
-            "host: /proc/sys/kernel/tainted",
+            "host: read /proc/sys/kernel/tainted",
             "see `dmesg`, then reboot; until then copies for verifying desks are checked before each mount",
         ),
         judge_soundness,
@@ -97,9 +100,9 @@ APART = JudgedMeasure(
     Measure(
         "own-superblock",
         "files",
-        "a desk that verifies shares no cached file with one that works",
-        "host: the devices of both desks' layers in their keeper's mountinfo",
-        "run `hotdesk setup`, which makes images' sterile copies",
+        "a desk that verifies files shares no page cache with a desk where workers act",
+        "host: compared the devices of both desks' layers in their keeper's mountinfo",
+        "run `hotdesk setup`, which creates the sterile copies of images",
     ),
     judge_separation,
 )

@@ -31,7 +31,7 @@ def _find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     answers = result.get_table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
-        raise SilentProbeError(f"it did not report {missing[0]}")
+        raise SilentProbeError(f"the probe did not report {missing[0]}")
     flaws = [f"{each.what} answers {answers[each.what]}" for each in listed if answers[each.what] != each.answer]
     return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
 
@@ -39,7 +39,7 @@ def _find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
 def _build_judge(*groups: str) -> Callable[[ProbeResult], Finding]:
     def judge(result: ProbeResult) -> Finding:
         flaws = [flaw for group in groups for flaw in _find_wrong_answers(result, group)]
-        return report_flaws(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
+        return report_flaws(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} system calls were refused")
 
     return judge
 
@@ -49,7 +49,8 @@ def _judge_unseen(result: ProbeResult) -> Finding:
         return report_failure(", ".join(flaws))
     names = ", ".join(each.what for each in calls.UNSEEN)
     return report_untested(
-        f"{names}, sync, and a number no kernel has: for an ordinary user this kernel responds just as the filter would"
+        f"{names}, sync, and an unknown system call: the kernel itself refuses them to an ordinary user, so "
+        "the filter's effect cannot be seen"
     )
 
 
@@ -60,14 +61,16 @@ def _page_cache(result: ProbeResult) -> Finding:
     expected = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
     flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != expected[what]]
     return report_flaws(
-        flaws, "what CVE-2026-31431, -43284 and -43500 need is refused, whether or not this kernel has the fixes"
+        flaws,
+        "the calls that exploits of CVE-2026-31431, -43284 and -43500 need are refused, whether or not this "
+        "kernel has the fixes",
     )
 
 
 def judge_32bit_programs(result: ProbeResult) -> Finding:
     number, code = result.get_list("width", 2)
     if number == signal.SIGSYS:
-        return report_pass("the filter ends a 32-bit program at its first call")
+        return report_pass("the filter ends a 32-bit program at its first system call")
     if code == 7:
         return report_untested("this processor or kernel does not run 32-bit programs, so the filter is never reached")
     return report_failure(f"a 32-bit program ended with signal {number}, code {code}")
@@ -75,37 +78,39 @@ def judge_32bit_programs(result: ProbeResult) -> Finding:
 
 def _judge_x32(result: ProbeResult) -> Finding:
     if (machine := os.uname().machine) != "x86_64":
-        return report_untested(f"{machine} has no x32 calls")
+        return report_untested(f"there are no x32 calls on {machine}")
     answer = result.values.get("x32")
     if answer == f"ended by signal {int(signal.SIGSYS)}":
-        return report_pass("the filter ends a program that makes one")
+        return report_pass("the filter ends a program that makes an x32 call")
     if answer == "ENOSYS":
         return report_untested("ENOSYS: this kernel may have been built without x32, which has the same result")
-    return report_failure(f"an x32 call answers {answer}")
+    return report_failure(f"an x32 call returned {answer}")
 
 
 def judge_beyond(result: ProbeResult, unreachable: Collection[str] = _UNREACHABLE) -> Finding:
     """Judge what a desk can route to; `unreachable` is what a kernel without a route answers."""
     answers = result.get_table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
-        raise SilentProbeError("it did not test every address")
+        raise SilentProbeError("the probe did not test every address")
     flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in unreachable]
-    return report_flaws(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
+    return report_flaws(
+        flaws, f"the desk has no route to any of {len(answers)} addresses, including this machine's own"
+    )
 
 
 def _judge_host_sockets(result: ProbeResult) -> Finding:
     names = ("its loopback TCP", "its abstract unix socket")
     answers = result.get_list("host", 2)
     flaws = [f"{name} answers {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
-    return report_flaws(flaws, "a port and an abstract socket of this process could not be reached")
+    return report_flaws(flaws, "the desk could not reach a TCP port and an abstract socket of the host")
 
 
 def gate_refuses(result: ProbeResult) -> Finding:
     answer = result.get_word("gate")
     return (
-        report_pass(f"it responded {answer[:40]!r}")
+        report_pass(f"the gate responded {answer[:40]!r}")
         if answer.startswith("HTTP/1.1 403")
-        else report_failure(f"it responded {answer[:80]!r}")
+        else report_failure(f"the gate responded {answer[:80]!r}")
     )
 
 
@@ -113,31 +118,31 @@ def _gate_stays(result: ProbeResult) -> Finding:
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
     answers = result.get_list("take", 2)
     flaws = [f"{place} answers {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE]
-    return report_flaws(flaws, "binding it again fails with EADDRINUSE, with and without reuse")
+    return report_flaws(flaws, "binding the gate's port again fails with EADDRINUSE, with and without reuse")
 
 
 def _judge_loopback(result: ProbeResult) -> Finding:
     answer = result.get_word("flags")
     return (
-        report_pass("setting its flags answers EPERM")
+        report_pass("changing the flags of loopback fails with EPERM")
         if answer == "EPERM"
-        else report_failure(f"setting its flags answers {answer}")
+        else report_failure(f"changing the flags of loopback returned {answer}")
     )
 
 
 def _judge_second_caller(result: ProbeResult) -> Finding:
     answer = result.get_word("link")
     if answer in ("disconnected", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
-        return report_pass(f"a second caller: {answer}")
-    return report_failure(f"a second caller: {answer}")
+        return report_pass(f"a second process that connected as the guest got {answer}")
+    return report_failure(f"a second process that connected as the guest got {answer}")
 
 
 def _judge_terminals(result: ProbeResult) -> Finding:
     count = result.get_number("terminals")
     return (
-        report_pass(f"{count}, then no more")
+        report_pass(f"{count} terminals could be opened, then no more")
         if 0 < count <= TERMINALS
-        else report_failure(f"{count} opened; {TERMINALS} are allowed")
+        else report_failure(f"{count} terminals could be opened; {TERMINALS} are allowed")
     )
 
 
@@ -145,26 +150,32 @@ def _judge_first_process(result: ProbeResult) -> Finding:
     answers = result.get_table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
     if len(answers) < 9:
-        raise SilentProbeError("it did not test everything")
-    return report_flaws(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
+        raise SilentProbeError("the probe did not test everything")
+    return report_flaws(
+        flaws, f"{len(answers)} ways to read or trace the first process were refused; it survived SIGKILL and SIGSTOP"
+    )
 
 
 def _judge_core_dump(result: ProbeResult) -> Finding:
     number, dumped = result.get_list("crash", 2)
     if number != signal.SIGSEGV:
-        raise SilentProbeError(f"its crash ended with signal {number}")
+        raise SilentProbeError(f"the probe's crash ended with signal {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    piped = f"core_pattern pipes to a program of the host ({pattern}): only the limit of 1 byte stops that"
+    piped = f"core_pattern pipes cores to a program of the host ({pattern}): only the limit of 1 byte prevents that"
     return (
-        report_failure("a core was dumped")
+        report_failure("a crash in the desk dumped a core")
         if dumped
-        else report_pass("a crash dumped none", piped if pattern[:1] == "|" else "")
+        else report_pass("a crash in the desk dumped no core", piped if pattern[:1] == "|" else "")
     )
 
 
 def _judge_host_name(result: ProbeResult) -> Finding:
     name = result.get_word("name")
-    return report_failure("it is this machine's") if name == os.uname().nodename else report_pass(f"{name[:64]!r}")
+    return (
+        report_failure("the desk has this machine's host name")
+        if name == os.uname().nodename
+        else report_pass(f"{name[:64]!r}")
+    )
 
 
 FILTER = "the seccomp filter is not active: reinstall hotdesk, remove its cache folder, check crun"
@@ -174,7 +185,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "first-process",
             "user",
             "the desk's first process cannot be read, traced or stopped",
-            "inside: /proc/1, ptrace and signals tried by another process",
+            "inside: another process tried /proc/1, ptrace and signals",
             "reinstall hotdesk; check whether kernel.yama or the filter was changed",
         ),
         _judge_first_process,
@@ -184,7 +195,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "core-dumps",
             "user",
             "a crash never dumps core on the host",
-            "inside: a child that ended by SIGSEGV",
+            "inside: a child process ended by SIGSEGV",
             "check RLIMIT_CORE of the shell that starts hotdesk, and /proc/sys/kernel/core_pattern",
         ),
         _judge_core_dump,
@@ -193,8 +204,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "namespace-calls",
             "calls",
-            "no new namespace, no mount",
-            "inside: unshare, setns, clone with each namespace, clone3, mount and others called",
+            "no new namespace can be created, and nothing can be mounted",
+            "inside: called unshare, setns, clone with each namespace, clone3, mount and others",
             FILTER,
         ),
         _build_judge("namespaces"),
@@ -204,7 +215,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "unneeded-calls",
             "calls",
             "kernel code that no desk needs is out of reach",
-            "inside: bpf, io_uring, keys, perf, userfaultfd, aio, splice and others called",
+            "inside: called bpf, io_uring, keys, perf, userfaultfd, aio, splice and others",
             FILTER,
         ),
         _build_judge("unneeded", "splices"),
@@ -213,8 +224,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "call-arguments",
             "calls",
-            "dangerous arguments of allowed calls are refused",
-            "inside: devices made, pid 1 traced, the core limit lowered, odd personalities",
+            "allowed system calls refuse dangerous arguments",
+            "inside: created devices, traced pid 1, lowered the core limit, set odd personalities",
             FILTER,
         ),
         _build_judge("arguments"),
@@ -223,8 +234,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "socket-families",
             "calls",
-            "unix, TCP, UDP and routes; every other family and protocol does not exist",
-            "inside: every family, odd protocols and netlinks, alone and in pairs",
+            "only unix, TCP, UDP and route sockets exist; every other family and protocol is refused",
+            "inside: opened sockets of every family, and of odd and netlink protocols, alone and in pairs",
             FILTER,
         ),
         _build_judge("families"),
@@ -233,8 +244,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "socket-options",
             "calls",
-            "no socket filter, no upper layer for TCP, no ESP in UDP",
-            "inside: seven options set",
+            "no socket filter, no upper-layer protocol for TCP and no ESP in UDP can be set",
+            "inside: set seven socket options",
             FILTER,
         ),
         _build_judge("options"),
@@ -243,25 +254,28 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "page-cache-flaws",
             "calls",
-            "Copy Fail and Dirty Frag cannot be reached",
-            "inside: AF_ALG, AF_RXRPC, UDP_ENCAP, splice and a user namespace tried",
+            "the flaws Copy Fail and Dirty Frag cannot be exploited",
+            "inside: tried AF_ALG, AF_RXRPC, UDP_ENCAP, splice and a user namespace",
             "install your distribution's newest kernel; then " + FILTER,
         ),
         _page_cache,
     ),
     JudgedMeasure(
-        Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: one executed", FILTER),
+        Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: executed one", FILTER),
         judge_32bit_programs,
     ),
     JudgedMeasure(
-        Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), _judge_x32
+        Measure(
+            "x32-calls", "calls", "the filter cannot be avoided with x32 calls", "inside: made an x32 call", FILTER
+        ),
+        _judge_x32,
     ),
     JudgedMeasure(
         Measure(
             "unseen-calls",
             "calls",
-            "calls that the kernel refuses anyway are filtered as well",
-            "inside: called; kernel and filter respond alike",
+            "the filter also covers system calls that the kernel refuses anyway",
+            "inside: made the calls; kernel and filter respond alike",
             FILTER,
         ),
         _judge_unseen,
@@ -271,7 +285,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "no-way-out",
             "network",
             "no address beyond the desk can be reached",
-            "inside: routes looked up by connecting UDP, which sends nothing",
+            "inside: connected UDP sockets, which looks up routes and sends nothing",
             "the desk's network namespace has an interface or route: end the program that added it, burn the desk",
         ),
         judge_beyond,
@@ -281,7 +295,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "host-sockets",
             "network",
             "the host's loopback and abstract sockets are out of reach",
-            "inside: dialled, while doctor listened on both",
+            "inside: connected to both, while doctor listened",
             "the desk shares the host's network: burn it, reinstall hotdesk",
         ),
         _judge_host_sockets,
@@ -291,7 +305,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "loopback-stays",
             "network",
             "a desk cannot change its network",
-            "inside: loopback's own flags set again",
+            "inside: set the flags of loopback again",
             "the network namespace belongs to the desk's user namespace: reinstall hotdesk",
         ),
         _judge_loopback,
@@ -300,9 +314,10 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "gate-refuses",
             "network",
-            "the gate responds, and refuses",
-            "inside: one request to 127.0.0.1:3128",
-            "the door did not start, or it admits: `hotdesk run --debug -- curl -x http://127.0.0.1:3128 http://x/`",
+            "the gate responds, and refuses a request without a rule",
+            "inside: sent one request to 127.0.0.1:3128",
+            "the door did not start, or admits requests it should refuse: `hotdesk run --debug -- curl -x "
+            "http://127.0.0.1:3128 http://x/`",
         ),
         gate_refuses,
     ),
@@ -311,7 +326,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "gate-stays",
             "network",
             "no program can take the gate's port",
-            "inside: bound again, with SO_REUSEPORT",
+            "inside: bound it again, with SO_REUSEPORT",
             "the keeper does not own the gate's socket: reinstall hotdesk",
         ),
         _gate_stays,
@@ -321,7 +336,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "host-name",
             "files",
             "the desk has its own host name",
-            "inside: uname, compared with this machine's",
+            "inside: compared uname with this machine's",
             "reinstall hotdesk; check whether the runtime creates a UTS namespace",
         ),
         _judge_host_name,
@@ -330,8 +345,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "terminals",
             "limits",
-            f"at most {TERMINALS} terminals of the kernel's 4096",
-            "inside: opened until refused",
+            f"a desk can open at most {TERMINALS} of the kernel's 4096 terminals",
+            "inside: opened terminals until one was refused",
             "the runtime drops devpts' `max` option: use a newer crun",
         ),
         _judge_terminals,
@@ -341,7 +356,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "one-caller",
             "life",
             "only the desk's first process is accepted as its guest",
-            "inside: another process dials the link",
+            "inside: another process connected to the guest's socket",
             "reinstall hotdesk",
         ),
         _judge_second_caller,

@@ -121,7 +121,7 @@ def _find_leftovers(traces: Traces) -> Iterator[str]:
         yield "its disk in the pool"
     claim = uids.CLAIMS / str((traces.base - uids.FIRST) // uids.WIDTH)
     if claim.is_symlink() and os.readlink(claim).endswith(f"/{desk}"):
-        yield "the claim of its user ids"
+        yield "the reservation of its user ids"
 
 
 def _iterate_processes(base: int) -> Iterator[int]:
@@ -137,25 +137,29 @@ def _iterate_processes(base: int) -> Iterator[int]:
 
 def judge_freeze(outcome: Frozen) -> Finding:
     if not outcome.before:
-        return report_failure("the program did not tick before")
-    flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
-    flaws += [f"it kept running: {outcome.during} ticks while frozen"] if outcome.during else []
-    flaws += ["it did not continue when thawed"] if not outcome.after else []
-    return report_flaws(flaws, f"{outcome.before} ticks, none while frozen, {outcome.after} after")
+        return report_failure("the test program did not run before the freeze")
+    flaws = [] if outcome.frozen else ["the cgroup of the desk did not freeze"]
+    flaws += [f"the program kept running: {outcome.during} ticks while frozen"] if outcome.during else []
+    flaws += ["the program did not continue after the thaw"] if not outcome.after else []
+    return report_flaws(
+        flaws, f"the program made {outcome.before} ticks before, none while frozen, {outcome.after} after"
+    )
 
 
 def judge_deadline(outcome: DeadlineOutcome) -> Finding:
     if outcome.seconds is None:
         return report_failure(
-            f"it was open {GRACE_S:.0f} s longer than its {outcome.deadline:g} s, and was burnt by doctor"
+            f"the desk was still open {GRACE_S:.0f} s after its deadline of {outcome.deadline:g} s; doctor burnt it"
         )
     if outcome.seconds < outcome.deadline / 2:
-        return report_failure(f"it was gone after {outcome.seconds:.1f} s of {outcome.deadline:g}")
-    return report_pass(f"a busy desk of {outcome.deadline:g} s was gone after {outcome.seconds:.1f}")
+        return report_failure(
+            f"the desk was gone after {outcome.seconds:.1f} s, before its deadline of {outcome.deadline:g} s"
+        )
+    return report_pass(f"a busy desk with a deadline of {outcome.deadline:g} s was gone after {outcome.seconds:.1f} s")
 
 
 def judge_burn(leftovers: list[str]) -> Finding:
-    return report_flaws(leftovers, "no process, cgroup, mount, file, disk or claim of user ids")
+    return report_flaws(leftovers, "no process, cgroup, mount, file, disk or reservation of user ids was left")
 
 
 FREEZE = JudgedMeasure(
@@ -163,7 +167,7 @@ FREEZE = JudgedMeasure(
         "freeze",
         "life",
         "a desk can be frozen at any time",
-        "host: context switches of a program inside, before, while and after",
+        "host: read context switches of a program inside: before, while frozen, and after",
         "check that the cgroup freezer is enabled: /proc/cgroups",
     ),
     judge_freeze,
@@ -172,8 +176,8 @@ DEADLINE = JudgedMeasure(
     Measure(
         "deadline",
         "life",
-        "a desk burns at its deadline even if it is busy",
-        "host: the desk's folder, while a program spins inside",
+        "a desk is burnt at its deadline even if it is busy",
+        "host: watched the desk's folder, while a program spins inside",
         "check whether its keeper stopped; `hotdesk gc` removes what is left",
     ),
     judge_deadline,
@@ -182,8 +186,8 @@ BURNT = JudgedMeasure(
     Measure(
         "burnt",
         "life",
-        "nothing is left of a burnt desk",
-        "host: /proc, cgroups, state folders, its keeper's mounts and pool, claims",
+        "a burn leaves nothing behind",
+        "host: inspected /proc, cgroups, state folders, its keeper's mounts and pool, claims",
         "run `hotdesk gc`, then see `hotdesk ps`",
     ),
     judge_burn,

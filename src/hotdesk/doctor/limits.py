@@ -155,7 +155,7 @@ def _judge_memory(strained: Strain) -> Finding:
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
     flaws = _find_mismatches(strained.cgroup, {name: str(SMALL.memory)})
     if strained.bomb.exit_code == 0:
-        flaws.append(f"{OVER * SMALL.memory // MIB} MiB could be allocated")
+        flaws.append(f"the desk could allocate {OVER * SMALL.memory // MIB} MiB")
     elif strained.oom_kills < 1:
         flaws.append(f"the allocation bomb ended with exit code {strained.bomb.exit_code}, not by the limit")
     return report_flaws(flaws, f"a desk of {SMALL.memory // MIB} MiB that allocates more is killed at its limit")
@@ -166,12 +166,18 @@ def _judge_processes(strained: Strain) -> Finding:
     result = read_result(strained.forks)
     if result.get_number("forked") >= SMALL.pids or result.get_word("why") != "EAGAIN":
         flaws.append(f"{result.get_number('forked')} processes: {result.get_word('why')}")
-    return report_flaws(flaws, f"{result.get_number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
+    return report_flaws(
+        flaws,
+        f"a desk limited to {SMALL.pids} processes could fork {result.get_number('forked')} times, then got EAGAIN",
+    )
 
 
 def judge_disk(strained: Strain) -> Finding:
     result = read_result(strained.disk)
-    size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
+    size = (
+        f"a file could grow to {strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} MiB "
+        f"({strained.disk_kind})"
+    )
     if result.get_word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
         return report_pass(f"{size}, then {result.get_word('why')}")
     return report_failure(f"{size}: {result.get_word('why')}")
@@ -180,19 +186,17 @@ def judge_disk(strained: Strain) -> Finding:
 def _judge_sockets(strained: Strain) -> Finding:
     """Judge how much a desk may leave unread; on cgroup v2 that is its memory, and the flood may be killed for it."""
     if strained.version == 2 and strained.sockets.exit_code == _KILLED and strained.oom_kills > 1:
-        return report_pass("they count as its memory: the flood was killed at that limit")
+        return report_pass("unread data counts as the desk's memory: the flood was killed at that limit")
     queued = read_result(strained.sockets).get_number("queued")
-    flaws = [f"{queued // MIB} MiB left unread"] if queued > _SOCKET_BUFFERS else []
+    flaws = [f"the desk could leave {queued // MIB} MiB unread"] if queued > _SOCKET_BUFFERS else []
     limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
     if strained.version == 1 and not limit and not flaws:
-        return report_untested(
-            "this kernel has no memory.kmem.tcp.limit_in_bytes, and the flood stayed small by itself"
-        )
+        return report_untested("this kernel has no memory.kmem.tcp.limit_in_bytes, and the test did not reach a limit")
     if limit and int(limit) > _SOCKET_BUFFERS:
         flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
     if queued < MIB:
-        raise SilentProbeError(f"its flood reached only {queued} bytes")
-    return report_flaws(flaws, f"{queued // MIB} MiB left unread, then no more")
+        raise SilentProbeError(f"the test could leave only {queued} bytes unread")
+    return report_flaws(flaws, f"the desk could leave {queued // MIB} MiB unread, then no more")
 
 
 def judge_cpu(usage: Spun) -> Finding:
@@ -206,9 +210,11 @@ def judge_cpu(usage: Spun) -> Finding:
 
 def judge_signals(observation: Signals) -> Finding:
     sent = observation.result.get_number("signals")
-    flaws = [f"{sent} queued, of {SIGNALS} allowed"] if sent > SIGNALS else []
-    flaws += [f"the queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []
-    return report_flaws(flaws, f"{sent} queued, then no more; none at the host's root")
+    flaws = [f"{sent} signals could be queued; {SIGNALS} are allowed"] if sent > SIGNALS else []
+    flaws += (
+        [f"the signal queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []
+    )
+    return report_flaws(flaws, f"{sent} signals could be queued, then no more; none were charged to the host's root")
 
 
 _CGROUP = "check that the cgroup controller is enabled: /proc/cgroups and `hotdesk doctor --json`"
@@ -217,8 +223,8 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
         Measure(
             "memory",
             "limits",
-            "its memory limit holds",
-            "host: the cgroup's files and its count of kills, after an allocation bomb inside",
+            "the memory limit of a desk holds",
+            "host: read the cgroup's files and its count of kills, after an allocation bomb inside",
             _CGROUP,
         ),
         _judge_memory,
@@ -227,8 +233,8 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
         Measure(
             "processes",
             "limits",
-            "its limit of processes holds",
-            "host: the cgroup's files; inside: forks until refused",
+            "the process limit of a desk holds",
+            "host: read the cgroup's files; inside: forked until refused",
             _CGROUP,
         ),
         _judge_processes,
@@ -237,8 +243,8 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
         Measure(
             "disk",
             "limits",
-            "its disk is full at its size",
-            "host: the size of a file that grew inside until refused",
+            "a desk cannot write more than the size of its disk",
+            "host: read the size of a file that grew inside until refused",
             'quotas of the pool are off: remove pool.btrfs when no desk is open, or set disk = "ext4"',
         ),
         judge_disk,
@@ -247,8 +253,8 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
         Measure(
             "socket-buffers",
             "limits",
-            "unread socket buffers are limited",
-            "inside: TCP connections filled and not read; host: the cgroup's files",
+            "the unread socket buffers of a desk are limited",
+            "inside: filled TCP connections and did not read them; host: read the cgroup's files",
             _CGROUP,
         ),
         _judge_sockets,
@@ -258,8 +264,8 @@ CPU = JudgedMeasure(
     Measure(
         "cpu",
         "limits",
-        "its CPU quota holds",
-        "host: the cgroup's files and its count of throttled periods, while a program spins inside",
+        "the CPU quota of a desk holds",
+        "host: read the cgroup's files and its count of throttled periods, while a program spins inside",
         _CGROUP,
     ),
     judge_cpu,
@@ -269,7 +275,7 @@ SIGNALLED = JudgedMeasure(
         "signals",
         "limits",
         "queued signals are limited, and not charged to the host's root",
-        "inside: queued until refused; host: SigQ of root before and after",
+        "inside: queued signals until refused; host: read SigQ of root before and after",
         "reinstall hotdesk",
     ),
     judge_signals,

@@ -189,7 +189,7 @@ def look_at_stores(settings: Config) -> Stores:
 def judge_kernel(facts: MachineFacts) -> Finding:
     note = facts.unsupported or facts.untested or ""
     if facts.restricted == "1":
-        note = note or "AppArmor gives ordinary users' namespaces no capabilities; desks need none"
+        note = note or "AppArmor gives namespaces of ordinary users no capabilities; desks do not need them"
     note = "; ".join(filter(None, (note, *facts.fallbacks)))
     return report_flaws(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
 
@@ -204,7 +204,7 @@ def judge_runtime(facts: MachineFacts) -> Finding:
     return (
         report_pass(text, "; ".join(flaws))
         if os.path.basename(facts.runtime) == "crun"
-        else report_pass(f"{text}; made for crun")
+        else report_pass(f"{text}; hotdesk is tested with crun")
     )
 
 
@@ -214,14 +214,17 @@ def _judge_cgroups(facts: MachineFacts) -> Finding:
 
 def _judge_reservation(facts: MachineFacts) -> Finding:
     entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
-    return report_pass(entry) if facts.reserved else report_failure(f"{entry} is not in both files")
+    return report_pass(entry) if facts.reserved else report_failure(f"{entry} is missing in /etc/subuid or /etc/subgid")
 
 
 def _judge_capabilities(facts: MachineFacts) -> Finding:
     if facts.confined is None:
         return report_untested(_UNSTARTED)
     return report_flaws(
-        [f"{facts.confined.capabilities:#x} is kept"] if facts.confined.capabilities else [], "all given up"
+        [f"the confined process still has the capabilities {facts.confined.capabilities:#x}"]
+        if facts.confined.capabilities
+        else [],
+        "the confined process has no capabilities",
     )
 
 
@@ -235,7 +238,7 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
                 f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not restricted here"
             )
         return (
-            report_pass(f"refused (Landlock {facts.confined.abi})")
+            report_pass(f"Landlock {facts.confined.abi} refused it")
             if result == "PermissionError"
             else report_failure(f"{result}")
         )
@@ -244,8 +247,8 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
         Measure(
             f"command-{what}",
             "machine",
-            f"a hotdesk command that a desk has compromised cannot {answer}",
-            f"host: a process that was confined tried to {answer}",
+            f"a hotdesk command that was compromised by a desk cannot {answer}",
+            f"host: a confined process tried to {answer}",
             "boot a newer kernel, with `landlock` in its `lsm=` list",
         ),
         judge,
@@ -255,9 +258,15 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
 def _judge_floors(stores: Stores) -> Finding:
     flaws = []
     if stores.free < stores.settings.disk_floor:
-        flaws.append(f"{stores.free / GIB:.1f} GiB of disk, the floor is {stores.settings.disk_floor / GIB:.1f}")
+        flaws.append(
+            f"only {stores.free / GIB:.1f} GiB of disk are free; the floor is "
+            f"{stores.settings.disk_floor / GIB:.1f} GiB"
+        )
     if stores.available < stores.settings.memory_floor:
-        flaws.append(f"{stores.available // MIB} MiB of memory, the floor is {stores.settings.memory_floor // MIB}")
+        flaws.append(
+            f"only {stores.available // MIB} MiB of memory are available; the floor is "
+            f"{stores.settings.memory_floor // MIB} MiB"
+        )
     return report_flaws(
         flaws, f"{stores.free / GIB:.0f} GiB of disk and {stores.available / GIB:.1f} GiB of memory free"
     )
@@ -265,7 +274,11 @@ def _judge_floors(stores: Stores) -> Finding:
 
 def _judge_file_table(stores: Stores) -> Finding:
     enough = stores.file_table >= FILE_TABLE
-    return report_pass("at its maximum") if enough else report_failure(f"fs.file-max is {stores.file_table}")
+    return (
+        report_pass("fs.file-max is at its maximum")
+        if enough
+        else report_failure(f"fs.file-max is {stores.file_table}")
+    )
 
 
 def _judge_folders(stores: Stores) -> Finding:
@@ -275,8 +288,8 @@ def _judge_folders(stores: Stores) -> Finding:
     for place, (mode, owner) in stores.modes.items():
         wrong = mode & (0o022 if place in passable else 0o077)
         if wrong or owner != 0:
-            flaws.append(f"{place} has mode {mode:o}, owner {owner}")
-    return report_flaws(flaws, f"{len(stores.modes)} folders and files that only root can write")
+            flaws.append(f"{place} has mode {mode:o} and owner {owner}")
+    return report_flaws(flaws, f"only root can write the {len(stores.modes)} folders and files")
 
 
 def format_line(facts: MachineFacts) -> str:
@@ -291,29 +304,39 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
         Measure(
             "kernel",
             "machine",
-            "a kernel on which desks can open",
-            "host: version, overlay, user namespaces, loop devices",
+            "the kernel has what desks need",
+            "host: read its version, and looked for overlay, user namespaces and loop devices",
             "boot Linux 5.19 or newer; `hotdesk setup` names other requirements",
         ),
         judge_kernel,
     ),
     JudgedMeasure(
-        Measure("runtime", "machine", "an OCI runtime whose flaws are known", "host: its version and age", SETUP),
+        Measure(
+            "runtime",
+            "machine",
+            "the OCI runtime is installed, and its flaws are known",
+            "host: read its version and age",
+            SETUP,
+        ),
         judge_runtime,
     ),
     JudgedMeasure(
         Measure(
             "cgroups",
             "machine",
-            "every cgroup controller desks need",
-            "host: /proc/self/mountinfo",
+            "the cgroup controllers that desks need are mounted",
+            "host: read /proc/self/mountinfo",
             "enable them on the kernel's command line, mount them below /sys/fs/cgroup",
         ),
         _judge_cgroups,
     ),
     JudgedMeasure(
         Measure(
-            "ids-reserved", "machine", "user ids for desks are reserved", "host: /etc/subuid and /etc/subgid", SETUP
+            "ids-reserved",
+            "machine",
+            "user ids are reserved for desks",
+            "host: read /etc/subuid and /etc/subgid",
+            SETUP,
         ),
         _judge_reservation,
     ),
@@ -321,7 +344,7 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
         Measure(
             "command-rights",
             "machine",
-            "a hotdesk command has no capability once its keeper runs",
+            "a hotdesk command has no capabilities once its keeper runs",
             "host: a confined process examined itself",
             "reinstall hotdesk",
         ),
@@ -336,8 +359,8 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
         Measure(
             "floors",
             "machine",
-            "room for another desk",
-            "host: free disk and memory, compared with the floors",
+            "there is enough disk and memory for another desk",
+            "host: compared free disk and memory with the floors",
             "burn desks, free some space, or lower disk_floor and memory_floor",
         ),
         _judge_floors,
@@ -347,7 +370,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "file-table",
             "machine",
             "no desk can fill the host's table of open files",
-            "host: fs.file-max, which keepers raise",
+            "host: read fs.file-max, which keepers raise",
             "`sysctl fs.file-max=9223372036854775807`",
         ),
         _judge_file_table,
@@ -357,7 +380,7 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "folders",
             "machine",
             "only root can write state and images",
-            "host: owners and modes",
+            "host: read owners and modes",
             "`chmod go-w`, and `chmod 700` for images, runtime and cache",
         ),
         _judge_folders,

@@ -46,16 +46,17 @@ def _judge_ids(view: DeskView) -> Finding:
         if set(each.status[kind].split()) != {user} or each.status["Groups"].split()
     ]
     expected = _ID_MAP.format(view.base, view.base + 1001).split()
-    flaws += [f"its id map is {text.split()}" for text in view.maps if text.split() != expected]
+    flaws += [f"a process has the id map {text.split()}" for text in view.maps if text.split() != expected]
     if not view.claimed:
         flaws.append(f"ids from {view.base} are not registered for this desk")
-    return report_flaws(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
+    return report_flaws(flaws, f"{uids.WIDTH} user ids from {view.base}, in {len(view.processes)} processes")
 
 
 def _judge_charges(view: DeskView) -> Finding:
     expected = view.base + uids.ANCHOR
     return report_flaws(
-        [] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs no process"
+        [] if view.owner == expected else [f"they are charged to user id {view.owner}"],
+        f"they are charged to user id {view.owner}, which runs no process",
     )
 
 
@@ -66,34 +67,36 @@ def _judge_capabilities(view: DeskView) -> Finding:
         for name in CAPABILITIES
         if int(each.status[name], 16)
     ]
-    return report_flaws(flaws, f"none in {len(view.processes)} processes, and none can be gained")
+    return report_flaws(flaws, f"none of {len(view.processes)} processes has a capability or can gain one")
 
 
 def _judge_new_privileges(view: DeskView) -> Finding:
-    flaws = [f"process {each.pid} may" for each in view.processes if each.status["NoNewPrivs"] != "1"]
-    return report_flaws(flaws, f"set in {len(view.processes)} processes")
+    flaws = [
+        f"process {each.pid} may gain privileges by exec" for each in view.processes if each.status["NoNewPrivs"] != "1"
+    ]
+    return report_flaws(flaws, f"no_new_privs is set in {len(view.processes)} processes")
 
 
 def judge_filter(view: DeskView) -> Finding:
-    flaws = [f"process {each.pid} has none" for each in view.processes if each.status["Seccomp"] != "2"]
-    return report_flaws(flaws, f"in force in {len(view.processes)} processes")
+    flaws = [f"process {each.pid} has no filter" for each in view.processes if each.status["Seccomp"] != "2"]
+    return report_flaws(flaws, f"the filter is active in {len(view.processes)} processes")
 
 
 def _judge_namespaces(view: DeskView) -> Finding:
     flaws = [
-        f"{kind} is the host's"
+        f"the {kind} namespace is the host's"
         for each in view.processes
         for kind in NAMESPACES
         if each.namespaces[kind] == view.host_namespaces[kind]
     ]
-    return report_flaws(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: other inodes than the host's")
+    return report_flaws(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: none is the host's")
 
 
 def _judge_environment(view: DeskView) -> Finding:
     extra = view.processes[0].variables - VARIABLES
     return report_flaws(
-        [f"{name} is set" for name in sorted(extra)],
-        f"{len(view.processes[0].variables)} variables, all set by hotdesk",
+        [f"the variable {name} is set" for name in sorted(extra)],
+        f"the first process has {len(view.processes[0].variables)} variables, all set by hotdesk",
     )
 
 
@@ -118,7 +121,11 @@ def _judge_network(view: DeskView) -> Finding:
     flaws = [f"card {name}" for name in cards if name != "lo"]
     flaws += [f"{len(routes)} routes"] if routes else []
     flaws += [f"an IPv6 route by {name}" for name in sorted(six - {"lo"})]
-    return report_failure("no loopback") if not cards else report_flaws(flaws, "lo, and no route")
+    return (
+        report_failure("there is no loopback interface")
+        if not cards
+        else report_flaws(flaws, "loopback is the only interface, and there is no route")
+    )
 
 
 def _gate_inside(view: DeskView) -> Finding:
@@ -126,41 +133,47 @@ def _gate_inside(view: DeskView) -> Finding:
     there = [row for row in rows if row[1] == "0100007F:0C38" and row[3] == "0A"]
     apart = view.processes[0].namespaces["net"] != view.host_namespaces["net"]
     if not there:
-        return report_failure("nothing listens at 127.0.0.1:3128 in the desk's network")
+        return report_failure("nothing listens on 127.0.0.1:3128 in the desk's network namespace")
     return (
-        report_pass("127.0.0.1:3128 in the desk's network")
+        report_pass("the gate listens on 127.0.0.1:3128 in the desk's network namespace")
         if apart
-        else report_failure("it listens in the host's network")
+        else report_failure("the gate listens in the host's network namespace")
     )
 
 
 def _judge_nodes(view: DeskView) -> Finding:
     flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
-    flaws += [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
-    return report_flaws(flaws, f"{', '.join(NODES)}: other inodes than the host's")
+    flaws += [f"/dev/{name} is the host's device node" for name in NODES if view.nodes[name] == view.host_nodes[name]]
+    return report_flaws(flaws, f"{', '.join(NODES)}: none is the host's device node")
 
 
 def _mount_flags(view: DeskView) -> Finding:
     """Judge the mounts a desk sees: what crun binds again below /proc/sys holds no program and no device."""
     mounts = [each for each in view.mounts if not each.at.startswith("/proc/sys")]
-    flaws = [f"{each.at} honours setuid" for each in mounts if "nosuid" not in each.flags]
+    flaws = [f"the mount {each.at} honours setuid" for each in mounts if "nosuid" not in each.flags]
     flaws += [
-        f"{each.at} honours devices" for each in mounts if not {"nodev"} & each.flags and each.at not in _DEVICE_MOUNTS
+        f"the mount {each.at} honours devices"
+        for each in mounts
+        if not {"nodev"} & each.flags and each.at not in _DEVICE_MOUNTS
     ]
-    return report_flaws(flaws, f"{len(mounts)} mounts, all nosuid, and nodev except {' and '.join(_DEVICE_MOUNTS)}")
+    return report_flaws(flaws, f"all {len(mounts)} mounts have nosuid, and nodev except {' and '.join(_DEVICE_MOUNTS)}")
 
 
 def _judge_layer_flags(view: DeskView) -> Finding:
     layers = [each for each in view.room if each.at.rpartition("/")[2].startswith("l")]
     whole = [each for each in view.room if each.at.endswith(("/root", "/disk"))]
     flaws = [
-        f"{each.at.rpartition('/')[2]} lacks nosuid or nodev" for each in (*layers, *whole) if not each.flags >= SAFE
+        f"the mount {each.at.rpartition('/')[2]} lacks nosuid or nodev"
+        for each in (*layers, *whole)
+        if not each.flags >= SAFE
     ]
-    flaws += [f"{each.at.rpartition('/')[2]} can be written" for each in layers if "ro" not in each.flags]
+    flaws += [f"the mount {each.at.rpartition('/')[2]} is writable" for each in layers if "ro" not in each.flags]
     return (
         report_failure("no layer is mounted")
         if not layers
-        else report_flaws(flaws, f"nosuid and nodev on overlay and layers, which are read-only ({len(layers)})")
+        else report_flaws(
+            flaws, f"overlay and {len(layers)} layers have nosuid and nodev, and the layers are read-only"
+        )
     )
 
 
@@ -168,26 +181,28 @@ def read_only(view: DeskView) -> Finding:
     covers = [each for each in view.mounts if each.at.startswith("/proc/") and not each.at.startswith("/proc/sys")]
     found = {each.at: each for each in view.mounts if each.at in READ_ONLY}
     flaws = [f"{at} is not a separate mount" for at in READ_ONLY if at not in found]
-    flaws += [f"{each.at} can be written" for each in (*found.values(), *covers) if "ro" not in each.flags]
-    return report_flaws(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} covers in /proc")
+    flaws += [f"{each.at} is writable" for each in (*found.values(), *covers) if "ro" not in each.flags]
+    return report_flaws(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} mounts in /proc are read-only")
 
 
 def _judge_masks(view: DeskView) -> Finding:
     covered = {each.at.removeprefix("/proc/") for each in view.mounts if each.at.startswith("/proc/")}
     there = {name: empty for name, empty in view.masked.items() if empty is not None}
-    flaws = [f"/proc/{name} shows the host's" for name, empty in there.items() if not empty or name not in covered]
+    flaws = [
+        f"/proc/{name} shows data of the host" for name, empty in there.items() if not empty or name not in covered
+    ]
     if "loadavg" not in covered:
-        flaws.append("/proc/loadavg shows the host's")
-    return report_flaws(flaws, f"{len(there) + 1} parts covered and empty or steady")
+        flaws.append("/proc/loadavg shows data of the host")
+    return report_flaws(flaws, f"{len(there) + 1} files of /proc are covered and show nothing of the host")
 
 
 def _judge_sys(view: DeskView) -> Finding:
     top, cards = view.sys
     kinds = [each.kind for each in view.mounts if each.at == "/sys"]
-    flaws = [f"it is a {kinds[-1] if kinds else 'folder'}"] if kinds[-1:] != ["tmpfs"] else []
+    flaws = [f"/sys is a {kinds[-1] if kinds else 'folder'}"] if kinds[-1:] != ["tmpfs"] else []
     flaws += [f"/sys/{name}" for name in sorted(top - {"class", "devices"})]
     flaws += [f"card {name}" for name in sorted(cards - {"lo"})]
-    return report_flaws(flaws, "its own file system: loopback and processors")
+    return report_flaws(flaws, "/sys is a file system of its own, with loopback and processors only")
 
 
 def _judge_machine_ids(view: DeskView) -> Finding:
@@ -196,19 +211,19 @@ def _judge_machine_ids(view: DeskView) -> Finding:
         flaws.append("the boot id is the host's")
     host = Path("/etc/machine-id")
     if view.machine_id == "" or (host.exists() and view.machine_id == host.read_text().strip()):
-        flaws.append("the machine id is the host's, or none")
+        flaws.append("the machine id is missing, or is the host's")
     return report_flaws(flaws, f"boot id {view.boot_id[:8]}…, machine id {view.machine_id[:8]}…")
 
 
 def _judge_host_paths(view: DeskView) -> Finding:
     """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
     flaws = [f"{each.at} shows {path}" for each in view.mounts for path in view.paths if path in each.options]
-    return report_flaws(flaws, f"none in {len(view.mounts)} mounts")
+    return report_flaws(flaws, f"no path of the host in {len(view.mounts)} mounts")
 
 
 def _judge_open_files(view: DeskView) -> Finding:
-    flaws = [f"process {each.pid} holds {name}" for each in view.processes for name in each.foreign]
-    return report_flaws(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
+    flaws = [f"process {each.pid} has {name} open" for each in view.processes for name in each.foreign]
+    return report_flaws(flaws, f"{len(view.processes)} processes have only pipes, sockets and files of the desk open")
 
 
 def _judge_devices(view: DeskView) -> Finding:
@@ -217,7 +232,7 @@ def _judge_devices(view: DeskView) -> Finding:
     allowed = {line.rpartition(" ")[0] for line in view.cgroup["devices.list"].splitlines()}
     flaws = [f"{device} is allowed" for device in sorted(allowed - DEVICES)]
     return (
-        report_flaws(flaws, f"{len(allowed)} kinds of device, all harmless")
+        report_flaws(flaws, f"{len(allowed)} kinds of device are allowed, all harmless")
         if allowed
         else report_failure("devices.list is empty")
     )
@@ -232,7 +247,7 @@ def _judge_opened(opened: dict[str, str]) -> Finding:
     if not tried:
         return report_untested("this machine has none of the devices to test")
     flaws = [f"opening {path}: {answer}" for path, answer in tried.items() if answer != "EPERM"]
-    return report_flaws(flaws, f"{len(tried)} devices of the host refused: {', '.join(tried)}")
+    return report_flaws(flaws, f"{len(tried)} devices of the host could not be opened: {', '.join(tried)}")
 
 
 def judge_root(rooted: Rooted) -> Finding:
@@ -244,14 +259,18 @@ def judge_root(rooted: Rooted) -> Finding:
             flaws.append(f"process {each.pid} has uid {each.status['Uid'].split()}")
         flaws += [f"process {each.pid} has {name} {each.status[name]}" for name in beyond]
         if each.status["NoNewPrivs"] != "1" or each.status["Seccomp"] != "2":
-            flaws.append(f"process {each.pid} has no filter, or may gain privileges")
+            flaws.append(f"process {each.pid} has no system call filter, or may gain privileges")
         flaws += [
-            f"{kind} is the host's" for kind in NAMESPACES if each.namespaces[kind] == rooted.host_namespaces[kind]
+            f"the {kind} namespace is the host's"
+            for kind in NAMESPACES
+            if each.namespaces[kind] == rooted.host_namespaces[kind]
         ]
     if not roots:
         return report_failure("no program runs as root")
     return report_flaws(
-        flaws, f"host id {rooted.base}, capabilities {roots[-1].status['CapEff'].lstrip('0') or '0'}, filtered"
+        flaws,
+        f"root inside has host user id {rooted.base}, capabilities "
+        f"{roots[-1].status['CapEff'].lstrip('0') or '0'} and a system call filter",
     )
 
 
@@ -261,7 +280,7 @@ ROOTED: JudgedMeasure[Rooted] = JudgedMeasure(
         "root-inside",
         "user",
         "root inside a desk is an unprivileged user outside, and has few capabilities inside",
-        "host: /proc/PID/status and namespaces of a program it runs as root",
+        "host: read /proc/PID/status and namespaces of a program that it runs as root",
         _STALE,
     ),
     judge_root,
@@ -271,8 +290,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "own-ids",
             "user",
-            "host user ids that no other account has",
-            "host: /proc/PID/status and id maps of every process, and the claim",
+            "a desk's processes have host user ids that no other account has",
+            "host: read /proc/PID/status and id maps of every process, and the claim",
             "run `hotdesk setup`, then `hotdesk gc`",
         ),
         _judge_ids,
@@ -282,52 +301,78 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "own-charges",
             "user",
             "inotify instances and signals are charged to the desk, not to the host's root",
-            "host: the owner of its user namespace, by ioctl",
+            "host: read the owner of its user namespace",
             _STALE,
         ),
         _judge_charges,
     ),
     JudgedMeasure(
-        Measure("capabilities", "user", "no capability", "host: /proc/PID/status of every process", _STALE),
+        Measure(
+            "capabilities",
+            "user",
+            "a desk's processes have no capabilities",
+            "host: read /proc/PID/status of every process",
+            _STALE,
+        ),
         _judge_capabilities,
     ),
     JudgedMeasure(
         Measure(
-            "no-new-privileges", "user", "no exec gives privileges", "host: /proc/PID/status of every process", _STALE
+            "no-new-privileges",
+            "user",
+            "no program in a desk gains privileges by exec",
+            "host: read /proc/PID/status of every process",
+            _STALE,
         ),
         _judge_new_privileges,
     ),
     JudgedMeasure(
-        Measure("namespaces", "user", "namespaces of its own", "host: inodes in /proc/PID/ns of every process", _STALE),
+        Measure(
+            "namespaces",
+            "user",
+            "a desk has namespaces of its own",
+            "host: read inodes in /proc/PID/ns of every process",
+            _STALE,
+        ),
         _judge_namespaces,
     ),
     JudgedMeasure(
         Measure(
             "environment",
             "user",
-            "no environment variable of the owner is passed in",
-            "host: /proc/PID/environ of the first process",
+            "a desk gets no environment variable of its owner",
+            "host: read /proc/PID/environ of the first process",
             _STALE,
         ),
         _judge_environment,
     ),
     JudgedMeasure(
-        Measure("filter", "calls", "a system call filter", "host: /proc/PID/status of every process", _STALE),
+        Measure(
+            "filter",
+            "calls",
+            "a system call filter is active in a desk",
+            "host: read /proc/PID/status of every process",
+            _STALE,
+        ),
         judge_filter,
     ),
     JudgedMeasure(
         Measure(
             "loopback-only",
             "network",
-            "loopback and nothing else",
-            "host: /proc/PID/net: dev, route, ipv6_route",
+            "a desk has a loopback interface and no other",
+            "host: read dev, route and ipv6_route in /proc/PID/net",
             "end the program that moved an interface into the desk's network, burn the desk",
         ),
         _judge_network,
     ),
     JudgedMeasure(
         Measure(
-            "gate-inside", "network", "the gate listens in the desk's own network", "host: /proc/PID/net/tcp", _STALE
+            "gate-inside",
+            "network",
+            "the gate listens in the desk's own network namespace",
+            "host: read /proc/PID/net/tcp",
+            _STALE,
         ),
         _gate_inside,
     ),
@@ -335,8 +380,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "device-nodes",
             "files",
-            "device nodes of its own",
-            "host: device and inode of /dev/* in the desk and here",
+            "a desk has device nodes of its own",
+            "host: compared device and inode of /dev/* in the desk with the host's",
             _STALE,
         ),
         _judge_nodes,
@@ -345,8 +390,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "mount-flags",
             "files",
-            "no mount honours setuid, and only /dev has devices",
-            "host: /proc/PID/mountinfo",
+            "no mount of a desk honours setuid, and only /dev has devices",
+            "host: read /proc/PID/mountinfo",
             "the runtime dropped mount options: use a newer crun",
         ),
         _mount_flags,
@@ -355,8 +400,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "layer-flags",
             "files",
-            "devices and setuid bits in an image have no effect, and no image can be written",
-            "host: mountinfo of the desk's keeper",
+            "devices and setuid bits in an image have no effect, and images are read-only",
+            "host: read mountinfo of the desk's keeper",
             "check whether the image store's file system supports idmapped mounts",
         ),
         _judge_layer_flags,
@@ -365,8 +410,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "read-only",
             "files",
-            "/dev, /sys, /proc/sys and the guest's code cannot be written",
-            "host: /proc/PID/mountinfo",
+            "/dev, /sys, /proc/sys and the guest's code are read-only",
+            "host: read /proc/PID/mountinfo",
             "the runtime dropped mount options: use a newer crun",
         ),
         read_only,
@@ -376,14 +421,18 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "proc-masks",
             "files",
             "/proc shows nothing about the host's devices, boot or load",
-            "host: mountinfo, and each file read beneath the desk's root",
+            "host: read mountinfo, and each file below the desk's root",
             _STALE,
         ),
         _judge_masks,
     ),
     JudgedMeasure(
         Measure(
-            "own-sys", "files", "a /sys of its own", "host: mountinfo, and /sys listed beneath the desk's root", _STALE
+            "own-sys",
+            "files",
+            "a desk has a /sys of its own",
+            "host: read mountinfo, and listed /sys below the desk's root",
+            _STALE,
         ),
         _judge_sys,
     ),
@@ -391,22 +440,24 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "own-identity",
             "files",
-            "a boot id and machine id of its own",
-            "host: both read beneath the desk's root, against this machine's",
+            "a desk has a boot id and machine id of its own",
+            "host: compared both with this machine's",
             _STALE,
         ),
         _judge_machine_ids,
     ),
     JudgedMeasure(
-        Measure("host-paths", "files", "mounts name no path of the host", "host: /proc/PID/mountinfo", _STALE),
+        Measure(
+            "host-paths", "files", "a desk's mounts name no path of the host", "host: read /proc/PID/mountinfo", _STALE
+        ),
         _judge_host_paths,
     ),
     JudgedMeasure(
         Measure(
             "open-files",
             "files",
-            "no open file belongs to the host",
-            "host: /proc/PID/fd and fdinfo of every process, against the desk's mounts",
+            "a desk's processes have no file of the host open",
+            "host: compared /proc/PID/fd and fdinfo of every process with the desk's mounts",
             _STALE,
         ),
         _judge_open_files,
@@ -415,8 +466,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "device-cgroup",
             "files",
-            "only its own devices can be opened",
-            "host: devices.list of the desk's cgroup; on v2 devices opened by root in it",
+            "a desk can open its own devices only",
+            "host: read devices.list of the desk's cgroup; on cgroup v2, opened devices as root in that cgroup",
             "in a container, let hotdesk load programs for cgroups (CAP_BPF, bpf not filtered); else reinstall it",
         ),
         _judge_devices,
@@ -425,8 +476,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "resource-limits",
             "limits",
-            "limits on core size, signals, files and locked memory",
-            "host: /proc/PID/limits",
+            "core size, signals, files and locked memory of a desk are limited",
+            "host: read /proc/PID/limits",
             "start hotdesk from a shell whose limits are no lower: `ulimit -Hc 1`",
         ),
         _judge_limits,

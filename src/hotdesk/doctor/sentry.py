@@ -76,7 +76,7 @@ def judge_ids(view: SandboxView) -> Finding:
                 flaws.append(f"process {each.pid} has {kind.lower()} {each.status[kind].split()}")
         if each.status["Groups"].split():
             flaws.append(f"process {each.pid} has groups {each.status['Groups'].split()}")
-    return report_flaws(flaws, f"{view.base} and its supervisor's, in {len(view.processes)} processes")
+    return report_flaws(flaws, f"user ids {view.base} and the supervisor's, in {len(view.processes)} processes")
 
 
 def judge_capabilities(view: SandboxView) -> Finding:
@@ -86,74 +86,94 @@ def judge_capabilities(view: SandboxView) -> Finding:
         sets = [name for name in _SETS if not (each.is_supervisor and name == "CapBnd")]
         flaws += [f"process {each.pid} has {name} {each.status[name]}" for name in sets
                   if int(each.status[name], 16) & ~allowed]  # fmt: skip
-    return report_flaws(flaws, "on files, chroot and ptrace, in a user namespace of its own; none for the supervisor")
+    return report_flaws(
+        flaws, "capabilities on files, chroot and ptrace only, in a user namespace of its own; none for the supervisor"
+    )
 
 
 def judge_filter(view: SandboxView) -> Finding:
-    flaws = [f"process {each.pid} has no filter" for each in _list_confined(view) if each.status["Seccomp"] != "2"]
+    flaws = [
+        f"process {each.pid} has no system call filter"
+        for each in _list_confined(view)
+        if each.status["Seccomp"] != "2"
+    ]
     flaws += [f"process {each.pid} may gain privileges" for each in view.processes if each.status["NoNewPrivs"] != "1"]
-    return report_flaws(flaws, f"in force in {len(_list_confined(view))} processes")
+    return report_flaws(flaws, f"the filter is active in {len(_list_confined(view))} processes")
 
 
 def judge_namespaces(view: SandboxView) -> Finding:
     flaws = [
-        f"process {each.pid}: {kind} is the host's"
+        f"process {each.pid} is in the host's {kind} namespace"
         for each in view.processes
         for kind in (("pid", "mnt", "net") if each.is_supervisor else _NAMESPACES)
         if each.namespaces[kind] == view.host_namespaces[kind]
     ]
-    return report_flaws(flaws, f"{', '.join(_NAMESPACES)}: other inodes than the host's")
+    return report_flaws(flaws, f"{', '.join(_NAMESPACES)}: none is the host's")
 
 
 def judge_network(view: SandboxView) -> Finding:
-    flaws = [f"process {each.pid} has {name}" for each in view.processes for name in sorted(each.interfaces - {"lo"})]
+    flaws = [
+        f"process {each.pid} has the network interface {name}"
+        for each in view.processes
+        for name in sorted(each.interfaces - {"lo"})
+    ]
     flaws += [f"process {each.pid} has {each.routes} routes" for each in view.processes if each.routes]
-    return report_flaws(flaws, "loopback, and no route")
+    return report_flaws(flaws, "loopback is the only interface, and there is no route")
 
 
 def judge_files(view: SandboxView) -> Finding:
     flaws = [
-        f"process {each.pid} sees {', '.join(sorted(each.files - _SENTRY_FILES)[:4])}"
+        f"process {each.pid} sees the files {', '.join(sorted(each.files - _SENTRY_FILES)[:4])}"
         for each in _list_confined(view)
         if each.files is not None and not each.files <= _SENTRY_FILES
     ]
     gofers = [each for each in _list_confined(view) if each.files is None]
     if len(gofers) != 1:
         flaws.append(f"{len(gofers)} processes have the desk's file system")
-    return report_flaws(flaws, "nothing, and one process the desk's own file system")
+    return report_flaws(flaws, "one process sees the desk's file system, the others see no file")
 
 
 def judge_environment(view: SandboxView) -> Finding:
     extra = {name for each in view.processes for name in each.variables} - _VARIABLES
-    return report_flaws([f"{name} is set" for name in sorted(extra)], "no variable of the owner")
+    return report_flaws(
+        [f"the variable {name} is set" for name in sorted(extra)], "no variable of the owner was passed on"
+    )
 
 
 def judge_kernel(result: ProbeResult) -> Finding:
     release = result.get_word("release")
     if release == os.uname().release:
-        return report_failure(f"{release}: the host's kernel serves its system calls")
-    return report_pass(f"programs see {release[:40]!r}, the host runs {os.uname().release}")
+        return report_failure(f"programs see {release}: the host's kernel serves their system calls")
+    return report_pass(f"programs see kernel {release[:40]!r}; the host runs {os.uname().release}")
 
 
 def judge_freeze(outcome: SandboxFreeze) -> Finding:
     if outcome.before <= 0:
-        return report_failure("the program did not run before")
-    flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
-    flaws += [f"it used {outcome.during * 1000:.0f} ms while frozen"] if outcome.during > 0 else []
-    flaws += ["it did not continue when thawed"] if outcome.after <= 0 else []
-    return report_flaws(flaws, f"{outcome.before * 1000:.0f} ms of processor time, none while frozen, then more")
+        return report_failure("the test program did not run before the freeze")
+    flaws = [] if outcome.frozen else ["the cgroup of the desk did not freeze"]
+    flaws += (
+        [f"the program used {outcome.during * 1000:.0f} ms of processor time while frozen"]
+        if outcome.during > 0
+        else []
+    )
+    flaws += ["the program did not continue after the thaw"] if outcome.after <= 0 else []
+    return report_flaws(
+        flaws, f"the program used {outcome.before * 1000:.0f} ms of processor time before, none while frozen, then more"
+    )
 
 
 def judge_end(outcome: Exhausted) -> Finding:
     """Judge how a desk ended that took more than it may: the sentry is within the limit, so that the desk ends."""
     if outcome.expected in outcome.end:
-        return report_pass(f"the desk ended: {outcome.expected}")
-    return report_failure(f"it ended for another reason: {outcome.end}" if outcome.end else "it kept running")
+        return report_pass(f"the desk ended as expected: {outcome.expected}")
+    return report_failure(
+        f"the desk ended for another reason: {outcome.end}" if outcome.end else "the desk kept running"
+    )
 
 
 def judge_disk(outcome: FilledDisk) -> Finding:
     why = read_result(outcome.done).get_word("why")
-    size = f"{outcome.size / MIB:.0f} MiB on a disk of {TIGHT.disk // MIB}"
+    size = f"a file could grow to {outcome.size / MIB:.0f} MiB on a disk of {TIGHT.disk // MIB} MiB"
     if why in ("EDQUOT", "ENOSPC") and outcome.size <= TIGHT.disk + MIB:
         return report_pass(f"{size}, then {why}")
     return report_failure(f"{size}: {why}")
@@ -176,7 +196,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-namespaces",
             "user",
             "sentry and gofer have namespaces of their own",
-            "host: inodes in /proc/PID/ns of every process in its cgroup",
+            "host: read inodes in /proc/PID/ns of every process in its cgroup",
             _STALE,
         ),
         judge_namespaces,
@@ -185,20 +205,21 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
         Measure(
             "sentry-environment",
             "user",
-            "no environment variable of the owner is passed in",
+            "sentry and gofer get no environment variable of the owner",
             "host: /proc/PID/environ of every process in its cgroup",
             _STALE,
         ),
         judge_environment,
     ),
     JudgedMeasure(
-        Measure("sentry-filter", "calls", "sentry and gofer have a system call filter", _STATUS, _STALE), judge_filter
+        Measure("sentry-filter", "calls", "a system call filter is active in sentry and gofer", _STATUS, _STALE),
+        judge_filter,
     ),
     JudgedMeasure(
         Measure(
             "sentry-network",
             "network",
-            "sentry and gofer have loopback and nothing else",
+            "sentry and gofer have a loopback interface and no other",
             "host: /proc/PID/net: dev, route",
             "end the program that moved an interface into the desk's network, burn the desk",
         ),
@@ -208,7 +229,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
         Measure(
             "sentry-files",
             "files",
-            "a sentry sees no file, and a gofer the desk's alone",
+            "a sentry sees no file of the host, and a gofer sees the desk's files only",
             "host: /proc/PID/root of every process in its cgroup",
             _STALE,
         ),
@@ -221,7 +242,7 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "sentry-kernel",
             "calls",
             "a kernel other than the host's serves its system calls",
-            "inside: uname, compared with this machine's",
+            "inside: compared uname with this machine's",
             "reinstall runsc: `hotdesk setup --wall gvisor`",
         ),
         judge_kernel,
@@ -231,7 +252,7 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "sentry-no-way-out",
             "network",
             "no address beyond the desk can be reached",
-            "inside: routes looked up by connecting UDP, which sends nothing",
+            "inside: connected UDP sockets, which looks up routes and sends nothing",
             "the sentry has a network: reinstall hotdesk",
         ),
         lambda result: inside.judge_beyond(result, ("EHOSTUNREACH", "ENETUNREACH")),
@@ -246,8 +267,8 @@ FREEZE = JudgedMeasure(
     Measure(
         "sentry-freeze",
         "life",
-        "a desk on a sentry can be frozen at any time",
-        "host: processor time of its cgroup while a program spins inside, before, while and after",
+        "a desk behind gVisor can be frozen at any time",
+        "host: read the processor time of its cgroup while a program spins inside: before, while frozen, and after",
         "check that the cgroup freezer is enabled: /proc/cgroups",
     ),
     judge_freeze,
@@ -256,8 +277,8 @@ MEMORY = JudgedMeasure(
     Measure(
         "sentry-memory",
         "limits",
-        "its memory limit holds for programs and sentry together",
-        "host: how the keeper saw it end, after an allocation bomb inside",
+        "the memory limit of a desk holds for programs and sentry together",
+        "host: read from the keeper how the desk ended, after an allocation bomb inside",
         _CGROUP,
     ),
     judge_end,
@@ -266,8 +287,8 @@ PROCESSES = JudgedMeasure(
     Measure(
         "sentry-processes",
         "limits",
-        "its limit of processes holds for programs and sentry together",
-        "host: how the keeper saw it end, after a fork bomb inside",
+        "the process limit of a desk holds for programs and sentry together",
+        "host: read from the keeper how the desk ended, after a fork bomb inside",
         _CGROUP,
     ),
     judge_end,
@@ -276,8 +297,8 @@ DISK = JudgedMeasure(
     Measure(
         "sentry-disk",
         "limits",
-        "its disk is full at its size",
-        "host: the size of a file that grew inside until refused",
+        "a desk cannot write more than the size of its disk",
+        "host: read the size of a file that grew inside until refused",
         'quotas of the pool are off: remove pool.btrfs when no desk is open, or set disk = "ext4"',
     ),
     judge_disk,
@@ -286,18 +307,20 @@ BURNT = JudgedMeasure(
     Measure(
         "sentry-burnt",
         "life",
-        "nothing is left of a burnt desk on a sentry",
-        "host: /proc, cgroups, state folders, its keeper's mounts and pool, claims",
+        "a burn of a desk behind gVisor leaves nothing behind",
+        "host: inspected /proc, cgroups, state folders, its keeper's mounts and pool, claims",
         "run `hotdesk gc`, then see `hotdesk ps`",
     ),
     judge_burn,
 )
-_SENTRYS = "programs make no call to the host's kernel: the sentry serves them, and has its own filter (sentry-filter)"
+_SENTRYS = (
+    "programs do not call the host's kernel: the sentry serves their calls, and has a filter of its own (sentry-filter)"
+)
 _OWN_VIEW = "the sentry has its own /proc, /sys and /dev, which show nothing of the host"
 LEFT_OUT: dict[str, str] = {
-    "first-process": "a program that ends its guest ends its desk and nothing else",
-    "core-dumps": "a sentry dumps no core for programs; its own limit is in resource-limits of its bundle",
-    "own-charges": "inotify instances and signals are the sentry's memory",
+    "first-process": "a program that ends its guest ends its own desk only",
+    "core-dumps": "a sentry dumps no core for programs; its own limit is in the resource limits of its bundle",
+    "own-charges": "inotify instances and signals only use the sentry's memory",
     **dict.fromkeys(
         ("namespace-calls", "unneeded-calls", "call-arguments", "socket-families", "socket-options", "page-cache-flaws",
          "32-bit-calls", "x32-calls", "unseen-calls"),
@@ -308,17 +331,17 @@ LEFT_OUT: dict[str, str] = {
          "open-files", "device-cgroup"),
         _OWN_VIEW,
     ),
-    "layer-flags": "layers are mounted as for a container, by the same code",
-    "loopback-stays": "a program that changes its loopback changes the sentry's, and reaches nothing by it",
+    "layer-flags": "layers are mounted by the same code as for a container",
+    "loopback-stays": "a program that changes its loopback changes the sentry's loopback, and reaches nothing else",
     "gate-inside": "the gate is a unix socket, and the guest forwards to it",
-    "terminals": "terminals are the sentry's memory",
+    "terminals": "terminals only use the sentry's memory",
     "resource-limits": "the sentry enforces resource limits of programs",
-    "signals": "queued signals are the sentry's memory",
-    "socket-buffers": "unread socket buffers are the sentry's memory",
+    "signals": "queued signals only use the sentry's memory",
+    "socket-buffers": "unread socket buffers only use the sentry's memory",
     "root-inside": "root inside exists only within the sentry, and has no rights on the host",
-    "cpu": "the quota is the cgroup's, by the same code",
-    "deadline": "the keeper enforces deadlines, by the same code",
-    "own-superblock": "layers are mounted as for a container, by the same code",
+    "cpu": "the cgroup enforces the quota, as for a container",
+    "deadline": "the keeper enforces deadlines, as for a container",
+    "own-superblock": "layers are mounted by the same code as for a container",
 }  # fmt: skip
 """Measures of desks on the host's kernel that mean nothing here, and why."""
 MEASURES: tuple[Measure, ...] = (
