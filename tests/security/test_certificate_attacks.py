@@ -372,17 +372,17 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "another rule": (
         [*BEGUN, replace(passed(), beside=digest_beside({"rule.py": "12" * 32}))],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "were next to its checks",
+        "were next to it while it was checked",
     ),
     "a rule nobody ran": (
         [*BEGUN, passed()],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "were next to its checks",
+        "were next to it while it was checked",
     ),
     "no rule where there was one": (
         [*BEGUN, replace(passed(), beside=digest_beside({"rule.py": "12" * 32}))],
         {},
-        "were next to its checks",
+        "were next to it while it was checked",
     ),
     "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not show"),
     "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not show"),
@@ -576,7 +576,7 @@ def test_keys_sign_nothing_that_was_looked_at_behind_an_unproven_wall(
 ) -> None:
     with (
         closing(written(tmp_path / "keys", [*BEGUN, passed()], opened, actor)) as journal,
-        pytest.raises(BriefError, match="no keeper verified the wall around its check"),
+        pytest.raises(BriefError, match="the keeper did not verify the wall of the desk that checked it"),
     ):
         certify(journal, claim())
 

@@ -264,7 +264,7 @@ def test_copies_belong_to_the_folders_owner_and_are_no_programs(tmp_path: Path) 
 def test_a_foreign_file_is_not_overwritten(tmp_path: Path, drive: Drive) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/a").write_bytes(b"the only copy of a thesis")
-    with Out(tmp_path / "out", ["a"]) as out, pytest.raises(BriefError, match="not an unchanged copy"):
+    with Out(tmp_path / "out", ["a"]) as out, pytest.raises(BriefError, match="was changed since hotdesk wrote it"):
         out.copy("a", [b"data"], lambda sha256: drive.holds(sha256, who=OPERATOR))
     assert (tmp_path / "out/a").read_bytes() == b"the only copy of a thesis"
 

@@ -86,7 +86,10 @@ async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
             return 200, {"approved": rule_text(rule)}
         case "busy":
             return 429, denials.describe_denial(
-                "POST http://door.local/ask", "too many requests are pending or were made; wait", (), True
+                "POST http://door.local/ask",
+                "too many requests are waiting for an approval; wait until one is decided",
+                (),
+                True,
             )
     return 403, denials.describe_denial(
         f"the request for {rule_text(rule)}", "it was not approved", way.policy.list_allowed()

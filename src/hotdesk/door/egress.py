@@ -184,9 +184,11 @@ class Egress:
         for live in [live for id, live in self.live.items() if id in ids]:
             name = live.live_grant.grant.secret
             self.outside.note(
-                Alarm(self.desk, "leak", name, host, "it came back in a response to a request that did not use it")
+                Alarm(
+                    self.desk, "leak", name, host, "the secret came back in a response to a request that did not use it"
+                )
             )
-            self.revoke(live, "it came back in a response to a request that did not use it")
+            self.revoke(live, "the secret came back in a response to a request that did not use it")
 
     def change(self, message: Mapping[str, Any]) -> None:
         """Enter another step, have another scope, end grants, or shut; whatever was admitted before is cut."""

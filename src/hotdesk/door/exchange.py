@@ -344,7 +344,7 @@ class Forward:
     def check_still_admitted(self) -> None:
         """Refuse to send if the step, grant or desk that admitted the request ended while we dialled."""
         if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
-            raise ExchangeError(403, "the permission for this request ended before it could be sent")
+            raise ExchangeError(403, "the permission for this request ended before the request could be sent")
 
     async def send(self, headers: Headers, query: bytes, body: bytes | None) -> Response:
         """Send head and body, and read the answer's head; it may come before the body is through."""

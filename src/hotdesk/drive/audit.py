@@ -73,9 +73,14 @@ class Walk:
     def check_place(self, row: Row) -> None:
         expected = 1 if self.last is None else self.last.id + 1
         if not self.whole and row.id < expected:
-            self.blame("order", row.chain, row.seq, f"number {row.id} of the file comes after {expected - 1}")
+            self.blame(
+                "order",
+                row.chain,
+                row.seq,
+                f"row {row.id} of the file follows row {expected - 1}: rows are out of order",
+            )
         elif self.whole and row.id != expected:
-            self.blame("gap", row.chain, row.seq, f"it is number {row.id} of the file and {expected} is missing")
+            self.blame("gap", row.chain, row.seq, f"row {row.id} of the file follows a gap: row {expected} is missing")
 
     def check_link(self, row: Row, before: Row | None) -> None:
         """See that an event hangs on the one before it in its chain."""
@@ -83,7 +88,7 @@ class Walk:
         if row.seq > expected:
             self.blame("gap", row.chain, row.seq, f"events {expected} to {row.seq - 1} of the chain are missing")
         elif row.seq < expected:
-            self.blame("order", row.chain, row.seq, f"it is in the place of event {expected}")
+            self.blame("order", row.chain, row.seq, f"it stands where event {expected} should be")
         elif compute_digest(row, before) != row.hash:
             self.blame("changed", row.chain, row.seq, "this event or the one before it was changed")
 
@@ -104,11 +109,13 @@ class Walk:
     def check_head(self, head: Head) -> None:
         found = self.hashes[head.chain, head.seq]
         if not self.is_signed(head.chain, head.seq, head.hash, head.signature):
-            self.blame("head", head.chain, head.seq, "this key never signed that head")
+            self.blame("head", head.chain, head.seq, "the saved head was not signed with this key")
         elif found is None:
-            self.blame("cut", head.chain, head.seq, "the chain was longer once: events were removed from its end")
+            self.blame(
+                "cut", head.chain, head.seq, "events were removed from the end of the chain after the head was saved"
+            )
         elif found != head.hash:
-            self.blame("head", head.chain, head.seq, "the event here differs from the one when the head was saved")
+            self.blame("head", head.chain, head.seq, "the event differs from the one recorded in the saved head")
 
     def is_signed(self, chain: str, seq: int, hashed: bytes, signature: bytes) -> bool:
         return is_signed(self.key, encode_statement(chain, seq, hashed), signature)
@@ -165,4 +172,4 @@ def iterate_rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
         if all(isinstance(value, kinds) for value, kinds in zip(record, TYPES, strict=True)):
             yield Row(*record)
         else:
-            walk.blame("unreadable", str(record[1]), 0, f"number {record[0]} of the file is not an event")
+            walk.blame("unreadable", str(record[1]), 0, f"row {record[0]} of the file is not an event")

@@ -67,7 +67,7 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
             case Head() as head if head.chain not in ended:
                 ended[head.chain] = head
             case _:
-                walk.blame("unreadable", "", 0, f"line {number} is neither an event nor a head, or is out of place")
+                walk.blame("unreadable", "", 0, f"line {number} is not an event or a head, or is in the wrong place")
     _check_ends(walk, ended)
     walk.finish(since)
     return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
@@ -79,9 +79,9 @@ def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
         if head is None:
             walk.blame("head", chain, last.seq if last else 0, "the chain's head is missing")
         elif not walk.is_signed(head.chain, head.seq, head.hash, head.signature):
-            walk.blame("head", chain, head.seq, "this key never signed that head")
+            walk.blame("head", chain, head.seq, "the saved head was not signed with this key")
         elif last is None or last.seq < head.seq:
-            walk.blame("cut", chain, head.seq, "the chain was longer once: events were removed from its end")
+            walk.blame("cut", chain, head.seq, "events were removed from the end of the chain after the head was saved")
         elif (last.seq, last.hash) != (head.seq, head.hash):
             walk.blame("head", chain, head.seq, "the last event of the chain does not match its head")
 

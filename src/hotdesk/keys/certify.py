@@ -128,7 +128,8 @@ def certify(
     walls = {desk: proof for desk, proof in found.items() if proof is not None}
     if walled and walls.keys() != found.keys():
         raise BriefError(
-            f"{make_printable(path[:200])} gets no certificate: no keeper verified the wall around its check"
+            f"{make_printable(path[:200])} gets no certificate: the keeper did not verify the wall of the "
+            "desk that checked it"
         )
     signed = sign(_build_certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
     event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
@@ -158,9 +159,9 @@ def explain_refusal(story: CertifiedStory, looks: list[Verified], claim: Fields)
     if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
         return "its checks had a different result"
     if any(look.beside != digest_beside(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
-        return "other files were next to its checks"
+        return "other files were next to it while it was checked"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
-        return "its decisions were fixed beforehand, not made by a model"
+        return "its decisions were recorded beforehand, not made by a model"
     return ""
 
 

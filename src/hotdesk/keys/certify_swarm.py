@@ -97,7 +97,7 @@ def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
     if story.begun is None or story.job.begun is None or story.job.ended:
         return "it never started, or has ended"
     if sorted(story.items) != list(range(story.begun.items)):
-        return f"of its {story.begun.items} items {story.begun.items - len(story.items)} have no record"
+        return f"{story.begun.items - len(story.items)} of its {story.begun.items} items have no record"
     done = story.done
     if not done:
         return "no item passed its checks"
@@ -105,14 +105,14 @@ def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
         return "an item has no desk, no clean desk, no check or no deliverable"
     working = Counter(each.desk for each in story.items.values() if each.desk)
     if shared := next((desk for desk, count in working.items() if count > 1), ""):
-        return f"two items shared the desk {shared}"
+        return f"two items used the same desk {shared}"
     clean = Counter(each.clean for each in done)
     if crowded := next((desk for desk, count in clean.items() if count > MOST_SHARED), ""):
         return f"the clean desk {crowded} checked more than {MOST_SHARED} items"
     if clean.keys() & working.keys():
-        return "an item was checked in a desk where a worker had been"
+        return "an item was checked in a desk where a worker had acted"
     if walled and (missing := next((each.desk for each in done if not journal.has(each.desk, Opened)), "")):
-        return f"no keeper opened desk {missing}"
+        return f"no keeper opened the desk {missing}"
     if story.reduced is not None:
         return _refuse_report(journal, story.reduced)
     return ""
@@ -136,7 +136,9 @@ def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallPr
     for desk in {each.clean for each in story.done}:
         proof = read_wall(journal, desk) or proofs.get(desk)
         if proof is None:
-            raise BriefError(f"a swarm gets no certificate: no keeper verified the wall around its clean desk {desk}")
+            raise BriefError(
+                f"a swarm gets no certificate: the keeper did not verify the wall of its clean desk {desk}"
+            )
         walls.add(proof.wall)
     return sorted(walls)
 

@@ -73,7 +73,7 @@ def load_identity(folder: Path) -> IdentitySigner:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != "secp256r1":
-        raise HostError(f"{folder / KEY} is no P-256 key; restore it from a copy")
+        raise HostError(f"{folder / KEY} is not a P-256 key; restore it from a backup")
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     if private_files.read(folder, PUBLIC, public=True) != public:
         private_files.write(folder, PUBLIC, public, 0o644)
@@ -87,7 +87,7 @@ def read_key_set(folder: Path) -> dict[str, object]:
         return {"keys": []}
     key = load_pem_public_key(pem)
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise HostError(f"{folder / PUBLIC} is not a P-256 key; remove it, and it is written again")
+        raise HostError(f"{folder / PUBLIC} is not a P-256 key; remove it, and hotdesk writes it again")
     numbers = key.public_numbers()
     x, y = (_encode(each.to_bytes(_COORDINATE_BYTES, "big")).decode() for each in (numbers.x, numbers.y))
     entry = {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": _compute_key_id(key), "x": x, "y": y}

@@ -147,7 +147,7 @@ class KeysProcess:
             self.flush()
         with suppress(HotdeskError):  # a journal that cannot be written is why we end
             for desk in list(self.charters):
-                self.close(desk, "its owner is gone")
+                self.close(desk, "the process that opened it ended")
         self.journal.close()
 
     def meet(self) -> None:
@@ -269,7 +269,7 @@ class KeysProcess:
         if "event" in message:
             event = parse_event(message)
             if get_chain(event) not in self.gated_desks:
-                raise BriefError("a door may only report its own desks")
+                raise BriefError("a door may only report on its own desks")
             if isinstance(event, Exchange):
                 event = replace(event, test=self.is_proving(event.desk, ended=event.test))
             self.enter("door", event)
@@ -312,7 +312,7 @@ class KeysProcess:
             self.change(chain, {"verb": "full"})
             if actor == "owner":
                 raise HostError(
-                    f"{chain} has used up its share of the journal; acts that cannot be recorded are refused"
+                    f"desk {chain} has used up its share of the journal; acts that cannot be recorded are refused"
                 )
             return
         self.journal.add(chain, actor, event)

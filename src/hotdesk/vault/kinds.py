@@ -49,10 +49,10 @@ class Secret:
 
     def __hash__(self) -> NoReturn:
         """Refuse to be a key: a hash is a fingerprint."""
-        raise TypeError("a secret has no hash")
+        raise TypeError("a secret cannot be hashed")
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a secret cannot be pickled")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ FILE = "vault.json"
 LOCK = "vault.lock"
 FORMAT = 1
 NONCE = 12
-_DAMAGED = "was changed without its key; restore the vault from a backup"
+_DAMAGED = "was changed without its key; restore it from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Vault:
         except InvalidTag:
             if contents.root.source == "passphrase":
                 raise BriefError("the passphrase is wrong") from None
-            raise HostError(f"the root key is not that of {folder / FILE}, or the file {_DAMAGED}") from None
+            raise HostError(f"the root key does not belong to {folder / FILE}, or the file {_DAMAGED}") from None
 
     @classmethod
     def make(

@@ -75,10 +75,10 @@ async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
         wire.write(b"\x01" + b"".join(bytes((len(each),)) + each for each in pair))
         _, status = await _take(wire, 2)
         if status != 0:
-            raise SocksError("the egress proxy refuses this user name and password")
+            raise SocksError("the egress proxy rejected the user name and password")
     elif method != _NO_PROOF:
-        proof = "a user name and password" if method in (_PASSWORD, _NONE_FITS) else "another proof"
-        raise SocksError(f"the egress proxy wants {proof}")
+        proof = "a user name and password" if method in (_PASSWORD, _NONE_FITS) else "another way to authenticate"
+        raise SocksError(f"the egress proxy requires {proof}")
 
 
 async def _read_reply(wire: Wire) -> None:
@@ -86,10 +86,10 @@ async def _read_reply(wire: Wire) -> None:
     if version != _VERSION:
         raise SocksError("the egress proxy does not speak SOCKS5")
     if code != 0:
-        raise SocksError(f"the egress proxy did not connect: {_REPLIES.get(code, 'unknown reason')}")
+        raise SocksError(f"the egress proxy could not connect: {_REPLIES.get(code, 'unknown reason')}")
     size = (await _take(wire, 1))[0] if kind == _NAME else _ADDRESS_BYTES.get(kind)
     if size is None:
-        raise SocksError("the egress proxy answered with an unknown kind of address")
+        raise SocksError("the egress proxy's reply has an unknown kind of address")
     await _take(wire, size + 2)
 
 

@@ -94,7 +94,7 @@ class Upstreams:
         if host in names:
             host, other_port = split_authority(names[host])
             if is_metadata(host):
-                raise UnreachableError(f"{host} is a cloud metadata address, which is never reachable")
+                raise UnreachableError(f"{host} is a cloud metadata address, which the door never admits")
             return await self.open(host, other_port or port, True, host)
         if self.proxy:
             return await self.connect_through_proxy(scheme, host, port)
@@ -112,7 +112,7 @@ class Upstreams:
             written = as_network(named)
             addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
             if denied := [address for address in addresses if bars(str(address))]:
-                raise UnreachableError(f"{host} is at {denied[0]}, which a rule denies")
+                raise UnreachableError(f"{host} has the address {denied[0]}, which a rule denies")
             target = str(addresses[0])
         try:
             wire = await self.connect("http", proxy.host, proxy.port, False, "", names)
@@ -132,7 +132,7 @@ class Upstreams:
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
         if denied := [address for address in addresses if bars(str(address))]:
-            raise UnreachableError(f"{host} is at {denied[0]}, which a rule denies")
+            raise UnreachableError(f"{host} has the address {denied[0]}, which a rule denies")
         failure: OSError | None = None
         for address in addresses:
             try:
@@ -141,7 +141,7 @@ class Upstreams:
                 failure = e
             else:
                 return wire
-        raise failure or OSError("no address")
+        raise failure or OSError("it has no address")
 
     async def secure(self, wire: Wire, host: str, trust: ssl.SSLContext | None = None) -> None:
         """Speak TLS, and believe only who can prove the name."""

@@ -117,37 +117,37 @@ class Compiled:
     def explain_mismatch(self, view: RequestView) -> str:
         """Explain why it does not hold for a request whose host it names; empty: it holds."""
         if view.end not in self.ends:
-            return "another scheme or port"
+            return "it is for another scheme or port"
         if self.catches:
             return self.explain_evasion(view)
         if view.overridden and not self.every:
-            return "the query asks for another method"
+            return "the query string asks for another method"
         if view.target.method not in self.methods:
-            return "another method"
+            return "it is for another method"
         if not self.path(view.path) or (view.split is not view.path and not self.path(view.split)):
-            return "another path"
+            return "it is for another path"
         return "" if self.query is None else _explain_parameter_mismatch(self.query, view)
 
     def explain_evasion(self, view: RequestView) -> str:
         """Explain why a deny or ask does not catch a request."""
         if not (self.every or view.overridden or view.target.method in self.methods):
-            return "another method"
+            return "it is for another method"
         if not (self.path(view.path) or self.path(view.split)):
-            return "another path"
+            return "it is for another path"
         if self.query is None or view.parameters is None:
             return ""
         caught = any(name in self.query and self.query[name].fullmatch(value) for name, value in view.parameters)
-        return "" if caught else "none of its parameters is sent"
+        return "" if caught else "the request has none of its parameters"
 
 
 def _explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
     if view.parameters is None:
-        return "the query is ambiguous"
+        return "the query of the request is ambiguous"
     if len({name for name, _ in view.parameters}) != len(view.parameters):
-        return "a parameter is sent twice"
+        return "the request sends a parameter twice"
     for name, value in view.parameters:
         if name not in query or not query[name].fullmatch(value):
-            return "a parameter is not listed, or has another value"
+            return "the request has a parameter that is not listed, or another value"
     return ""
 
 
@@ -332,7 +332,9 @@ class Policy:
         lines += _explain_rules("", self.index, view, decision.rule)
         lines += _explain_rules("approved: ", self.answers, view, decision.rule)
         lines += _explain_rules("ceiling: ", self.top.index, view, decision.ceiling) if self.top else []
-        lines += [f"{rule_text(rule)}: another step" for rule in self.rules if rule.step not in ("", self.step)]
+        lines += [
+            f"{rule_text(rule)}: it is for another step" for rule in self.rules if rule.step not in ("", self.step)
+        ]
         return tuple(lines)
 
     def list_allowed(self) -> tuple[str, ...]:
@@ -356,7 +358,8 @@ class Policy:
     def widen(self, rule: Rule) -> Policy:
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(
-                f"{rule_text(rule)!r} cannot be approved: only allow rules without a tunnel can; put it into the brief"
+                f"{rule_text(rule)!r} cannot be approved: only an allow rule that is not a tunnel can; put it "
+                "into the brief"
             )
         return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
 
@@ -376,7 +379,7 @@ def is_public(host: str) -> bool:
 
 
 def format_rules(scope: Scope) -> tuple[str, ...]:
-    proxy = [f"by the SOCKS5 proxy {scope.proxy.host}:{scope.proxy.port}"] if scope.proxy is not None else []
+    proxy = [f"through the SOCKS5 proxy {scope.proxy.host}:{scope.proxy.port}"] if scope.proxy is not None else []
     return (*map(rule_text, scope.rules), *([rule_text(_ANYWHERE)] if scope.anywhere else []), *proxy)
 
 
@@ -384,8 +387,8 @@ def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | No
     named = set(map(id, index.match_host(view.target.host)))
     lines = []
     for each in index.all:
-        why = each.explain_mismatch(view) if id(each) in named else "another host"
-        last = "decides" if each.rule == decided else "matches, but a more specific rule decides"
+        why = each.explain_mismatch(view) if id(each) in named else "it is for another host"
+        last = "decides" if each.rule == decided else "it matches, but a more specific rule decides"
         lines.append(f"{who}{rule_text(each.rule)}: {why or last}")
     return lines
 
@@ -396,7 +399,7 @@ def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...
         return ()
     rules = [rule_text(rule) for rule in scope.rules if rule.verdict != "deny" and not can_overlap(rule, top)]
     grants = [f"{each.secret}@{each.host}" for each in scope.grants if not top.can_reach("https", each.host, each.port)]
-    return tuple(f"{text}: outside the operator's ceiling" for text in (*rules, *grants))
+    return tuple(f"{text}: the operator's ceiling does not admit it" for text in (*rules, *grants))
 
 
 def can_overlap(rule: Rule, top: Policy) -> bool:

@@ -36,7 +36,7 @@ def read_rule_or_preset(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
     words = split_words(entry) if isinstance(entry, str) else []
     if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
         raise BriefError(
-            f"{words[1]} is a preset, which can only be allowed: --allow {words[1]}; to {words[0]}, name hosts"
+            f"{words[1]} is a preset, and presets can only be allowed: --allow {words[1]}; to {words[0]}, name hosts"
         )
     return parse_rules(entry)
 

@@ -58,7 +58,7 @@ from hotdesk.door.secrets.signature import (
 
 COMPRESSED = "a secret cannot be inserted into a compressed body; send the body uncompressed"
 _COMPRESSED_SIGNED = "a request with a compressed body cannot be signed again; send the body uncompressed"
-NO_UPGRADE = "this request used a secret, and data after an upgrade cannot be checked for it"
+NO_UPGRADE = "this request used a secret; an upgrade is refused, because its data cannot be checked for that secret"
 USER = b"x-access-token"
 """The user a token goes with in `Basic` where the place names none."""
 _UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}

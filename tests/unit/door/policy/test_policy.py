@@ -287,12 +287,12 @@ def test_explaining_names_the_rule_that_decided_and_why_others_did_not() -> None
     )
     assert policy.explain(request("https://a.test/admin/x")) == (
         "GET https://a.test/admin/x: deny: denied by the rule 'deny a.test/admin/**'",
-        "read b.test: another host",
+        "read b.test: it is for another host",
         "deny a.test/admin/**: decides",
-        "POST a.test/x: another method",
+        "POST a.test/x: it is for another method",
         "read a.test: matches, but a more specific rule decides",
         "ceiling: write a.test: decides",
-        "read a.test step=two: another step",
+        "read a.test step=two: it is for another step",
     )
     assert policy.explain(request("https://c.test/"))[0].endswith("default deny: no rule of the ceiling admits it")
     assert Policy(()).explain(request("https://c.test/")) == (
@@ -342,7 +342,9 @@ def test_what_the_ceiling_can_never_admit_is_known_up_front(text: str, ceiling: 
 
 def test_a_grant_outside_the_ceiling_is_known_up_front() -> None:
     scope = Scope(grants=(parse_grant("erp@erp.test"),))
-    assert find_beyond_ceiling(scope, rules("read a.test")) == ("erp@erp.test: outside the operator's ceiling",)
+    assert find_beyond_ceiling(scope, rules("read a.test")) == (
+        "erp@erp.test: the operator's ceiling does not admit it",
+    )
     assert find_beyond_ceiling(scope, rules("read erp.test")) == ()
 
 
