@@ -105,7 +105,7 @@ def test_what_cannot_be_is_reported_in_a_line(run: Hotdesk, place: Path) -> None
         assert said in done.stderr
     run("put", "-", "there", stdin=b"another")
     done = run("get", "there")
-    assert b"there exists and is not an unchanged copy" in done.stderr
+    assert b"there exists already and was changed since hotdesk wrote it" in done.stderr
     assert (place / "there").read_bytes() == b"mine"
 
 

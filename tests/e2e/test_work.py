@@ -234,7 +234,7 @@ async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> 
     receipt = await carry_out(office, job(), cheat)
     assert (receipt.outcome, receipt.kept, receipt.checks[0].outcome) == ("failed", (), "failed")
     assert "expected a workbook, found it cannot be opened" in receipt.why
-    assert receipt.why.startswith("the same file was delivered again; ")
+    assert receipt.why.startswith("the step delivered the same file again; ")
     assert len(receipt.burnt) == 3
     assert office.blobs() == before
 
@@ -264,7 +264,7 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a
     receipt = await carry_out(office, job(), idle)
     assert (receipt.outcome, receipt.why) == ("failed", f"{REPORT} cannot be delivered: missing")
     receipt = await carry_out(office, job(), broken)
-    assert (receipt.outcome, receipt.why) == ("failed", "step broken failed: it gave up")
+    assert (receipt.outcome, receipt.why) == ("failed", "step broken failed: the worker gave up")
     receipt = await carry_out(office, job(), desk)
     assert (receipt.outcome, receipt.burnt) == ("failed", ())
     with pytest.raises(BriefError, match="has no plan"):

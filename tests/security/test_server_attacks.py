@@ -726,7 +726,7 @@ def test_a_starter_runs_a_bounded_number_of_errands(tmp_path: Path) -> None:
     with ours, theirs:
         starting = Starting(settings, (), theirs)
         starting.errands = dict.fromkeys(range(MAX_ERRANDS), (0, 0))
-        with pytest.raises(BriefError, match="short tasks are running"):
+        with pytest.raises(BriefError, match="short commands are running"):
             starting.carry_out({"verb": "unsecret", "tenant": "acme", "name": "x", "n": 1}, [])
 
 

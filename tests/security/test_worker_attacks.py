@@ -551,7 +551,9 @@ async def test_why_a_worker_failed_is_in_its_papers_and_not_in_the_journal(
     model = Planner(json.dumps({"steps": [{"name": "one", "intent": "One.", "makes": ["a.xlsx"], "risk": "high"}]}))
     await carried(machine, hostile(tmp_path), model, id=JOB_ID)
     events = chain(machine, JOB_ID)
-    assert [each.note for each in events if isinstance(each, StepEnded) and each.step == "one"] == ["it gave up"] * 2
+    assert [each.note for each in events if isinstance(each, StepEnded) and each.step == "one"] == [
+        "the worker gave up"
+    ] * 2
     assert holds("".join(map(repr, events)).encode(), MARK) == []
     kept = papers.find(machine.config.lib / "jobs", JOB_ID)
     assert [MARK in kept.read_text(each.paper) for each in events if isinstance(each, StepEnded) and each.paper] == [

@@ -87,7 +87,7 @@ class Loop:
             conversation.add(reply)
             if not reply.calls:
                 if self.watcher.note_silence() == "stop":
-                    why = f"it replied {SILENT} times in a row without calling a tool"
+                    why = f"the worker replied {SILENT} times in a row without calling a tool"
                     return StepOutcome(False, why, why)
                 conversation.add(OurMessage(CUT if reply.stop == "length" else NUDGE))
                 continue
@@ -154,7 +154,9 @@ class Loop:
             if verdict:
                 observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
             if verdict == "stop" and end is None:
-                end = StepOutcome(False, f"it went in circles: {self.watcher.why}", "it went in circles")
+                end = StepOutcome(
+                    False, f"the worker went in circles: {self.watcher.why}", "the worker went in circles"
+                )
             if end is None and place == len(calls) - 1 and (low := self.find_low()):
                 observation = replace(observation, note="\n".join(filter(None, (observation.note, low))))
             spent = int((time.monotonic() - began) * 1000)
@@ -206,7 +208,7 @@ class Loop:
             if not observation.ok and call.tool not in _OFFERED_ELSEWHERE and not self.offers(call.tool):
                 observation = replace(observation, text=f"{observation.text} {ALWAYS}")
             chosen = call.tool == "choose" and observation.ok
-            return observation, StepOutcome(True, f"it chose: {observation.text[:200]}") if chosen else None
+            return observation, StepOutcome(True, f"the worker chose: {observation.text[:200]}") if chosen else None
         try:
             arguments = own.check(call.arguments)
         except ToolArgumentError as e:
@@ -215,7 +217,7 @@ class Loop:
             case "finish":
                 return await self.finish(str(arguments["summary"]), failed)
             case "give_up":
-                return Observation("Given up."), StepOutcome(False, str(arguments["why"]), "it gave up")
+                return Observation("Given up."), StepOutcome(False, str(arguments["why"]), "the worker gave up")
             case "remember":
                 self.notes.remember(self.situation.step.name, str(arguments["text"]))
                 if not arguments.get("keep"):

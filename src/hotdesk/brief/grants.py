@@ -88,7 +88,7 @@ def read_words(words: list[str]) -> Grant:
     name, at, authority = words[0].partition("@") if words else ("", "", "")
     found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
-        raise ValueError("it is not written as NAME@host[:port]")
+        raise ValueError("it does not have the form NAME@host[:port]")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
     used: set[str] = set()
     for position, word in enumerate(words[1:], 1):

@@ -102,7 +102,7 @@ class Scan:
         for key in self.read_keys():
             table = (*table, key)
             if self.strict and table in self.lines:
-                raise ValueError(f", line {line}: {make_printable(key[:80])!r} is there twice; remove one of them")
+                raise ValueError(f", line {line}: {make_printable(key[:80])!r} appears twice; remove one of them")
             self.lines.setdefault(table, line)
         self.at += 1  # `=` or `:`
         self.skip()
@@ -143,7 +143,7 @@ class Scan:
             case _:
                 line, word = self.get_line_number(), self.take(_SCALAR).strip()
                 if self.strict and word in _NO_NUMBERS:
-                    raise ValueError(f", line {line}: {word} is nothing that JSON has; write a number")
+                    raise ValueError(f", line {line}: {word} is not valid JSON; write a number")
 
     def read_container(self, where: Where, bracket: str) -> None:
         """Read a list or a table that stands in one place; commas are blanks here."""

@@ -135,7 +135,7 @@ def split_authority(text: str) -> tuple[str, int | None]:
     """Return the canonical host of `host[:port]`, and the port if one is written."""
     found = _AUTHORITY_SHAPE.fullmatch(text)
     if not found or (found[2] and int(found[2]) > 65535):
-        raise ValueError("is not written as `host` or `host:port`")
+        raise ValueError("does not have the form `host` or `host:port`")
     return canonicalize_host(found[1]), int(found[2]) if found[2] else None
 
 

@@ -52,4 +52,4 @@ OPERATOR_ONLY: Mapping[str, Reserved] = {
 def refuse_reserved(brief: BriefValue, operator: bool) -> None:
     for key, reserved in OPERATOR_ONLY.items():
         if brief.has(key) and (reserved.always or not operator) and reserved.when(brief.get(key).value):
-            raise brief.get(key).make_error(f"a brief cannot set {key}: {reserved.why}; {reserved.remedy}")
+            raise brief.get(key).make_error(f"a brief must not set {key}: {reserved.why}; {reserved.remedy}")

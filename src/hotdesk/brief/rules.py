@@ -125,7 +125,9 @@ def _read_methods(word: str, verdict: str) -> tuple[str, ...]:
 def _read_target(text: str) -> Rule:
     found = _TARGET_SHAPE.fullmatch(_NETWORK_SHAPE.sub(r"\1[\2]", text))
     if not found:
-        raise ValueError(f"{make_printable(text[:200])!r} is not written as [scheme://]host[:port][/path][?name=value]")
+        raise ValueError(
+            f"{make_printable(text[:200])!r} does not have the form [scheme://]host[:port][/path][?name=value]"
+        )
     if found["scheme"] and found["scheme"].lower() not in PORTS:
         raise ValueError(f"the scheme {found['scheme']!r} is neither http nor https")
     return Rule(
@@ -234,14 +236,14 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
     if methods == ANY:
         return ANY
     if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
-        raise ValueError("the methods must be a list of names; write `read`, `write`, or names like GET")
+        raise ValueError("the methods must be a list of names; write `read`, `write`, or names such as GET")
     for method in methods:
         if not isinstance(method, str) or not METHOD_SHAPE.fullmatch(method):
             raise ValueError(
-                f"{make_printable(str(method)[:80])!r} is not a method; write `read`, `write`, or names like GET"
+                f"{make_printable(str(method)[:80])!r} is not a method; write `read`, `write`, or names such as GET"
             )
         if method in NEVER:
-            raise ValueError(f"{method} is never admitted; name the methods that do the work")
+            raise ValueError(f"the door never admits {method}; name the methods that do the work")
     return tuple(sorted(set(methods)))
 
 

@@ -27,7 +27,9 @@ def read_each(brief: BriefValue, items: tuple[Deliverable, ...]) -> Each | None:
     field = brief.get("each")
     field.require_table("each", KEYS["each"], format_example(field, "each.over"))  # type: ignore[arg-type]
     if not field.has("over"):
-        raise field.make_error(f"each has no `over`; write {format_example(field, 'each.over')}")
+        raise field.make_error(
+            f"[each] has no `over`, which names the items; write {format_example(field, 'each.over')}"
+        )
     for place, item in enumerate(items):
         if PLACEHOLDER not in item.path:
             where = brief.get("deliverables").list_items()[place].get("path")
@@ -55,11 +57,14 @@ def read_reduce(brief: BriefValue) -> Reduce | None:
         return None
     field = brief.get("reduce")
     if not brief.has("each"):
-        raise field.make_error(f"reduce needs items to combine; write {format_example(field, 'each.over')}")
+        raise field.make_error(
+            "[reduce] combines the results of items, but the brief has no items; write "
+            f"{format_example(field, 'each.over')}"
+        )
     field.require_table("reduce", KEYS["reduce"], format_example(field, "reduce.goal"))  # type: ignore[arg-type]
     for name in ("goal", "deliverables"):
         if not field.has(name):
-            raise field.make_error(f"reduce has no {name}; write {format_example(field, f'reduce.{name}')}")
+            raise field.make_error(f"[reduce] has no {name}; write {format_example(field, f'reduce.{name}')}")
     seconds = fields.read_number(field, "reduce.seconds", 1, MOST_SECONDS)
     return Reduce(
         goal=read_goal(field.get("goal")),
@@ -74,7 +79,7 @@ def _refuse_placeholder(brief: BriefValue, items: tuple[Deliverable, ...]) -> No
         if PLACEHOLDER in item.path:
             where = brief.get("deliverables").list_items()[place].get("path")
             raise where.make_error(
-                f"{PLACEHOLDER} is an item's name, but the brief has no items; write "
+                f"{PLACEHOLDER} stands for the name of an item, but the brief has no items; write "
                 f"{format_example(where, 'each.over')}"
             )
 
@@ -84,7 +89,7 @@ def _read_over(field: BriefValue) -> str:
     path = fields.read_path(field)
     if "**" in path:
         raise field.make_error(
-            f"each.over takes `*` within a folder and no `**`; write {format_example(field, 'each.over')}"
+            f"each.over may use `*` within a folder, but not `**`; write {format_example(field, 'each.over')}"
         )
     return path
 

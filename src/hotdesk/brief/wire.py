@@ -105,4 +105,4 @@ def _require_tokens(scope: Scope) -> None:
 
 
 def _make_scope_error(why: str) -> BriefError:
-    return BriefError(f"the scope cannot be read: {why}; it is written by `scope_json` of the same version")
+    return BriefError(f"the scope cannot be read: {why}; it must be written by `scope_json` of the same version")

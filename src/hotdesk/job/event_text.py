@@ -93,7 +93,7 @@ def _describe_job(event: Event) -> EventText:
             return EventText(line, (f"A plan of {steps}", f"digest {event.digest[:16]}", "plain"))
         case Planned():
             findings = "; ".join(event.findings)
-            line = ("warn", "plan", f"round {event.round} sent back: {findings}")
+            line = ("warn", "plan", f"sent back in round {event.round}: {findings}")
             return EventText(line, ("The plan was sent back to the planner", findings, "bad"))
         case Amended():
             line = ("warn", "plan", f"amended: {', '.join(event.steps)}")
@@ -123,7 +123,7 @@ def _describe_job(event: Event) -> EventText:
             return EventText(("warn", "", "interrupted") if event.outcome == "interrupted" else None, entry)
         case Forgotten():
             why = f": {event.why}" if event.why else ""
-            return EventText(entry=("Its papers were deleted", f"by {event.by}{why}", "plain"))
+            return EventText(entry=("The job's stored data was deleted", f"by {event.by}{why}", "plain"))
         case MemoryOffered(items=items) if items:
             text = f"{format_count(len(items), 'item')} of the memory {event.memory}, stored by earlier jobs"
             return EventText(("dim", "memory", text), ("The job received memory of earlier jobs", text, "plain"))
@@ -150,7 +150,7 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
         case Decided():
             by = f"by {event.by}" if event.by else "no one: it expired"
             text = f"{by}; digest {event.digest[:16]}"
-            return EventText(_answer_line(event), (f"It was {event.answer}", text, ANSWERS[event.answer]))
+            return EventText(_answer_line(event), (f"The request was {event.answer}", text, ANSWERS[event.answer]))
         case Asked():
             line = ("warn", "asks", f"{describe_target(event)}: hotdesk approve {event.id} | hotdesk refuse {event.id}")
             return EventText(
@@ -158,7 +158,9 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
             )
         case Answered():
             by = f"by {event.by}" if event.by else "no answer in time"
-            return EventText(_answer_line(event), (f"At the door it was {event.answer}", by, ANSWERS[event.answer]))
+            return EventText(
+                _answer_line(event), (f"The request at the door was {event.answer}", by, ANSWERS[event.answer])
+            )
         case TookOver():
             line = ("warn", "wheel", f"{event.by} took over {event.desk}")
             return EventText(line, ("A person took control", event.by, "wait"))

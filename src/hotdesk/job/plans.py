@@ -202,7 +202,7 @@ class Plans:
     async def amend(self, step: Step, arguments: Arguments, finished: Collection[str] = ()) -> Observation:
         """Change the plan from this step on, if it passes the audit, and policy or a person allows it."""
         if self.job.frozen:
-            return _refuse_amendment("the permissions of this job were fixed at its start and cannot be extended")
+            return _refuse_amendment("the permissions of this job were fixed when it started and cannot be extended")
         try:
             amendment = read_amendment(self.plan, step.name, arguments, self.allowed)
             new = amend(self.plan, amendment, self.allowed, finished)

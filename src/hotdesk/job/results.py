@@ -85,7 +85,10 @@ class Out:
                 self.name_first(spare)
             elif there != digest.hexdigest():
                 if not (there and is_stored(there)):
-                    raise BriefError(f"{_format_path(path)} exists and is not an unchanged copy; move it away{KEPT}")
+                    raise BriefError(
+                        f"{_format_path(path)} exists already and was changed since hotdesk wrote it; move it "
+                        f"away{KEPT}"
+                    )
                 self.name_instead(spare)
             os.fsync(spare.place)
         return path

@@ -85,9 +85,9 @@ class JobRun:
             f"{each.kind} {each.name} in the memory {each.memory}: for later jobs, {MAX_AGE_DAYS} days"
             for each in self.past.remembered.values()
         ]
-        retained.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
+        retained.append(f"its stored data in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
-            retained.append(f"its sealed workspace: for resuming, {self.retention:g} days")
+            retained.append(f"its encrypted workspace: for resuming, {self.retention:g} days")
         if isinstance(ended, JobEnded):
             destroyed.append("its workspace and the key of its checkpoints")
         return JobBurnt(self.id, tuple(destroyed), tuple(retained), tuple(f"desk {desk}" for desk in leftovers))
@@ -139,7 +139,9 @@ class JobRun:
         """Repeat the step that made something; `JobStoppedError` when that was tried often enough."""
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
-            again = "the same file was delivered again; " if candidate.sha256 in before and not candidate.lacks else ""
+            again = (
+                "the step delivered the same file again; " if candidate.sha256 in before and not candidate.lacks else ""
+            )
             raise JobStoppedError(shorten_words(again + candidate.reason))
         step = self.steps.find_makers(candidate.item.path)[-1]
         event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))

@@ -49,8 +49,8 @@ class AddedItems:
         items = add_items(before, self.run.items)
         if len(items) > len(before):
             raise BriefError(
-                "the items are not those the swarm began with; put them back, begin another swarm, or resume with "
-                "--add-items"
+                "the swarm's items changed since it started; restore them, start another swarm, or resume "
+                "with --add-items"
             )
         self.run.items = items
 

@@ -55,7 +55,7 @@ class ItemLog:
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Refuse: the plan of a swarm is made before its items."""
-        raise AssertionError("an item has no plan of its own")
+        raise AssertionError("items share the plan of the swarm and cannot amend it")
 
     def check(self) -> None:
         self.require_budget(0)

@@ -74,7 +74,7 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
         items = tuple(_list_rows(workbook, each))
     elif _is_pattern(each.over) or suffix not in (".csv", ".txt"):
         if each.batch > 1 or each.key:
-            raise BriefError("each.batch and each.key are for rows and lines; a file is an item by itself")
+            raise BriefError("each.batch and each.key are for rows and lines of a file; here each file is an item")
         items = tuple(_list_files(brief.folder, each.over))
     else:
         data = read_table(brief, MAX_TABLE_BYTES)
@@ -131,7 +131,7 @@ def add_items(before: Sequence[tuple[str, str, str]], found: Sequence[Item]) -> 
     by_key = {each.key: each for each in found}
     for key, sha256, name in before:
         if key not in by_key or (by_key[key].sha256, by_key[key].name) != (sha256, name):
-            raise BriefError(f"item {key} of the swarm is gone or was changed; put it back, or begin another swarm")
+            raise BriefError(f"item {key} of the swarm is missing or was changed; restore it, or start another swarm")
     old = [by_key.pop(key) for key, _, _ in before]
     return tuple(replace(each, index=index) for index, each in enumerate([*old, *by_key.values()]))
 
@@ -174,7 +174,8 @@ def _list_rows(rows: Sequence[TableRow], each: Each) -> Iterator[Item]:
     _require_few(len(rows))
     if each.key and rows and each.key not in rows[0]:
         raise BriefError(
-            f"{make_printable(each.over)} has no column {make_printable(each.key)!r}; each.key names one of its columns"
+            f"{make_printable(each.over)} has no column {make_printable(each.key)!r}, which each.key names; "
+            "name one of its columns"
         )
     keys = _Keys()
     for index, start in enumerate(range(0, len(rows), each.batch)):
@@ -214,7 +215,7 @@ def _shorten(text: str) -> str:
 def _require_few(count: int) -> None:
     if count > MAX_ITEMS:
         raise BriefError(
-            f"there are {count:,} items, and the limit of a swarm is {MAX_ITEMS:,}; split them into several briefs"
+            f"there are {count:,} items, but a swarm can have {MAX_ITEMS:,} at most; split them into several briefs"
         )
 
 

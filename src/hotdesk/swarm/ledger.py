@@ -65,7 +65,7 @@ class SwarmLedger:
     def refuse_another(self) -> str:
         """Describe which limit another item might pass, with those under way; empty: it may begin."""
         if self.seconds_left <= 0:
-            return f"its time limit of {self.seconds:g} seconds is reached"
+            return f"the item's time limit of {self.seconds:g} seconds is reached"
         for name in ("tokens", "dollars", "acts"):
             total = getattr(self.total, name)
             if total is None:
@@ -83,9 +83,9 @@ class SwarmLedger:
         """Return which limit forbids an item to go on, and whether that is the swarm's own; empty: none does."""
         for name, limit in (("tokens", self.each.tokens), ("dollars", self.each.dollars)):
             if limit is not None and getattr(cost, name) >= limit:
-                return f"its budget of {limit:,g} {name} is used up", False
+                return f"the item's budget of {limit:,g} {name} is used up", False
         if self.each.acts is not None and cost.acts + acts > self.each.acts:
-            return f"its budget of {self.each.acts:,} tool calls is used up", False
+            return f"the item's budget of {self.each.acts:,} tool calls is used up", False
         for name, limit in (("tokens", self.total.tokens), ("dollars", self.total.dollars)):
             if limit is not None and self.measure_use(name) >= limit:
                 return f"the swarm's budget of {limit:,g} {name} is used up", True

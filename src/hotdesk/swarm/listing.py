@@ -22,9 +22,9 @@ from hotdesk.swarm.workbook import read_workbook
 def require_swarm(brief: Brief, brains: Brains) -> None:
     """Refuse a brief that cannot be carried out for many items."""
     if brief.each is None:
-        raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")
+        raise BriefError("the brief has no items; write [each] with `over`, or carry it out with `hotdesk work`")
     if brief.memory:
-        raise BriefError("a swarm has no memory: items must not learn of each other; leave `memory` out")
+        raise BriefError("a swarm has no memory, because items must not learn of each other; leave `memory` out")
     if brief.approve == "every":
         raise BriefError('the steps of a swarm cannot be approved one by one; write approve = "plan"')
     require_fillable(brief)
@@ -54,7 +54,9 @@ def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
     """Return the brief of the kind of item: what is planned and approved, once for all."""
     names = sorted({item.name for item in items})
     if len(names) > 1:
-        raise BriefError(f"items of one swarm are of one kind, and these are {', '.join(names)}; narrow each.over")
+        raise BriefError(
+            f"all items of a swarm must be of one kind of file, and these are {', '.join(names)}; narrow each.over"
+        )
     goal = (
         f"{brief.goal}\n\nThis is done for many items, each by a worker of its own at a desk of its own. A "
         f"worker finds its item as {names[0]} in the home folder and sees no other. {{item}} stands for its name."

@@ -28,7 +28,7 @@ def make_review_card(record: ItemEnded, source: str, files: dict[str, bytes]) ->
         "source": source,
         "sha256 of the source": record.input,
         "checks passed": ", ".join(record.checks),
-        "answer": "approve: the result is right; refuse: it is wrong",
+        "answer": "approve: the result is right; refuse: the result is wrong",
     }
     lines = [line for name, data in files.items() for line in _quote(name, data)]
     subject = json.dumps({"review": record.item, "input": record.input, "digests": list(record.digests)})

@@ -44,9 +44,13 @@ _MAX_SILENT_MODELS = 5
 """Items in a row that no model answered: then the swarm pauses."""
 _MAX_FAILED_DOORS = 5
 """Desks in a row without a way out, beside those that were being opened when their door was gone."""
-_BROKEN_OFF = "it was broken off and may have changed something outside; look there, then retry it with --retry-failed"
+_BROKEN_OFF = (
+    "the work on this item was interrupted and may have changed something outside; check there, then retry it "
+    "with --retry-failed"
+)
 _UNKNOWN = (
-    "its process was killed and may have changed something outside; check there, then retry it with --retry-failed"
+    "the process that worked on this item was killed, and may have changed something outside; check there, "
+    "then retry the item with --retry-failed"
 )
 
 

@@ -112,7 +112,7 @@ class ItemWorker:
                 self.desks.update(dict.fromkeys(desks.opened, item.key))
                 await brain.close()
         if scope.cancelled_caught:
-            raise ItemFailedError(f"its time limit of {self.each.seconds:g} seconds was reached", "time")
+            raise ItemFailedError(f"the item's time limit of {self.each.seconds:g} seconds was reached", "time")
 
     async def work(
         self, item: Item, attempt: ItemAttempt, objections: str, brief: Brief, desks: Desks, brain: Brain, log: ItemLog

@@ -80,7 +80,7 @@ async def test_a_failure_is_reported_and_the_step_continues() -> None:
 
     log = Kept()
     model = in_turn(wants(("look", {"page": 7})), wants(("give_up", {"why": "no page 7"})))
-    assert await take(model, Room(fails), log=log) == StepOutcome(False, "no page 7", "it gave up")
+    assert await take(model, Room(fails), log=log) == StepOutcome(False, "no page 7", "the worker gave up")
     assert texts(model.asked[1].history) == ["there is no such page"]
     assert [(seen.text, seen.ok) for _, seen in log.seen.values()] == [
         ("there is no such page", False), ("Given up.", True)
@@ -167,7 +167,7 @@ async def test_a_worker_going_in_circles_is_warned_and_then_stopped() -> None:
 async def test_words_without_a_call_are_answered_and_then_the_step_fails() -> None:
     model = Says(lambda request: Reply("I shall do it."))
     ended = await take(model, Room(fine))
-    assert (ended.done, ended.summary) == (False, "it replied 3 times in a row without calling a tool")
+    assert (ended.done, ended.summary) == (False, "the worker replied 3 times in a row without calling a tool")
     assert len(model.asked) == SILENT
     assert model.asked[1].history[-1] == OurMessage(NUDGE)
     woken = in_turn(Reply("Hm."), Reply("Well."), wants(("look", {})), Reply("Hm."), finishes())

@@ -152,7 +152,7 @@ def test_python_may_use_what_it_has_at_hand(folder: Path) -> None:
         ({"goal": b"x"}, "the brief: it contains a value that JSON cannot express"),
         ({"expect": {1, 2}}, "the brief: it contains a value that JSON cannot express"),
         ({"seconds": float("inf")}, "the brief: it contains a value that JSON cannot express"),
-        ({"script": "brain.py"}, "the brief: script: a brief cannot set script: "),
+        ({"script": "brain.py"}, "the brief: script: a brief must not set script: "),
     ],
     ids=str,
 )  # fmt: skip
@@ -353,8 +353,8 @@ def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"goal": "x",\n "goal": "y"}', "brief.json, line 2: 'goal' is there twice; remove one of them"),
-        ('{"goal": "x",\n "seconds": NaN}', "brief.json, line 2: NaN is nothing that JSON has; write a number"),
+        ('{"goal": "x",\n "goal": "y"}', "brief.json, line 2: 'goal' appears twice; remove one of them"),
+        ('{"goal": "x",\n "seconds": NaN}', "brief.json, line 2: NaN is not valid JSON; write a number"),
         ('{"goal": "x"\n "seconds": 1}', "brief.json, line 2, column 2: it is not JSON: Expecting ',' delimiter"),
         ('{"deliverables": [{"path": "a.xlsx"}],\n"goal": "\\ud800"}', "brief.json, line 2: goal must be a text"),
         ('{"goal": "x", "deliverables": [{"path": "a.xlsx", "expect": {\n"a": ["\\ud800"]}}]}',
@@ -435,7 +435,7 @@ def test_without_the_switch_there_is_no_local_wall(folder: Path, monkeypatch: py
 @pytest.mark.parametrize("key", ["brain", "script", "command", "program"])
 def test_no_brief_says_what_this_machine_runs(folder: Path, key: str) -> None:
     told = refusal(folder, f'{key} = "brain.py"\n{LEAST}')
-    assert told.startswith(f"brief.toml, line 1: a brief cannot set {key}: ")
+    assert told.startswith(f"brief.toml, line 1: a brief must not set {key}: ")
     assert "the programs of this machine; name models in `models`" in told
 
 
@@ -457,7 +457,7 @@ def test_others_than_the_operator_may_say_less(folder: Path, line: str, refused:
     if not refused:
         assert parse_job(text, folder, scope_of, operator=False)
         return
-    with pytest.raises(ValueError, match=r"^, line 1: a brief cannot set \w+: .*; "):
+    with pytest.raises(ValueError, match=r"^, line 1: a brief must not set \w+: .*; "):
         parse_job(text, folder, scope_of, operator=False)
     if not OPERATOR_ONLY[line.split()[0]].always:
         assert parse_job(text, folder, scope_of, operator=True)

@@ -284,7 +284,7 @@ def test_in_short_a_certificate_hides_nothing_that_was_not_checked() -> None:
     said = list(format_short_page(told, "other.xlsx", "ab", "as --signer says"))
     assert [line[15:] for line in said if line.startswith("  NOT CHECKED")] == [
         *unseen,
-        "anything not listed under looked for",
+        'anything that is not listed under "looked for"',
     ]
     assert "much of it; much of it" in said[4]
     assert said[6].endswith(" …: see --all")

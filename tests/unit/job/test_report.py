@@ -177,8 +177,8 @@ def test_destroyed_papers_are_reported(ledger: Ledger) -> None:
     assert "papers could not be read; their content is missing here" in told(ledger)
     ledger.note(Forgotten(JOB, "uid 0", "retention"))
     text = told(ledger)
-    assert "The job's papers were deleted by uid 0" in text
-    assert "The full verdict was deleted with the job's papers" in text
+    assert "The job's stored data was deleted by uid 0" in text
+    assert "The full verdict was deleted with the job's stored data" in text
     assert "Report plain.xlsx" in text
 
 

@@ -112,7 +112,7 @@ def test_pieces_that_turn_out_wrong_leave_no_file(place: Path) -> None:
 def test_a_file_that_is_there_stays_unless_it_can_be_had_again(place: Path) -> None:
     Path("out").mkdir()
     Path("out/a").write_bytes(b"mine")
-    said = "out/a exists and is not an unchanged copy; move it away; the file is in the drive"
+    said = "out/a exists already and was changed since hotdesk wrote it; move it away; the file is in the drive"
     with Out(Path("out"), ["a"]) as out, pytest.raises(BriefError, match=said):
         out.copy("a", [b"new"], unknown)
     assert (Path("out/a").read_bytes(), os.listdir("out")) == (b"mine", ["a"])
@@ -136,7 +136,7 @@ def test_a_file_on_the_way_or_a_folder_in_place_is_reported(place: Path) -> None
     Path("out/a").mkdir()
     with pytest.raises(BriefError, match="part of the path is a link or a file"):
         Out(Path("out"), ["file/a"])
-    with Out(Path("out"), ["a"]) as out, pytest.raises(BriefError, match="not an unchanged copy"):
+    with Out(Path("out"), ["a"]) as out, pytest.raises(BriefError, match="was changed since hotdesk wrote it"):
         out.copy("a", [b"one"], lambda sha256: True)
 
 

@@ -100,7 +100,7 @@ async def test_it_ends_when_it_was_tried_often_enough_or_nothing_changes(tmp_pat
 
     receipt, events, drive = await carried_out(tmp_path, note, count)
     assert receipt.outcome == "failed"
-    assert ("the same file was delivered again" in receipt.why) != anew
+    assert ("the step delivered the same file again" in receipt.why) != anew
     assert "list.csv failed its checks: " in receipt.why
     assert len(taken(events)) == 1 + 1 + (ROUNDS if anew else 1)
     assert drive.ls(f"{receipt.job}/", who=get_current_user()) == []

@@ -139,5 +139,5 @@ def test_items_that_are_added_come_after_those_that_keep_their_places() -> None:
 @pytest.mark.parametrize("found", [[make_item(0, "c")], [make_item(0, "b", b"other")]], ids=["gone", "changed"])
 def test_no_item_is_added_in_the_place_of_another(found: list[Item]) -> None:
     before = read_manifest(format_manifest([make_item(0, "b")]))
-    with pytest.raises(BriefError, match="item b of the swarm is gone or was changed"):
+    with pytest.raises(BriefError, match="item b of the swarm is missing or was changed"):
         add_items(before, found)

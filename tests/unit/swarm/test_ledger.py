@@ -43,7 +43,7 @@ def test_what_one_item_may_use_is_its_own_and_the_total_is_the_swarms() -> None:
     cost = ledger.begin("a")
     cost.acts = 2
     assert ledger.refuse_more(cost, 1) == ("", False)
-    assert ledger.refuse_more(cost, 2) == ("its budget of 3 tool calls is used up", False)
+    assert ledger.refuse_more(cost, 2) == ("the item's budget of 3 tool calls is used up", False)
     ledger.spent.acts = 8
     assert ledger.refuse_more(cost, 1) == ("the swarm's budget of 10 tool calls is used up", True)
 

@@ -78,7 +78,7 @@ async def test_what_fails_goes_to_quarantine_with_its_evidence_and_holds_up_nobo
     assert (receipt.outcome, receipt.done, receipt.quarantined) == ("done", 4, 1), receipt.why
     failed = ends(room)["line-000005"]
     assert (failed.cause, failed.attempt) == ("step", 2)
-    assert receipt.failures == (("step", "step count failed: it gave up", 1),)
+    assert receipt.failures == (("step", "step count failed: the worker gave up", 1),)
 
 
 async def test_a_result_that_fails_its_check_is_told_so_and_made_again(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_other_items_than_it_began_with_are_refused(tmp_path: Path) -> Non
     room = SwarmRoom(tmp_path, ["one", "broken"])
     await room.carry_out()
     (tmp_path / "words.txt").write_text("one\nanother\n")
-    with pytest.raises(BriefError, match="line-000002 of the swarm is gone or was changed"):
+    with pytest.raises(BriefError, match="line-000002 of the swarm is missing or was changed"):
         await room.carry_out(add_items=True)
     (tmp_path / "words.txt").write_text("one\nbroken\nthree\n")
     with pytest.raises(BriefError, match="--add-items"):

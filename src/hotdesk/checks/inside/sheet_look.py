@@ -161,7 +161,7 @@ def _find_place(at: str) -> tuple[int, int]:
     """Read where a cell is: column and row, from 1."""
     found = re.fullmatch(r"([A-Z]{1,3})([0-9]{1,7})", at, re.ASCII)
     if found is None:
-        raise ValueError("a cell is nowhere")
+        raise ValueError("a cell has no position")
     column = 0
     for letter in found[1]:
         column = column * 26 + ord(letter) - 64

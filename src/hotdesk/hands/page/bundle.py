@@ -84,10 +84,10 @@ def _take_apart(name: str, text: str) -> Module:
         elif found := EXPORT.match(piece):
             parts.append(_note_export(module, found) + piece[found.end() :])
         else:
-            raise _make_script_error(name, f"`{piece.splitlines()[0][:80]}` is not understood")
+            raise _make_script_error(name, f"the line `{piece.splitlines()[0][:80]}` is not supported")
     module.text = "".join(parts)
     if unparsed := STRANGE.search(module.text):
-        raise _make_script_error(name, f"`{unparsed.group().strip()[:80]}` is not understood")
+        raise _make_script_error(name, f"the text `{unparsed.group().strip()[:80]}` is not supported")
     return module
 
 
@@ -118,7 +118,7 @@ def _parse_names(text: str, name: str) -> list[str]:
     names = [each.strip() for each in text.split(",") if each.strip()]
     for each in names:
         if not re.fullmatch(NAME, each, re.ASCII):
-            raise _make_script_error(name, f"`{each[:80]}` is not understood")
+            raise _make_script_error(name, f"the text `{each[:80]}` is not supported")
     return names
 
 
@@ -148,7 +148,7 @@ def follow(text: str, name: str, source: str, module: str) -> str:
     """Read a name from its module at each use, because its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
-        raise _make_script_error(module, f"`{name}`, which it imports, is also defined there")
+        raise _make_script_error(module, f"it imports `{name}`, which it also defines")
     return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 

@@ -127,7 +127,7 @@ class Wheel:
         if self.holder is None:
             return None
         seconds = time.monotonic() - self.holder.since
-        return f"a person has controlled this desk for {seconds:.0f} s; try again when they hand it back"
+        return f"a person has had control of this desk for {seconds:.0f} s; try again when they hand it back"
 
     async def wait_until_free(self) -> None:
         while self.holder is not None:
@@ -187,7 +187,9 @@ class Wheel:
         """Give the wheel to a viewer, once the worker is suspended; waits while the desk must not be disturbed."""
         async with self.turning:
             if self.holder is not None and self.holder.viewer != viewer:
-                raise BriefError(f"{self.holder.by} controls this desk; you can take over after they hand it back")
+                raise BriefError(
+                    f"{self.holder.by} has control of this desk; you can take over after they hand it back"
+                )
             if self.holder is not None:
                 return
             await self.seat.ask("view.present", number=viewer)

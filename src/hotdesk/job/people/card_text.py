@@ -67,7 +67,7 @@ def format_lines(card: Card) -> list[str]:
 def quote_words(words: str) -> list[str]:
     """Quote what the worker says; it cannot close its own quotation."""
     text = make_printable(words[:MAX_QUOTE_CHARS]).replace('"', "'")[:MAX_QUOTE_CHARS]
-    return [f'  the worker says: "{text}"'] if text else []
+    return [f'  the worker says (unchecked): "{text}"'] if text else []
 
 
 def format_fact(value: str) -> str:

@@ -24,7 +24,7 @@ from hotdesk.plan import Plan, Step, to_json
 
 MAX_CHARS = 300
 """Characters of a line."""
-ALL = "all that the brief allows"
+ALL = "everything that the brief allows"
 FOREIGN = "at stake: the program that uses the secret may have read foreign content in this step"
 
 
@@ -60,7 +60,7 @@ def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) 
         "step": amendment.step,
         "within the brief": "no" if outside else "yes",
         "digest": new.digest,
-        "digest of the plan so far": old.digest,
+        "digest of the current plan": old.digest,
     }
     lines = [
         *describe_difference(old, new),
@@ -109,9 +109,11 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
     facts = {
         "step": step.name,
         "attempt": str(attempt),
-        "acts made": str(len(lost)),
-        "outcome unknown": ", ".join(unknown) or "none",
-        "sent outside": f"{len(sent)} requests that may have changed something" if sent else "nothing known",
+        "acts so far": str(len(lost)),
+        "acts with an unknown outcome": ", ".join(unknown) or "none",
+        "sent outside the desk": f"{len(sent)} requests that may have changed something"
+        if sent
+        else "no request that changes something",
     }
     lines = [f"sent: {each}" for each in sent]
     return Card("Repeat this step?", facts, sanitize_lines(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}")
@@ -127,7 +129,7 @@ def cut(text: str) -> str:
 
 def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     step = plan.steps[index]
-    live = ", makes live state" if step.live else ""
+    live = ", leaves programs or logins running" if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     behind = f", behind the wall {wall}" if wall != job.wall else ""
     yield f"{index + 1}. {step.name} ({step.kind}), {describe_place(plan, index, job)}{behind}{live}"

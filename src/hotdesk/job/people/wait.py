@@ -128,7 +128,7 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
         raise BriefError(describe_decision(earlier, waiting.decided_at[pending.id]))
     if not pending.digest.startswith(digest):
         raise BriefError(
-            f"{pending.id} now has the digest {pending.digest[:16]}, not {digest[:80]}; it is still pending"
+            f"{pending.id} changed: its digest is now {pending.digest[:16]}, not {digest[:80]}; it is still pending"
         )
     if now >= pending.until:
         raise BriefError(f"{pending.id} expired at {format_utc(pending.until)} and counts as {pending.otherwise}")

@@ -102,6 +102,6 @@ def require_first(settings: Config, decision: Decided) -> None:
     """Refuse a decision that was written down without effect: another was first, or it was too late."""
     found = read_waiting(get_journal_path(settings), decision.job)
     if (first := found.decided.get(decision.id)) is None:
-        raise BriefError(f"{decision.id} came too late, or its job has ended; it has no effect")
+        raise BriefError(f"{decision.id} was decided too late, or its job has ended; the decision has no effect")
     if first != decision:
         raise BriefError(describe_decision(first, found.decided_at[decision.id]))

@@ -22,7 +22,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as e:
-        raise BriefError(f"the stored state of job {folder.name} was deleted: {e.strerror}") from e
+        raise BriefError(f"the stored data of job {folder.name} was deleted: {e.strerror}") from e
     try:
         end = time.monotonic() + LOCK_TIMEOUT_S
         while not _try_lock(fd):

@@ -50,7 +50,7 @@ class Papers:
         """Return what a paper says; `HostError` when it is gone or was changed."""
         sealed = self.pile.get(name)
         if sealed is None:
-            raise HostError(f"the paper {name[:12]}… of job {self.folder.name} is missing")
+            raise HostError(f"the stored file {name[:12]}… of job {self.folder.name} is missing; start a new job")
         return self.open(sealed, name)
 
     def read_text(self, name: str) -> str:
@@ -66,7 +66,8 @@ class Papers:
             return self.cipher.decrypt(sealed[:NONCE], sealed[NONCE:], name.encode())
         except (InvalidTag, ValueError) as e:
             raise HostError(
-                f"the paper {name[:12]}… of job {self.folder.name} was changed, or is sealed with another key"
+                f"the stored file {name[:12]}… of job {self.folder.name} was changed, or encrypted with "
+                "another key; start a new job"
             ) from e
 
     def keep_order(self, data: bytes) -> None:
@@ -95,4 +96,4 @@ def find(jobs: Path, job: str) -> Papers:
     try:
         return Papers(jobs / job, (jobs / job / KEY).read_bytes())
     except OSError as e:
-        raise BriefError(f"the papers of job {job[:40]!r} were deleted; `hotdesk jobs` lists the jobs") from e
+        raise BriefError(f"the stored data of job {job[:40]!r} was deleted; `hotdesk jobs` lists the jobs") from e

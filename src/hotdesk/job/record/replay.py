@@ -46,7 +46,7 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
             case StepEnded():
                 step = ""
     if not plan:
-        raise BriefError(f"job {job} had no plan, so there are no decisions to repeat")
+        raise BriefError(f"job {job} has no recorded plan, so there are no decisions to repeat")
     return Replayed(job, _drop_writes(from_json(papers.read_text(plan))), replies)
 
 

@@ -90,7 +90,9 @@ def _render_check(look: Looked) -> Markup:
         class_="title",
     )
     if verdict is None:
-        gone = note("wait", "The full verdict was deleted with the job's papers; this is the journal's summary of it.")
+        gone = note(
+            "wait", "The full verdict was deleted with the job's stored data; this is the journal's summary of it."
+        )
         return tag(
             "div",
             head,

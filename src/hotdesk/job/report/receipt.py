@@ -12,7 +12,7 @@ from hotdesk.job.report.parts import note, render_bullets, render_hash, render_s
 
 MAX_ITEMS = 60
 SOURCE = (
-    "Made from the job's journal and its sealed papers. It is a view of them and proves nothing by itself: a "
+    "Made from the job's journal and its stored data. It is a view of them and proves nothing by itself: a "
     "certificate proves a file, and "
 )
 
@@ -48,14 +48,15 @@ def _list_unknowns(report: JobReport) -> list[str]:
     tale, sentences = report.tale, []
     if tale.forgotten is not None:
         sentences.append(
-            f"The job's papers were deleted by {tale.forgotten.by}: replies, calls and results are not available."
+            f"The job's stored data was deleted by {tale.forgotten.by}: model replies, tool calls and results "
+            "are not available."
         )
     elif report.missing:
         sentences.append(f"{format_count(report.missing, 'paper')} could not be read; their content is missing here.")
     if tale.course.unknown or tale.course.running:
         acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
         listed = ", ".join(acts[:MAX_ITEMS])
-        sentences.append(f"Acts that were started, and whose outcome was not recorded: {listed}.")
+        sentences.append(f"Acts that were started, but have no recorded outcome: {listed}.")
     if tale.strange:
         sentences.append(f"{format_count(tale.strange, 'event')} of a newer version could not be read.")
     if report.left_out:

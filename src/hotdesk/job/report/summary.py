@@ -30,7 +30,7 @@ _MAX_HEADLINE_CHARS = 120
 def render_header(report: JobReport) -> Markup:
     """Return what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
-    goal, found = tale.goal or "The goal is unknown", _get_finding(report)
+    goal, found = tale.goal or "The goal is not known", _get_finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
     return tag(
         "header",
@@ -85,7 +85,7 @@ def _render_outcome(report: JobReport) -> Markup:
         case "interrupted":
             parts = ("It was interrupted. Resume it with ", resume(report), ".")
         case "waiting":
-            parts = ("It waits for a person to decide: ", tag("code", f"hotdesk approve {why}"), ".")
+            parts = ("It is waiting for a person to decide: ", tag("code", f"hotdesk approve {why}"), ".")
         case "running":
             parts = (f"The job is still running, for {took} so far; this report shows its state when it was written.",)
         case _:

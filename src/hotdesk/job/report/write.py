@@ -46,7 +46,8 @@ def write(out: Out, name: str, data: bytes) -> Path:
     there = out.read_existing(name, MAX_REPORT_BYTES)
     if there is not None and not is_ours(there):
         raise BriefError(
-            f"{make_printable(str(out.folder / name))} exists and is not an unchanged report; move it away"
+            f"{make_printable(str(out.folder / name))} exists already and was changed since hotdesk wrote it; "
+            "move it away"
         )
     ours = hashlib.sha256(there or b"").hexdigest()
     return out.copy(name, [data], lambda sha256: sha256 == ours)

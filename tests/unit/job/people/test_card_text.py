@@ -35,7 +35,7 @@ def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
         "  left      42 s, then refused",
         "  | 1 read",
         "  | 2 write",
-        '  the worker says: "I need it"',
+        '  the worker says (unchecked): "I need it"',
     ]
 
 
@@ -57,9 +57,9 @@ def test_nothing_in_a_card_adds_a_line_or_steers_a_terminal(card: Card) -> None:
 
 def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
     last = format_card(PENDING, Card("t", {}, words='ok" (checked by "root' + "\u202e" * 999), 0).splitlines()[-1]
-    assert last.startswith("  the worker says: \"ok' (checked")
+    assert last.startswith("  the worker says (unchecked): \"ok' (checked")
     assert last.count('"') == 2
-    assert len(last) <= 300 + len('  the worker says: ""')
+    assert len(last) <= 300 + len('  the worker says (unchecked): ""')
 
 
 def test_what_is_left_out_is_reported() -> None:

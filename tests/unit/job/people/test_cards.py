@@ -80,8 +80,8 @@ def test_what_a_plan_runs_cannot_steer_the_terminal_it_is_shown_on() -> None:
 
 def test_a_script_that_lists_nothing_shows_what_the_brief_has() -> None:
     card = plan_card(Plan((Step("count", "Count."),)), JOB)
-    assert "   reaches doc.test: read doc.test (all that the brief allows)" in card.lines
-    assert "   tools: all that the brief allows" in card.lines
+    assert "   reaches doc.test: read doc.test (everything that the brief allows)" in card.lines
+    assert "   tools: everything that the brief allows" in card.lines
 
 
 def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() -> None:

@@ -32,7 +32,7 @@ def test_a_forgotten_job_leaves_nothing_but_a_whole_journal(ledger: Ledger) -> N
     assert verify(ledger.path, SIGNER.public).faults == ()
     assert verify(ledger.path, SIGNER.public).events == before + 1
     assert tell(ledger.path, JOB).forgotten == Forgotten(JOB, "uid 0 pid 1", "asked")
-    with pytest.raises(BriefError, match="were deleted"):
+    with pytest.raises(BriefError, match="was deleted"):
         papers.find(ledger.jobs, JOB)
 
 

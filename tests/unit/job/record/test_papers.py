@@ -53,7 +53,7 @@ def test_without_its_key_nothing_of_a_job_can_be_read(tmp_path: Path) -> None:
     made.keep_order(b"order")
     assert made.read_order() == b"order"
     (tmp_path / "ijob" / "key").unlink()
-    with pytest.raises(BriefError, match="were deleted"):
+    with pytest.raises(BriefError, match="was deleted"):
         papers.find(tmp_path, "ijob")
 
 
