@@ -588,8 +588,8 @@ ANY_METHOD = Removal(
     "a length or chunks",
     Removal(
         "http/framing.py",
-        '        if length is not None:\n            raise HttpMessageError(400, "both',
-        '        if False:\n            raise HttpMessageError(400, "both',
+        '        if length is not None:\n            raise HttpMessageError(400, "the message has both',
+        '        if False:\n            raise HttpMessageError(400, "the message has both',
     ),
     cases="a length and chunks | chunks and a length",
 )
@@ -600,7 +600,7 @@ ANY_METHOD = Removal(
     "lengths in digits",
     Removal(
         "http/framing.py",
-        '    if not length.isdigit():\n        raise HttpMessageError(400, "a Content-Length that is not a number")\n',
+        '    if not length.isdigit():\n        raise HttpMessageError(400, "the Content-Length is not a number")\n',
         '    length = length.split(b",")[0]\n    length = str(int(length, 16 if b"x" in length else 10)).encode()\n',
     ),
     cases="a list of lengths | a length with a sign | a length with an underscore | a length in hexadecimal",
@@ -619,7 +619,8 @@ ANY_METHOD = Removal(
     "no chunks in HTTP/1.0",
     Removal(
         "http/framing.py",
-        '        if version != "1.1":\n            raise HttpMessageError(400, "Transfer-Encoding in HTTP/1.0")\n',
+        '        if version != "1.1":\n'
+        '            raise HttpMessageError(400, "HTTP/1.0 does not allow Transfer-Encoding")\n',
         "",
     ),
     cases="chunks in HTTP 1.0",
@@ -638,7 +639,8 @@ ANY_METHOD = Removal(
     Removal(
         "http/framing.py",
         "    if STRAY.search(buffer, max(searched - 1, 0)):\n"
-        '        raise HttpMessageError(400, "a control character, or a line that does not end in CR LF")\n',
+        "        raise HttpMessageError("
+        '400, "the head has a control character, or a line that does not end in CR LF")\n',
         '    if b"\\n\\n" in buffer:\n'
         '        buffer[:] = bytes(buffer).replace(b"\\n", b"\\r\\n")\n'
         '        return buffer.find(b"\\r\\n\\r\\n") + 4\n',

@@ -162,8 +162,8 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
     "traffic: an answer has a length or chunks",
     Removal(
         "http/framing.py",
-        '        if length is not None:\n            raise HttpMessageError(400, "both',
-        '        if False:\n            raise HttpMessageError(400, "both',
+        '        if length is not None:\n            raise HttpMessageError(400, "the message has both',
+        '        if False:\n            raise HttpMessageError(400, "the message has both',
     ),
     cases="both lengths",
 )

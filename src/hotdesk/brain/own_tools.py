@@ -136,7 +136,7 @@ def choose_tool(actions: Sequence[Action]) -> Tool:
     """Return the one tool of a step that chooses: which of these is done was all fixed before anything was read."""
     names = tuple(action.name for action in actions)
     if not names:
-        raise ValueError("there is nothing to choose from")
+        raise ValueError("this step has no actions to choose from")
     choices = "; ".join(f"{action.name}: uses {action.tool}" for action in actions)
     return Tool(
         "choose",

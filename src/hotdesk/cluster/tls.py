@@ -123,5 +123,5 @@ def _read_record(buffer: bytes) -> bytes | None:
     """Return the first record, None while it is not whole; `ConnectionError` for one that is longer than allowed."""
     length = int.from_bytes(buffer[:_LENGTH], "big")
     if length > _READ:
-        raise ConnectionError("a record is too long")
+        raise ConnectionError("the peer sent a record that is too long")
     return buffer[_LENGTH : _LENGTH + length] if len(buffer) >= _LENGTH + length else None

@@ -261,7 +261,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         _page_cache,
     ),
     JudgedMeasure(
-        Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: executed one", FILTER),
+        Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: executed a 32-bit program", FILTER),
         judge_32bit_programs,
     ),
     JudgedMeasure(
@@ -275,7 +275,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "unseen-calls",
             "calls",
             "the filter also covers system calls that the kernel refuses anyway",
-            "inside: made the calls; kernel and filter respond alike",
+            "inside: made these calls; kernel and filter respond alike",
             FILTER,
         ),
         _judge_unseen,

@@ -115,7 +115,7 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
         if not SHAPES[manager].fullmatch(name):
             shown = make_printable(name)[:60]
             raise PACKAGES.refuse(
-                f"names holds `{shown}`, which is not a package name for {manager}; write it like {NAMES[manager]}"
+                f"names contains `{shown}`, which is not a package name for {manager}; write it like {NAMES[manager]}"
             )
 
 

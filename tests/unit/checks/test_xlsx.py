@@ -413,7 +413,7 @@ def test_what_a_check_needs_beside_it_is_what_its_expectations_name() -> None:
         ({"formulas": ["Data!B2:ZZ9999"]}, "more than 500 cells"),
         ({"coloured": {"colour": "mauve", "rows": [2]}}, "unknown colour; write one of red"),
         ({"coloured": {"colour": "red"}}, "it names no rows"),
-        ({"coloured": {"colour": "red", "rows": [1]}}, "rows must be numbers, 2 or more"),
+        ({"coloured": {"colour": "red", "rows": [1]}}, "rows must be row numbers from 2 on"),
         ({"reconcile": [{"cell": "A!B2"}]}, "either `with` or a `source`"),
         ({"reconcile": [{"cell": "A!B2:B3", "with": "A!B4"}]}, "it must be one cell"),
         ({"reconcile": [{"cell": "A!B2", "with": "A!B4", "within": "x"}]}, "within must be a number"),

@@ -164,7 +164,7 @@ async def test_an_answer_that_does_not_say_where_the_browser_is_is_malformed(fir
 
 async def test_a_head_without_end_is_not_read_to_its_end() -> None:
     async with browser(silent, b"HTTP/1.1 200 OK\r\nX: " + b"y" * 10_000_000) as dial:
-        with anyio.fail_after(15), pytest.raises(ProtocolError, match="head of more than 16384 bytes"):
+        with anyio.fail_after(15), pytest.raises(ProtocolError, match="head has more than 16384 bytes"):
             await ask(dial)
 
 

@@ -30,7 +30,7 @@ BAD += ["x@http://evil.test", "x@file:y", "a\n"]
 @pytest.mark.parametrize("manager", SHAPES)
 @pytest.mark.parametrize("name", BAD)
 def test_options_addresses_and_paths_are_no_names(manager: str, name: str) -> None:
-    with pytest.raises(ToolArgumentError, match=r"names holds .*which is not a package name for"):
+    with pytest.raises(ToolArgumentError, match=r"names contains .*which is not a package name for"):
         check(manager, "install", ["six", name])
 
 

@@ -72,9 +72,13 @@ async def list_names(
 async def read(
     context: ForDrive,
     path: FileName,
-    certificate: Annotated[bool, Query(description="Return its certificate instead.")] = False,
-    pages: Annotated[bool, Query(description="Return the list of its rendered pages instead.")] = False,
-    page: Annotated[int | None, Query(ge=1, le=MAX_PAGES, description="Return this page as a picture instead.")] = None,
+    certificate: Annotated[bool, Query(description="Return the version's certificate instead of the file.")] = False,
+    pages: Annotated[
+        bool, Query(description="Return the list of the version's rendered pages instead of the file.")
+    ] = False,
+    page: Annotated[
+        int | None, Query(ge=1, le=MAX_PAGES, description="Return this rendered page as a picture instead of the file.")
+    ] = None,
 ) -> Response:
     """Return a version as a download, its certificate, or its pages as a check rendered them in a clean desk."""
     drive, version = await find(context, path)

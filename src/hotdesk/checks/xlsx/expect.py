@@ -172,7 +172,7 @@ def _read_coloured(value: object) -> Coloured:
     if set(fields) == {"colour", "rows"}:
         numbers = fields["rows"]
         if not isinstance(numbers, list) or not all(type(each) is int and each > 1 for each in numbers):
-            raise ValueError("rows must be numbers, 2 or more")
+            raise ValueError("rows must be row numbers from 2 on")
         return Coloured(colour, frozenset(numbers))
     if set(fields) == {"colour", "column", "is"} and isinstance(fields["is"], list):
         return Coloured(colour, frozenset(), text(fields["column"]), frozenset(map(text, fields["is"])))

@@ -272,7 +272,7 @@ def _read_mutation(record: object) -> Mutation:
                 _read_short_text(kind),
                 _read_short_text(was),
             )
-    raise ValueError("malformed inspection report: invalid mutation")
+    raise ValueError("malformed inspection report: invalid result of a changed input")
 
 
 def read_output(value: object) -> Shown:

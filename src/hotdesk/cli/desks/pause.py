@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--keep",
         choices=("ram", "disk"),
         default="ram",
-        help="where to keep memory: `disk` frees RAM and survives the desk's owner (wall gvisor; ram)",
+        help="where to keep memory (ram); disk frees RAM and survives the desk's owner, behind the wall gvisor only",
     )
 
 

@@ -61,7 +61,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     by = "with --record: who answers in the model's place; the recording says so"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument("--out", type=Path, metavar="DIR", help="write deliverables, certificates and reports there")
-    parser.add_argument("--require", type=float, metavar="PERCENT", help="exit code 1 if fewer runs pass in the end")
+    parser.add_argument(
+        "--require", type=float, metavar="PERCENT", help="exit with code 1 if fewer than this percentage of runs pass"
+    )
     options.add_json(parser, "print each result as a line of JSON, and the totals as the last line")
 
 

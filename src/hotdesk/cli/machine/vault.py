@@ -67,7 +67,7 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key-id", metavar="ID", help="sigv4: the access key's id; the value is the secret key")
     parser.add_argument("--service", help="sigv4: the only service it signs for, as s3")
     parser.add_argument("--region", help="sigv4: the only region it signs for")
-    parser.add_argument("--bucket", help="sigv4: at s3 the only bucket it signs for")
+    parser.add_argument("--bucket", help="sigv4 with the service s3: the only bucket it signs for")
     parser.add_argument("--algorithm", choices=("SHA1", "SHA256", "SHA512"), help="totp: the hash algorithm (SHA1)")
 
 
@@ -77,7 +77,7 @@ def add_rm(parser: argparse.ArgumentParser) -> None:
 
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="the secret's name")
-    parser.add_argument("--root", action="store_true", help="replace the root key instead")
+    parser.add_argument("--root", action="store_true", help="replace the vault's root key instead of a secret")
     parser.add_argument("--root-key", choices=_SOURCES, help="with --root: where the new root key is stored")
 
 
@@ -130,7 +130,7 @@ def rotate(arguments: argparse.Namespace) -> None:
     vault = _unlock_vault()
     if arguments.root:
         vault.rotate_root(arguments.root_key or read_source(get_folder()), _new_passphrase)
-        print("the vault has a new root key")
+        print("the vault now has a new root key")
         return
     entry = vault.read_entry(arguments.name)
     if arguments.command is not None and entry.kind != "command":

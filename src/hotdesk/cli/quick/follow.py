@@ -194,7 +194,7 @@ class Follower:
     def take_own(self, kind: int, payload: bytes) -> None:
         if kind == wire.DATA:
             if len(payload) < 2:
-                raise wire.WireError("an empty frame")
+                raise wire.WireError("unexpected empty frame")
             if payload[0] not in (wire.STDOUT, wire.STDERR) or not self.started:
                 raise LinkError("the guest sent an unknown stream")
             write_all(payload[0], payload[1:], self.signals)
@@ -208,11 +208,11 @@ class Follower:
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.credit > wire.WINDOW:
-                raise wire.WireError("more flow-control credit than allowed")
+                raise wire.WireError("the guest returned more flow-control credit than allowed")
         elif kind == wire.REPLY:
             reply = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(reply, dict):
-                raise wire.WireError("a reply that is not a table")
+                raise wire.WireError("a reply is not a table")
             self.reply = reply
 
     def give_back(self, cost: int) -> None:

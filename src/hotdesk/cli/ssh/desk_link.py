@@ -80,19 +80,19 @@ class ProgramChannel:
             cost = wire.compute_cost(payload)
             self.window -= cost
             if self.window < 0 or len(payload) < 2:
-                raise wire.WireError("an empty frame, or more data than allowed")
+                raise wire.WireError("unexpected empty frame, or more data than allowed")
             if kind == wire.EVENT:
                 self.take_start(wire.decode(payload, wire.MAX_PARTS))
                 self.give_back(cost)
             elif payload[0] in (wire.STDOUT, wire.STDERR) and self.is_started:
                 self.follower.take_output(payload[0], payload[1:], cost)
             else:
-                raise wire.WireError("an unknown stream")
+                raise wire.WireError("unknown stream")
         elif kind == wire.CREDIT:
             count = int.from_bytes(payload, "big")
             self.credit += count
             if len(payload) != 4 or self.credit > wire.WINDOW:
-                raise wire.WireError("more flow-control credit than allowed")
+                raise wire.WireError("the guest returned more flow-control credit than allowed")
             self.follower.take_room(count)
         elif kind == wire.REPLY:
             self.is_over = True
@@ -101,7 +101,7 @@ class ProgramChannel:
 
     def take_start(self, value: object) -> None:
         if self.is_started or not isinstance(value, dict) or type(value.get("pid")) is not int:
-            raise wire.WireError("an unexpected message")
+            raise wire.WireError("unexpected message from the guest")
         self.is_started = True
 
 
@@ -158,7 +158,7 @@ class DeskLink:
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-                raise wire.WireError("another protocol version; rebuild the image with `hotdesk setup`")
+                raise wire.WireError("the guest has another protocol version; rebuild the image with `hotdesk setup`")
             self.greeted = True
         elif (channel := self.channels.get(number)) is not None:
             channel.take(kind, payload)
@@ -168,10 +168,10 @@ class DeskLink:
 
 def _read_end(body: object) -> tuple[int, str]:
     if not isinstance(body, dict):
-        raise wire.WireError("a reply that is not a table")
+        raise wire.WireError("a reply is not a table")
     if "error" in body:
         return 126, str(body.get("text"))[:_TEXT_LIMIT]
     code, text = body.get("code"), body.get("text", "")
     if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-        raise wire.WireError("a malformed exit status")
+        raise wire.WireError("malformed exit status from the guest")
     return code, text[:_TEXT_LIMIT]

@@ -150,12 +150,12 @@ class SftpReplies:
         if kind == HANDLE:
             handle = fields.read_string()
             if len(handle) > MAX_HANDLE_BYTES:
-                raise SftpError("a handle that is too long")
+                raise SftpError("a file handle is too long")
             return encode_string(handle)
         if kind == DATA:
             data = fields.read_string()
             if len(data) > request.length:
-                raise SftpError("more bytes than requested")
+                raise SftpError("the reply has more bytes than requested")
             if request.offset + len(data) > MAX_FILE_BYTES:
                 self.tell(f"a file was cut at {MAX_FILE_BYTES >> 30} GiB, the limit for a copy")
                 return None
@@ -168,7 +168,7 @@ class SftpReplies:
         """Check a list of names: those of a folder, or one path."""
         count = fields.read_uint32()
         if count > MAX_NAMES:
-            raise SftpError(f"{count} names at once")
+            raise SftpError(f"a reply has {count} names at once, more than allowed")
         found = []
         for _ in range(count):
             name, _, attributes = fields.read_string(), fields.read_string(), read_attributes(fields)
@@ -207,7 +207,7 @@ def _take_message(buffer: bytearray) -> bytes | None:
         return None
     length = int.from_bytes(buffer[:4], "big")
     if not 1 <= length <= MAX_MESSAGE_BYTES:
-        raise SshError(f"a message of {length} bytes")
+        raise SshError(f"a message has {length} bytes, more than allowed")
     if len(buffer) < 4 + length:
         return None
     message = bytes(buffer[4 : 4 + length])
@@ -244,7 +244,7 @@ def read_attributes(fields: FieldReader) -> dict[int, tuple[int, ...]]:
     """Read the attributes of a file, by their flags; a reply has no others."""
     flags = fields.read_uint32()
     if flags & ~(SIZE | OWNER | PERMISSIONS | TIMES):
-        raise SftpError("attributes of an unknown kind")
+        raise SftpError("a reply has attributes of an unknown kind")
     found: dict[int, tuple[int, ...]] = {}
     if flags & SIZE:
         found[SIZE] = (fields.read_uint64(),)

@@ -134,7 +134,7 @@ class Transport:
         length = int.from_bytes(self.buffer[:4], "big")
         tag = 0 if self.opening is None else TAG_BYTES
         if not 2 <= length <= MAX_PACKET_BYTES:
-            raise SshError(f"a packet of {length} bytes")
+            raise SshError(f"a packet has an invalid length of {length} bytes")
         end = 4 + length + tag
         if len(self.buffer) < end:
             return None
@@ -144,7 +144,7 @@ class Transport:
         del self.buffer[:end]
         padding = body[0]
         if not 4 <= padding < length - 1:
-            raise SshError("a packet with wrong padding")
+            raise SshError("a packet has invalid padding")
         return body[1 : length - padding]
 
     def open_packet(self, cipher: PacketCipher, body: bytes, length: bytes) -> bytes:

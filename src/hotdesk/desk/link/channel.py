@@ -107,19 +107,19 @@ class Channel:
     def deliver(self, kind: int, payload: bytes) -> None:
         if kind == wire.DATA:
             if len(payload) < 2:
-                raise wire.WireError("an empty frame")
+                raise wire.WireError("unexpected empty frame")
             self.put(Data(payload[0], payload[1:]), wire.compute_cost(payload))
         elif kind == wire.EVENT:
             self.put(GuestEvent(wire.decode(payload, wire.MAX_PARTS), len(payload)), wire.compute_cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
-                raise wire.WireError("more flow-control credit than allowed")
+                raise wire.WireError("the other side returned more flow-control credit than allowed")
             self.wake()
         elif kind == wire.REPLY:
             body = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(body, dict):
-                raise wire.WireError("a reply that is not a table")
+                raise wire.WireError("a reply is not a table")
             self.over = True
             self.items.append((GuestReply(body), 0))
             self.wake()
@@ -128,7 +128,7 @@ class Channel:
         """Queue a frame's payload, within the window."""
         self.window -= cost
         if self.window < 0:
-            raise wire.WireError("more data than allowed")
+            raise wire.WireError("the other side sent more data than allowed")
         self.items.append((item, cost))
         if self.news is not None:
             self.news.set()

@@ -161,7 +161,7 @@ class Link:
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         if kind == wire.CREDIT and len(payload) != 4:
-            raise wire.WireError(f"credit in {len(payload)} bytes")
+            raise wire.WireError(f"malformed flow-control credit of {len(payload)} bytes")
         if kind == wire.HELLO:
             self.greet(payload)
             return

@@ -122,7 +122,7 @@ class KeeperClient(PacketCalls):
             if len(fds) < descriptors:
                 raise HostError("this process has too many open files; raise its limit (ulimit -n)")
             if len(fds) > descriptors:
-                raise KeeperError("unexpected descriptors from the keeper")
+                raise KeeperError("unexpected file descriptors from the keeper")
         except HotdeskError:
             close_all(fds)
             raise

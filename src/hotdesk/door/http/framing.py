@@ -144,7 +144,7 @@ def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers
     """Read the fields of a whole head: every line but the first and the empty last one."""
     count = head.count(b"\r\n") - 2
     if count > HEADERS:
-        raise HttpMessageError(431, f"more than {HEADERS} headers")
+        raise HttpMessageError(431, f"the head has more than {HEADERS} headers")
     # Each match begins with a line end of its own and reaches to the next: as many as lines, and all was read.
     plain, padded = fields
     pairs = plain.findall(head)
@@ -158,11 +158,11 @@ def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers
 def _diagnose_head(head: bytes) -> str:
     lines = head.split(b"\r\n")
     if STRAY.search(head) or lines[-2:] != [b"", b""]:
-        return "a control character, or a line that does not end in CR LF"
+        return "the head has a control character, or a line that does not end in CR LF"
     if any(line[:1] in (b" ", b"\t") for line in lines[1:]):
-        return "a header is folded over lines"
+        return "a header is continued on a second line, which is not allowed"
     if any(b":" not in line for line in lines[1:-2]):
-        return "a header line without a colon"
+        return "a header line has no colon"
     return "a header's name or value has invalid characters"
 
 
@@ -204,9 +204,9 @@ def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
     if end >= 0:
         return end + 4
     if buffer[:1] in (b"\r", b"\n", b" ", b"\t"):
-        raise HttpMessageError(400, "white space before the first line")
+        raise HttpMessageError(400, "there is white space before the first line")
     if STRAY.search(buffer, max(searched - 1, 0)):
-        raise HttpMessageError(400, "a control character, or a line that does not end in CR LF")
+        raise HttpMessageError(400, "the head has a control character, or a line that does not end in CR LF")
     if len(buffer) >= LINE_LIMIT and buffer.find(b"\r\n", 0, LINE_LIMIT) < 0:
         raise HttpMessageError(414, f"the first line is longer than {LINE_LIMIT} bytes")
     if len(buffer) >= HEAD_LIMIT:
@@ -233,13 +233,14 @@ def parse_request(head: bytes) -> Request:
     if MIMIC.search(head):
         raise HttpMessageError(
             400,
-            "a header that some servers read as Content-Length, Transfer-Encoding or similar; use `-` instead of `_`",
+            "some servers read a header of this request as Content-Length, Transfer-Encoding or similar; use "
+            "`-` instead of `_`",
         )
     if headers.get_single(b"host") is None and version == "1.1":
-        raise HttpMessageError(400, "a request without a Host header")
+        raise HttpMessageError(400, "the request has no Host header")
     body = parse_framing(headers, version)
     if body and method == b"CONNECT":
-        raise HttpMessageError(400, "a CONNECT with a body")
+        raise HttpMessageError(400, "a CONNECT request must not have a body")
     alive, upgrade = _read_persistence(headers, version)
     expects = b"expect" in headers._values and version == "1.1" and _check_expect(headers) and bool(body)
     return Request(method.decode(), target, headers, body, alive, expects, upgrade, version)
@@ -269,24 +270,24 @@ def parse_framing(headers: Headers, version: str) -> Body:
     coding, length = headers.get_single(b"transfer-encoding"), headers.get_single(b"content-length")
     if coding is not None:
         if length is not None:
-            raise HttpMessageError(400, "both Content-Length and Transfer-Encoding")
+            raise HttpMessageError(400, "the message has both Content-Length and Transfer-Encoding")
         if version != "1.1":
-            raise HttpMessageError(400, "Transfer-Encoding in HTTP/1.0")
+            raise HttpMessageError(400, "HTTP/1.0 does not allow Transfer-Encoding")
         if coding.lower() != b"chunked":
-            raise HttpMessageError(501, "a Transfer-Encoding other than chunked")
+            raise HttpMessageError(501, "the Transfer-Encoding is not chunked")
         return "chunked"
     if length is None:
         return None
     if not length.isdigit():
-        raise HttpMessageError(400, "a Content-Length that is not a number")
+        raise HttpMessageError(400, "the Content-Length is not a number")
     if len(length) > LENGTH_DIGITS:
-        raise HttpMessageError(413, f"a Content-Length of more than {LENGTH_DIGITS} digits")
+        raise HttpMessageError(413, f"the Content-Length has more than {LENGTH_DIGITS} digits")
     return int(length)
 
 
 def _check_expect(headers: Headers) -> bool:
     if headers.get_list(b"expect") != [b"100-continue"]:
-        raise HttpMessageError(417, "an Expect other than 100-continue")
+        raise HttpMessageError(417, "the header Expect has a value other than 100-continue")
     return True
 
 
@@ -371,15 +372,15 @@ class BodyReader:
             return self._wait()
         trailers = _parse_fields(self._pending[:end], _ANSWERED_FIELDS)
         if any(name in trailers for name in FRAMING):
-            raise HttpMessageError(400, "a trailer that would change the length or the target of the message")
+            raise HttpMessageError(400, "a trailer would change the length or the target of the message")
         self.done = True
         return self._pending[end:]
 
     def _wait(self) -> bytes:
         if STRAY.search(self._pending):
-            raise HttpMessageError(400, "a control character in a trailer, or a line that does not end in CR LF")
+            raise HttpMessageError(400, "a trailer has a control character, or a line that does not end in CR LF")
         if len(self._pending) >= TRAILER_LIMIT:
-            raise HttpMessageError(431, f"trailers of more than {TRAILER_LIMIT} bytes")
+            raise HttpMessageError(431, f"the trailers have more than {TRAILER_LIMIT} bytes")
         return b""
 
 
@@ -392,9 +393,9 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     try:
         read = parse_request(head)
     except HttpMessageError as broken:
-        raise HttpMessageError(500, f"a request that cannot be written: {broken.reason}") from None
+        raise HttpMessageError(500, f"the request cannot be written: {broken.reason}") from None
     if (read.method, read.target, read.headers) != (method, target, headers):
-        raise HttpMessageError(500, "a request that could be read as another")
+        raise HttpMessageError(500, "the request could be read in two ways")
     return head
 
 
@@ -404,9 +405,9 @@ def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     try:
         read = parse_response(head, "GET")
     except HttpMessageError as broken:
-        raise HttpMessageError(500, f"a response that cannot be written: {broken.reason}") from None
+        raise HttpMessageError(500, f"the response cannot be written: {broken.reason}") from None
     if (read.status, read.reason, read.headers) != (status, reason, headers):
-        raise HttpMessageError(500, "a response that could be read as another")
+        raise HttpMessageError(500, "the response could be read in two ways")
     return head
 
 

@@ -97,11 +97,11 @@ async def wait_within(seconds: float, work: Awaitable[T]) -> T:
 def parse(message: bytes) -> object:
     """Read JSON that was written to harm: too deep, too many pieces, numbers that are none."""
     if message.count(b",") + message.count(b"[") + message.count(b"{") > _MAX_PIECES:
-        raise ProtocolError(f"a message of more than {_MAX_PIECES} pieces")
+        raise ProtocolError(f"a message has more than {_MAX_PIECES} pieces")
     try:
         return parse_json(message, duplicates=True, overflow=True)
     except StrictError as e:
-        raise ProtocolError("a message that is not JSON") from e
+        raise ProtocolError("a message is not JSON") from e
 
 
 def answer(message: UntrustedObject) -> UntrustedObject:

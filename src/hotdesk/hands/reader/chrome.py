@@ -114,7 +114,7 @@ class Connection:
         except CdpError:  # it was closed meanwhile
             return
         if not (session := reply.read_text("sessionId", 100)) or session in self.all_tabs.by_session:
-            raise ProtocolError("an invalid session, or one of another tab")
+            raise ProtocolError("the message has an invalid session, or one of another tab")
         tab.session = session
         self.all_tabs.by_session[session] = tab
         followed = False

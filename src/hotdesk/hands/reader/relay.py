@@ -126,7 +126,7 @@ class Side(ABC):
     def drop_text(self, length: int) -> None:
         """Pass no text on; a length below zero is the extended clipboard's."""
         if abs(length) > MAX_TEXT_BYTES:
-            raise ProtocolError(f"a text of {abs(length)} bytes")
+            raise ProtocolError(f"it sends a text of {abs(length)} bytes, more than allowed")
         self.dropping = abs(length)
 
 
@@ -165,12 +165,12 @@ class DeskSide(Side):
                 case ServerMessage.CUT_TEXT:
                     self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
                 case kind:
-                    raise ProtocolError(f"a message of kind {kind}")
+                    raise ProtocolError(f"it sends an unexpected message of type {kind}")
 
     def greet(self) -> Steps:
         """Take the screen as it must be: without a password, and of our size."""
         if (yield 12) != VERSION:
-            raise ProtocolError("a version other than 3.8")
+            raise ProtocolError("it speaks another RFB version than 3.8")
         self.back += VERSION
         count = (yield 1)[0]
         if not count or NO_SECURITY not in (yield count):
@@ -181,7 +181,7 @@ class DeskSide(Side):
         self.back += b"\x01"  # others look as well
         head = yield 24
         if head[:4] != pack(">HH", WIDTH, HEIGHT):
-            raise ProtocolError("a screen of another size")
+            raise ProtocolError("the screen has an unexpected size")
         self.drop_text(int.from_bytes(head[20:], "big"))
         self.back += pack(">B3x", Person.PIXELS) + PIXELS
         self.ready = True
@@ -189,7 +189,7 @@ class DeskSide(Side):
     def read_update(self) -> Steps:
         count = int.from_bytes((yield 3)[1:], "big")
         if count > MAX_RECTANGLES:
-            raise ProtocolError(f"an update of {count} rectangles")
+            raise ProtocolError(f"an update has {count} rectangles, more than allowed")
         self.out += pack(">BxH", ServerMessage.UPDATE, count)
         for _ in range(count):
             yield from self.read_rectangle()
@@ -199,15 +199,15 @@ class DeskSide(Side):
         head = yield _RECTANGLE.size
         x, y, wide, high, encoding = _RECTANGLE.unpack(head)
         if not wide or not high or x + wide > WIDTH or y + high > HEIGHT:
-            raise ProtocolError(f"a rectangle of {wide} by {high} at {x}, {y}")
+            raise ProtocolError(f"a rectangle of {wide} by {high} at {x}, {y} is empty or outside the screen")
         if encoding not in self.encodings:
-            raise ProtocolError(f"a rectangle in encoding {encoding}")
+            raise ProtocolError(f"a rectangle has the encoding {encoding}, which was not requested")
         body = b""
         if encoding == COPY:
             body = yield 4
             from_x, from_y = int.from_bytes(body[:2], "big"), int.from_bytes(body[2:], "big")
             if from_x + wide > WIDTH or from_y + high > HEIGHT:
-                raise ProtocolError("a copy from beyond the screen")
+                raise ProtocolError("a rectangle is copied from outside the screen")
         elif encoding == ZRLE:
             body = yield 4
         elif encoding == TIGHT:
@@ -229,7 +229,7 @@ class DeskSide(Side):
             self.out += yield COLOUR
             return
         if kind > BASIC:
-            raise ProtocolError(f"a rectangle packed as {kind}")
+            raise ProtocolError(f"a rectangle has the unknown Tight compression {kind}")
         size = wide * high * COLOUR
         if kind & FILTERED:
             header = yield 1
@@ -238,7 +238,7 @@ class DeskSide(Side):
                 header += yield (header[1] + 1) * COLOUR
                 size = (wide + 7) // 8 * high if header[1] < 2 else wide * high
             elif header[0] > GRADIENT:
-                raise ProtocolError(f"a rectangle filtered as {header[0]}")
+                raise ProtocolError(f"a rectangle has the unknown Tight filter {header[0]}")
             self.out += header
         if size >= _UNPACKED:
             yield from self.read_packed(size)
@@ -286,15 +286,15 @@ class ViewerSide(Side):
                 case Person.PASTE:
                     self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
                 case kind:
-                    raise ProtocolError(f"a viewer's message of kind {kind}")
+                    raise ProtocolError(f"the viewer sent an unexpected message of type {kind}")
 
     def greet(self) -> Steps:
         """Offer a screen without a password, of our size and under our name."""
         if (yield 12) != VERSION:
-            raise ProtocolError("a viewer of a version other than 3.8")
+            raise ProtocolError("the viewer speaks another RFB version than 3.8")
         self.back += bytes([1, NO_SECURITY])
         if (yield 1)[0] != NO_SECURITY:
-            raise ProtocolError("a viewer that requests a password")
+            raise ProtocolError("the viewer requests a password")
         self.back += bytes(4)
         yield 1
         self.back += pack(">HH", WIDTH, HEIGHT) + PIXELS + pack(">I", len(NAME)) + NAME
@@ -304,16 +304,16 @@ class ViewerSide(Side):
         """Pass on a wish for pixels of 32 bits, in whatever order."""
         bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(data)
         if (bits, depth, bool(true), red, green, blue) != (32, 24, True, 255, 255, 255):
-            raise ProtocolError("a viewer that requests a pixel format other than 32 bits")
+            raise ProtocolError("the viewer requests a pixel format other than 32 bits")
         if len(set(shifts)) != 3 or not set(shifts) <= SHIFTS:
-            raise ProtocolError("a viewer whose colours overlap")
+            raise ProtocolError("the viewer requests a pixel format with overlapping colours")
         self.out += pack(">B3x", Person.PIXELS) + data[:13] + bytes(3)
 
     def set_encodings(self) -> Steps:
         """Ask the desk for what both know and we can read, and for nothing else."""
         count = int.from_bytes((yield 3)[1:], "big")
         if count > _MAX_ENCODINGS:
-            raise ProtocolError(f"a viewer with {count} encodings")
+            raise ProtocolError(f"the viewer lists {count} encodings, more than allowed")
         listed = yield count * 4
         offered = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
         accepted = [each for each in PASSED if each in offered]
@@ -366,5 +366,5 @@ class ViewerSide(Side):
 def _check_length(length: int, size: int) -> int:
     """Return the length of what is packed, which packing makes a little longer at most."""
     if length > size + size // 10 + (1 << 16):
-        raise ProtocolError(f"{length} bytes for {size}")
+        raise ProtocolError(f"{length} compressed bytes were announced for {size} bytes of pixels")
     return length

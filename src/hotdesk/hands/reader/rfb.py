@@ -167,7 +167,7 @@ def take(count: int) -> Taking:
 
 def drop(length: int, most: int, what: str) -> Filling:
     if length > most:
-        raise ProtocolError(f"the screen sends {what} of {length} bytes")
+        raise ProtocolError(f"the screen sends {what} of {length} bytes, more than allowed")
     yield memoryview(bytearray(length))
 
 

@@ -62,7 +62,7 @@ def read_nodes(reply: UntrustedObject) -> list[Node]:
     """Read a tree as the browser tells it: a list, the root first."""
     items = reply.read_list("nodes")
     if len(items) > _MAX_NODES:
-        raise ProtocolError(f"a tree of more than {_MAX_NODES} nodes")
+        raise ProtocolError(f"the tree has more than {_MAX_NODES} nodes")
     return [_read_node(UntrustedObject(item)) for item in items]
 
 

@@ -62,7 +62,7 @@ class WebSocket:
 
     def take(self, frame: Frame) -> None:
         if frame.opcode is Opcode.BINARY:
-            raise ProtocolError("a binary message instead of a text")
+            raise ProtocolError("the browser sent a binary message instead of text")
         if frame.opcode in (Opcode.TEXT, Opcode.CONT):
             self.part += frame.data
             if frame.fin:
@@ -118,14 +118,14 @@ async def read_answer(sock: socket.socket) -> bytes:
     head = b""
     while b"\r\n\r\n" not in head:
         if len(head) > MAX_HEAD_BYTES:
-            raise ProtocolError(f"a response head of more than {MAX_HEAD_BYTES} bytes")
+            raise ProtocolError(f"the response head has more than {MAX_HEAD_BYTES} bytes")
         head += await _receive_more(sock)
     head, _, body = head.partition(b"\r\n\r\n")
     if not re.match(rb"HTTP/1\.[01] 200 ", head):
         raise ProtocolError("it does not respond")
     lengths = LENGTH.findall(head)
     if len(lengths) != 1 or int(lengths[0]) > MAX_BODY_BYTES:
-        raise ProtocolError("a response of unknown or excessive length")
+        raise ProtocolError("the response has an unknown or excessive length")
     while len(body) < int(lengths[0]):
         body += await _receive_more(sock)
     return body[: int(lengths[0])]

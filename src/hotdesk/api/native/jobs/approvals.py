@@ -186,7 +186,7 @@ def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
         case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
     takes = "`answer` with a text" if kind == "question" else "`approve` or `refuse`; for a plan also `edit`"
-    raise ProblemError(400, "approval.kind", f"{case.pending.id} is a {kind}: decide it with {takes}")
+    raise ProblemError(400, "approval.kind", f"{case.pending.id} is a {kind}; the decision must be {takes}")
 
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
