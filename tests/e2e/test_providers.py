@@ -326,7 +326,7 @@ def test_a_job_whose_budget_is_used_up_continues_during_its_step_with_its_though
     with minds(office, anthropic=acting(office)) as providers:
         code, told = office.work("--model", OPUS, "--acts", "8")
         assert code == 75, told
-        assert "its budget of 8 acts is used up" in office.receipt().why
+        assert "the job's budget of 8 acts is used up" in office.receipt().why
         told_before = len(providers["anthropic"].requests)
         code, told = office.hotdesk("resume", office.jobs[-1], "--acts", "100")
         assert code == 0, told

@@ -40,7 +40,7 @@ def test_a_job_that_stops_leaves_a_report_and_so_it_does_when_it_fails(hotdesk: 
     assert done.stdout == b""
     assert f"report   {report}\n" in done.stderr.decode()
     first = report.read_text()
-    assert "its budget of 1 acts is used up" in first
+    assert "the job's budget of 1 acts is used up" in first
     assert "Make &lt;b&gt;it&lt;/b&gt;" in first
     assert "came from a script, not from a model" in first
     found = re.search("hotdesk resume (i[a-z0-9]+)", first)

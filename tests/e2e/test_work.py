@@ -277,7 +277,11 @@ async def test_a_job_whose_time_is_up_stops_with_its_work_kept(office: Office) -
         return await hands.run(["sleep", "100"])
 
     receipt = await carry_out(office, job(seconds=1.5), slow)
-    assert (receipt.outcome, receipt.why, receipt.left) == ("paused", "its time limit of 1.5 seconds was reached", ())
+    assert (receipt.outcome, receipt.why, receipt.left) == (
+        "paused",
+        "the job's time limit of 1.5 seconds was reached",
+        (),
+    )
     kept = [event for event in office.events() if isinstance(event, Checkpointed) and event.job == receipt.job]
     assert [(event.amid, event.size > 0) for event in kept] == [(True, True)]
 

@@ -121,7 +121,7 @@ def parse(data: bytes) -> tuple[int, KeeperRequest]:
         raise BriefError("malformed request to the keeper: not an object")
     number, verb, desk = message.get("n"), str(message.get("verb")), message.get("desk")
     if type(number) is not int or not 0 <= number < 1 << 63:
-        raise BriefError("malformed request to the keeper: no number")
+        raise BriefError("malformed request to the keeper: no request number")
     if verb not in get_args(Verb):
         raise BriefError("malformed request to the keeper: unknown verb")
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):

@@ -235,7 +235,7 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
         result = getattr(facts.confined, what)
         if facts.confined.abi < abi and result != "silence":
             return report_untested(
-                f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not restricted here"
+                f"Landlock {facts.confined.abi or 'is off'}: the command can {answer}; version {abi} would prevent it"
             )
         return (
             report_pass(f"Landlock {facts.confined.abi} refused it")

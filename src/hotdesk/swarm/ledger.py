@@ -74,9 +74,8 @@ class SwarmLedger:
             expected = float(share if share is not None else getattr(self.largest, name))
             rest = sum(max(expected - getattr(each, name), 0) for each in self.running.values())
             if self.measure_use(name) + rest + expected > total or self.measure_use(name) >= total:
-                return (
-                    f"another item could exceed its budget of {total:,g} {name}: {self.measure_use(name):,g} are used"
-                )
+                used = f"{self.measure_use(name):,g} are used"
+                return f"another item could exceed the swarm's budget of {total:,g} {name}: {used}"
         return ""
 
     def refuse_more(self, cost: ItemCost, acts: int = 0) -> tuple[str, bool]:

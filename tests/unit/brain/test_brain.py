@@ -173,10 +173,10 @@ async def test_the_smallest_window_of_those_who_may_be_asked_holds(tmp_path: Pat
 # -- budgets ----------------------------------------------------------------------------------------------------------
 
 LIMITS: dict[str, tuple[dict[str, Any], str]] = {
-    "acts": ({"budget": JobBudget(acts=2)}, "its budget of 2 acts"),
-    "tokens": ({"budget": JobBudget(tokens=300)}, "its budget of 300 tokens"),
-    "dollars": ({"budget": JobBudget(dollars=1.4)}, "its budget of 1.4 dollars"),
-    "seconds": ({"seconds": 2.0}, "its time limit of 2 seconds"),
+    "acts": ({"budget": JobBudget(acts=2)}, "the job's budget of 2 acts"),
+    "tokens": ({"budget": JobBudget(tokens=300)}, "the job's budget of 300 tokens"),
+    "dollars": ({"budget": JobBudget(dollars=1.4)}, "the job's budget of 1.4 dollars"),
+    "seconds": ({"seconds": 2.0}, "the job's time limit of 2 seconds"),
 }
 
 

@@ -91,7 +91,7 @@ async def test_a_look_that_fails_is_written_down_with_the_bytes_it_sent(server: 
 @pytest.mark.slow
 async def test_looks_use_up_the_budget(server: Upstream, tmp_path: Path) -> None:
     receipt = await carry_out(tmp_path, looking_job(tmp_path, tokens=1400), [worker(looks=5)])
-    assert (receipt.outcome, "its budget of 1,400 tokens is used up" in receipt.why) == ("paused", True)
+    assert (receipt.outcome, "the job's budget of 1,400 tokens is used up" in receipt.why) == ("paused", True)
     assert len(server.seen) == 1
 
 

@@ -126,7 +126,7 @@ class JobLog:
             raise (
                 JobHaltedError(ASKED)
                 if self.halted
-                else BudgetSpentError(f"its time limit of {self.seconds:g} seconds was reached")
+                else BudgetSpentError(f"the job's time limit of {self.seconds:g} seconds was reached")
             )
         return results[0]
 
@@ -142,18 +142,18 @@ class JobLog:
         """Describe which limit would be passed with so many acts more; empty: none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left > 0 and budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
-            return f"its budget of {budget.acts} acts is used up"
+            return f"the job's budget of {budget.acts} acts is used up"
         return self.find_spent_budget()
 
     def find_spent_budget(self) -> str:
         """Describe which limit forbids to ask a model anything more; empty: none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left <= 0:
-            return f"its time limit of {self.seconds:g} seconds was reached"
+            return f"the job's time limit of {self.seconds:g} seconds was reached"
         if budget.tokens is not None and spent.budget_tokens >= budget.tokens:
-            return f"its budget of {budget.tokens:,} tokens is used up"
+            return f"the job's budget of {budget.tokens:,} tokens is used up"
         if budget.dollars is not None and spent.dollars >= budget.dollars:
-            return f"its budget of {budget.dollars:g} dollars is used up"
+            return f"the job's budget of {budget.dollars:g} dollars is used up"
         return ""
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:

@@ -24,7 +24,7 @@ async def nap(seconds: float) -> str:
 
 
 async def test_work_beyond_the_jobs_time_is_cancelled_and_reported() -> None:
-    with pytest.raises(BudgetSpentError, match=r"its time limit of 0\.05 seconds was reached"):
+    with pytest.raises(BudgetSpentError, match=r"the job's time limit of 0\.05 seconds was reached"):
         await log_of(0.05).run_within_limits(nap(30))
     assert await log_of(5).run_within_limits(nap(0)) == "rested"
 
