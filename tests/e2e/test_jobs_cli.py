@@ -95,7 +95,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     assert (listed["state"], listed["waits"]) == ("waiting", [pending.id])
     card = place.call("approve").stdout.splitlines()
     assert card[0] == f"{pending.id}  a plan"
-    assert card[-1] == '  the worker says: "the \\x1b[31morders\' are there"'
+    assert card[-1] == '  the worker says (unchecked): "the \\x1b[31morders\' are there"'
     wrong = place.call("approve", pending.id, "--digest", "0000")
     assert (wrong.returncode, "its digest is now" in wrong.stderr) == (125, True)
     done = place.call("approve", pending.id, "--digest", pending.digest[:16], SUDO_UID="1000")

@@ -24,7 +24,7 @@ def test_only_what_was_fixed_can_be_chosen() -> None:
     assert tool.check({"action": "archive"}) == {"action": "archive"}
     with pytest.raises(ToolArgumentError, match="one of reply, archive"):
         tool.check({"action": "delete"})
-    with pytest.raises(ValueError, match="nothing to choose"):
+    with pytest.raises(ValueError, match="no actions to choose from"):
         choose_tool([])
 
 

@@ -198,7 +198,7 @@ class SavedSandboxes:
         here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
         if not here:
             return
-        say(f"{len(here)} sandboxes are hibernating; a second stop signal burns them instead")
+        say(f"hibernating {len(here)} sandboxes; a second stop signal burns them instead")
         for sandbox in here:
             self.stop(sandbox)
         saved: list[Sandbox] = []
