@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +20,13 @@ import pytest
 
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import MIB, Config
+from hotdesk.desk.image.image import dump
+from hotdesk.desk.image.image import find as find_image
+from hotdesk.desk.image.store import rm
 from hotdesk.desk.keeper.hibernated import HibernatedDesks
 from hotdesk.desk.owner.runtime import bury
 from hotdesk.desk.seam import Desk, DeskId, Process, Size, Spec
-from hotdesk.errors import BriefError, DeskError, DeskGone
+from hotdesk.errors import BriefError, DeskError, DeskGone, ImageError
 from hotdesk.host import Host, burn
 from tests.upstream import upstream
 
@@ -259,6 +263,30 @@ async def test_a_hibernated_desk_that_is_burnt_is_gone(settings: Config) -> None
     async with Host(settings, control=False) as host:
         with pytest.raises(DeskGone, match="not hibernated"):
             await host.wake(desk.id)
+
+
+async def test_a_hibernated_desk_goes_on_on_its_image_whatever_became_of_the_name(settings: Config, home: Path) -> None:
+    base = find_image(settings.images, "base")
+    store = home / "rebuilt"
+    own = replace(settings, images=store)
+    for folder in (store / "layers", store / "images"):
+        folder.mkdir(parents=True)
+    for layer in base.layers:
+        (store / "layers" / layer.name).symlink_to(layer)
+    (store / "images/base.json").write_bytes(dump(base))
+    async with Host(own, control=False) as host:
+        desk = await host.open(SPEC)
+        await desk.write("note", b"kept")
+        await desk.pause(keep="disk")
+    with pytest.raises(ImageError, match=f"needed by the hibernated desk {desk.id}"):
+        rm(store, "base")
+    (store / "images/base.json").write_bytes(dump(replace(base, digest="f" * 64)))
+    async with Host(own, control=False) as host:
+        woken = await host.wake(desk.id)
+        assert await woken.read("note") == b"kept"
+        await host.burn(desk.id)
+    assert list((store / "pins").iterdir()) == []
+    shutil.rmtree(store)
 
 
 @pytest.mark.slow

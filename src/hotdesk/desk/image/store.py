@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.image import guest_code, sterile
+from hotdesk.desk.image import guest_code, pin, sterile
 from hotdesk.desk.image.image import Image, as_name, dump, find, get_record_path, get_template_folder, ls, parse
 from hotdesk.errors import HostError, ImageError
 
@@ -102,6 +102,9 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
         image = find(store, name)
         shared = {layer for other in ls(store) if other.name != name for layer in other.layers}
         own = [layer for layer in image.layers if layer not in shared]
+        for desk, pinned in pin.list_pinned(store).items():
+            if not {*own}.isdisjoint(pinned.layers):
+                raise ImageError(f"image {name!r} is needed by the hibernated desk {desk}; resume or burn it first")
         with ExitStack() as stack:
             for layer in own:
                 stack.enter_context(lock_layer(layer, name))
@@ -133,12 +136,14 @@ def lock_layer(layer: Path, name: str) -> Iterator[None]:
 
 
 def sweep(store: Path, progress: Progress) -> list[Swept]:
-    """Remove layers that no image names and no desk stands on, their copies, and guest bytecode no desk would load."""
+    """Remove layers that no image names and no desk needs, their copies, and guest bytecode no desk would load."""
     if not store.is_dir():
         return []
     with writing(store, progress) as (work, _):
         images = [read_record(store, path) for path in sorted((store / "images").iterdir())]
-        named = {layer for image in images for layer in image.layers}
+        pin.tidy(store)
+        pinned = list(pin.list_pinned(store).values())
+        named = {layer for image in (*images, *pinned) for layer in image.layers}
         swept = [
             _sweep_away(layer, work, "layer", layer.name)
             for layer in sorted((store / "layers").iterdir())

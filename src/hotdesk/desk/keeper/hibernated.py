@@ -14,6 +14,8 @@ from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.image import pin
+from hotdesk.desk.image.image import Image
 from hotdesk.desk.records import ID_SHAPE
 from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import name_hibernated
@@ -49,6 +51,7 @@ class HibernatedDesks:
         self.shown = settings.run / FOLDER
         """What `hotdesk ps` reads of them."""
         self.desks = settings.run / "desks"
+        self.images = settings.images
         self.disk = disk
 
     def get_path(self, desk: str) -> Path:
@@ -57,8 +60,8 @@ class HibernatedDesks:
     def has(self, desk: str) -> bool:
         return self.get_path(desk).exists()
 
-    def write(self, record: HibernatedDesk) -> None:
-        """Record a desk as hibernated: from here on only a burn or its deadline ends it."""
+    def write(self, record: HibernatedDesk, image: Image) -> None:
+        """Record a desk as hibernated: from here on only a burn or its deadline ends it, and its image stays."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.folder / f".{record.desk}.new"
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -67,6 +70,7 @@ class HibernatedDesks:
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(self.get_path(record.desk))
+        pin.pin(self.images, record.desk, image, self.get_path(record.desk))
         self.show(record)
 
     def show(self, record: HibernatedDesk) -> None:
@@ -82,11 +86,17 @@ class HibernatedDesks:
         except (ValueError, TypeError) as e:
             raise BriefError(f"{self.get_path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
 
+    def find_image(self, record: HibernatedDesk) -> Image | None:
+        """Return the very image a desk stands on, whatever has its name by now; None where it was lost."""
+        image = pin.find_pinned(self.images, record.desk)
+        return image if image is not None and image.digest == record.image else None
+
     def forget(self, desk: str) -> None:
         """Remove a desk's record and what it would have gone on from. Absent is no error."""
         if self.has(desk):
             self.get_path(desk).unlink(missing_ok=True)
             self.disk().drop(name_hibernated(desk))
+            pin.unpin(self.images, desk)
         (self.shown / f"{desk}.json").unlink(missing_ok=True)
 
     def list_names(self) -> list[str]:

@@ -165,7 +165,8 @@ class MemorySaves:
         size = room.layers.hibernate()
         until = time.time() + max(0.0, tracked.ends - read_clock())
         spec = describe_spec(tracked.spec)
-        self.hibernated.write(HibernatedDesk(room.desk, spec, room.image.digest, token, size, until, time.time()))
+        record = HibernatedDesk(room.desk, spec, room.image.digest, token, size, until, time.time())
+        self.hibernated.write(record, room.image)
 
     # -- in the keeper's loop ---------------------------------------------------------------------------------
 

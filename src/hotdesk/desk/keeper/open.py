@@ -66,9 +66,7 @@ class Opening:
         wall = self.walls.find(spec.wall)
         _require_traits(wall, request)
         record = self.recall(request) if request.memory and origin is None else None
-        picture = origin.image if origin is not None else self.images.find(spec.image)
-        if record is not None and picture.digest != record.image:
-            raise BriefError(f"desk {desk} needs image {spec.image!r} as it was, but it was rebuilt since")
+        picture = origin.image if origin is not None else self.find_image(spec, record)
         stage = self.images.find(wall.traits.stage) if wall.traits.stage else None
         shown = self.sterile.show(picture) if spec.sterile else {}
         source = None
@@ -124,6 +122,15 @@ class Opening:
         if folder.exists() and not state.has_live_keeper(folder):
             state.bury(self.settings, self.hierarchies, request.desk, self.get_disk)
         return record
+
+    def find_image(self, spec: Spec, record: HibernatedDesk | None) -> Image:
+        """Return the image of a desk: of one that goes on, the very image that it was hibernated on."""
+        if record is not None and (pinned := self.hibernated.find_image(record)) is not None:
+            return pinned
+        found = self.images.find(spec.image)
+        if record is not None and found.digest != record.image:
+            raise BriefError(f"desk {record.desk} needs image {spec.image!r} as it was, but it was rebuilt since")
+        return found
 
     def check_floors(self) -> None:
         """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hotdesk.desk.image import pin
 from hotdesk.desk.image import store as stores
 from hotdesk.desk.image.image import Image, find, get_record_path, ls
 from hotdesk.errors import BriefError, ImageError, make_printable
@@ -108,6 +109,32 @@ def test_a_locked_layer_is_not_removed(tmp_path: Path) -> None:
     assert find(tmp_path, "base") == image
     stores.rm(tmp_path, "base")
     assert os.listdir(tmp_path / "layers") == []
+
+
+def test_an_image_of_a_hibernated_desk_stays_until_its_record_is_gone(tmp_path: Path) -> None:
+    image, record = put(tmp_path, "base", ONE), tmp_path / "desk.json"
+    record.touch()
+    pin.pin(tmp_path, "desk", image, record)
+    with pytest.raises(ImageError, match="needed by the hibernated desk desk; resume or burn it first"):
+        stores.rm(tmp_path, "base")
+    rebuilt = put(tmp_path, "base", TWO)
+    assert stores.sweep(tmp_path, lambda line: None) == []
+    assert pin.find_pinned(tmp_path, "desk") == image
+    stores.rm(tmp_path, "base")
+    assert not rebuilt.layers[0].exists()
+    record.unlink()
+    assert pin.find_pinned(tmp_path, "desk") is None
+    assert [each.name for each in stores.sweep(tmp_path, lambda line: None)] == [ONE]
+    assert os.listdir(tmp_path / "pins") == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"image": 1, "record": "/"}', '{"image": "{}", "record": "/"}'])
+def test_a_damaged_pin_keeps_nothing(tmp_path: Path, text: str) -> None:
+    image = put(tmp_path, "base", ONE)
+    pin.pin(tmp_path, "desk", image, tmp_path)
+    (tmp_path / "pins/desk.json").write_text(text)
+    assert pin.list_pinned(tmp_path) == {}
+    stores.rm(tmp_path, "base")
 
 
 def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path: Path) -> None:
