@@ -381,6 +381,10 @@ def main(path: str, sudo: int | None = None, sentry: bool = False, apart: bool =
     guest.line.dial()
     if sentry:
         outlive_signals()
+    if sentry and sudo is not None:
+        from hotdesk_guest import wrong_calls
+
+        wrong_calls.refuse()
     if sentry or apart:
         from hotdesk_guest import ports
 

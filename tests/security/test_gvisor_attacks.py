@@ -380,6 +380,16 @@ async def test_a_raw_socket_is_refused_and_does_not_end_the_sentry(fresh: Open, 
 
 
 @falls_without(
+    "sockets of root that end a sentry",
+    Removal("hotdesk_guest/agent.py", "        wrong_calls.refuse()\n", "        pass\n"),
+)
+async def test_a_raw_socket_of_root_does_not_end_the_sentry_either(fresh: Open, attack: Attack) -> None:
+    async with fresh(replace(GVISOR, root=True)) as desk:
+        assert set(await attack(desk, RAW, user="root")) == {"EPERM"}
+        assert (await desk.run(["true"])).ok
+
+
+@falls_without(
     "a guest that outlives signals behind gVisor",
     Removal("hotdesk_guest/agent.py", "        outlive_signals()\n", ""),
 )

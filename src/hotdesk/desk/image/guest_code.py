@@ -12,7 +12,20 @@ from hotdesk.ipc.child import SOURCE
 GUEST = SOURCE / "hotdesk_guest"
 _TOGETHER = ("wire", "process", "line", "programs", "files", "agent")
 """What every guest needs, each after those it needs itself: sealed in one file, because finding files takes time."""
-APART = ("__init__", "wire", "watch", "acts", "ports", "parking", "sudo", "canaries", "mux", "vm", "start")
+APART = (
+    "__init__",
+    "wire",
+    "watch",
+    "acts",
+    "ports",
+    "parking",
+    "sudo",
+    "canaries",
+    "mux",
+    "vm",
+    "wrong_calls",
+    "start",
+)
 """What only some need, what `sudo` needs, and what starts the rest."""
 FILES = (*APART, *_TOGETHER[1:])
 SEALED = ("modules", *(f"{name}.pyc" for name in APART))
