@@ -64,18 +64,23 @@ def pytest_runtestloop() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test on desks of every origin, most of them in the long run; those opened are not named."""
-    if "origin" not in metafunc.fixturenames:
+    """Run a test on desks of every origin, most of them in the long run; those opened are not named.
+
+    With `behind` in place of `origin`, desks are opened, behind every wall.
+    """
+    fixture = next((name for name in ("origin", "behind") if name in metafunc.fixturenames), None)
+    if fixture is None:
         return
     asked = metafunc.config.getoption("origins")
     first = pytest.param("opened", id=pytest.HIDDEN_PARAM)
-    cases = {name: pytest.param(name, marks=pytest.mark.long) for name in ORIGINS} | {"opened": first}
-    if (soon := turn(metafunc.function)) is not None:
+    others = ORIGINS if fixture == "origin" else ()
+    cases = {name: pytest.param(name, marks=pytest.mark.long) for name in others} | {"opened": first}
+    if fixture == "origin" and (soon := turn(metafunc.function)) is not None:
         cases[soon] = pytest.param(soon)
     cases |= walled_cases(metafunc)
     if asked:
         cases = {name: choose_case(name, cases) for name in asked.split(",") if name in cases}
-    metafunc.parametrize("origin", list(cases.values()), indirect=True, scope="module")
+    metafunc.parametrize(fixture, list(cases.values()), indirect=True, scope="module")
 
 
 def walled_cases(metafunc: pytest.Metafunc) -> dict[str, Any]:
@@ -139,6 +144,12 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def origin(request: pytest.FixtureRequest) -> Origin:
+    return {**ORIGINS, **WALLED}[request.param]
+
+
+@pytest.fixture(scope="module")
+def behind(request: pytest.FixtureRequest) -> Origin:
+    """Give the wall that desks are opened behind: for what would show nothing new on desks of other origins."""
     return {**ORIGINS, **WALLED}[request.param]
 
 

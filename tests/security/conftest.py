@@ -221,7 +221,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what cannot be tried behind another wall, with the reason."""
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            wall = str(item.callspec.params.get("origin", ""))
+            params = item.callspec.params
+            wall = str(params.get("origin", params.get("behind", "")))
             case = "-".join(part for part in item.callspec.id.split("-") if part != wall)
             reasons = [NOT_BEHIND.get((wall, name)) for name in (item.originalname, f"{item.originalname}[{case}]")]
             if any(reasons):

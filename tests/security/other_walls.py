@@ -150,8 +150,9 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
         "who calls at a socket of the host's whose queue is full waits, and no descriptor can be passed there": """
             test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_life
         """,
-        "its owner stays small, but forty programs that are killed together take a sentry most of a minute": """
-            test_unread_output_waits_in_the_desk
+        "a person's takeover is refused there, as the host sees no single programs: tests/e2e/test_gvisor.py": """
+            test_programs_stand_still_and_tools_are_refused_while_a_person_drives
+            test_a_window_without_a_title_keeps_nobody_from_driving
         """,
         "the gate is a unix socket there, in the folder of the guest's code": """
             test_no_socket_of_the_keeper_or_an_owner_is_found_inside

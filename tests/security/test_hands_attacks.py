@@ -18,6 +18,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Done, Spec
 from hotdesk.errors import DeskError, LinkError
 from hotdesk.hands import packages
@@ -26,6 +27,7 @@ from hotdesk.hands.page.server import PageFile, PageServer
 from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
+from tests.origins import Origin
 from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
@@ -128,8 +130,10 @@ xprop -id "$id" -f _NET_WM_NAME 8u -set _NET_WM_NAME '' && xprop -id "$id" -f WM
 
 
 @pytest.fixture(scope="module")
-async def host(settings: Config) -> AsyncIterator[Host]:
+async def host(settings: Config, behind: Origin) -> AsyncIterator[Host]:
     async with Host(settings, control=False) as made:
+        assert isinstance(made.runtime, KeeperRuntime)
+        made.runtime = behind(made.runtime)
         yield made
 
 

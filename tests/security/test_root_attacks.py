@@ -883,6 +883,7 @@ tell(subprocess.run(["sudo", "sh", "-c", "ls -l /proc/$$/fd"], capture_output=Tr
 
 
 @pytest.mark.long
+@pytest.mark.timeout(300)
 @falls_without(
     "a turn for every caller",
     Removal("hotdesk_guest/acts.py", "        if full:\n            self.listen()\n", ""),
@@ -891,7 +892,7 @@ tell(subprocess.run(["sudo", "sh", "-c", "ls -l /proc/$$/fd"], capture_output=Tr
 async def test_two_hundred_calls_of_sudo_at_once(fresh: Open, origin: Origin) -> None:
     async with fresh(Spec(root=True)) as desk:
         script = "for n in $(seq 200); do sudo echo $n >>said & done; wait; sort -n said | tail -n 1; wc -l <said"
-        done = await desk.run(["bash", "-c", script], timeout=80)
+        done = await desk.run(["bash", "-c", script], timeout=280)
         assert done.text.split() == ["200", "200"], done.stderr[-500:]
         if origin is not WALLED["gvisor"]:  # the host sees no process of a sentry's
             assert len(os.listdir(f"/proc/{roots_guest(desk)}/fd")) < 30

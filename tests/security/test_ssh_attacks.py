@@ -22,6 +22,7 @@ from hotdesk.cli.ssh.transport import Transport
 from hotdesk.config import Config
 from hotdesk.desk.room.room import GATE
 from hotdesk_guest import wire
+from tests.origins import WALLED, Origin
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.ssh_room import HOTDESK, SshRoom, ssh_room
 
@@ -97,8 +98,9 @@ ATTACKS = {
 
 
 @pytest.fixture(scope="module")
-def room(settings: Config) -> Iterator[SshRoom]:
-    with ssh_room(settings, "--root") as opened:
+def room(settings: Config, behind: Origin) -> Iterator[SshRoom]:
+    wall = next((name for name, origin in WALLED.items() if origin is behind), "container")
+    with ssh_room(settings, "--root", "--wall", wall) as opened:
         opened.ssh("-l", "root", "--", "true")  # root's guest stays from now on
         yield opened
 
