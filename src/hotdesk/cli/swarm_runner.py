@@ -169,9 +169,11 @@ def _make_brains(
 ) -> Brains:
     """Return who thinks. A script is run here: this process has given up what a script shall not have."""
     if record is not None and chosen.is_recorded:
-        raise BriefError("--record writes down what models say; pass --model")
+        raise BriefError("--record records the replies of models; pass --model")
     if chosen.replay:
-        raise BriefError("a swarm that is over cannot be repeated; record it with --record, and pass that to --replay")
+        raise BriefError(
+            "a finished swarm cannot be repeated by its id; record it with --record, and pass that file to --replay"
+        )
     if chosen.recording:
         return ReplayBrains.read(Path(chosen.recording))
     if chosen.source:

@@ -24,7 +24,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
     turned = "use a hostile brain at every item's desk; with --script, behind that script's plan"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
-    parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there, by item")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="write every request to a model and every reply there, by item"
+    )
     by = "with --record: who answers in the model's place, noted in the recording"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument(
