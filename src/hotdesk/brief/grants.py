@@ -185,13 +185,13 @@ def _check_places(places: object) -> tuple[SecretPlace, ...]:
         raise ValueError("the places must be a list of places")
     done = tuple(_check_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
-        raise ValueError("a place is listed twice")
+        raise ValueError("it lists a place twice")
     return done
 
 
 def _check_place(place: object) -> SecretPlace:
     if not isinstance(place, SecretPlace):
-        raise ValueError("a place is malformed")
+        raise ValueError("one of its places is malformed")
     check_choice("place", place.kind, get_args(PlaceKind))
     check_choice("swap", place.swap, (True, False))
     _check_around(place)

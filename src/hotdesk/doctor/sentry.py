@@ -181,7 +181,7 @@ def judge_disk(outcome: FilledDisk) -> Finding:
 
 _STALE = "reinstall hotdesk; check whether runsc's release is supported"
 _CGROUP = "check that the cgroup controller is enabled: /proc/cgroups and `hotdesk doctor --json`"
-_STATUS = "host: /proc/PID/status of every process in its cgroup"
+_STATUS = "host: read /proc/PID/status of every process in its cgroup"
 VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
     JudgedMeasure(
         Measure("sentry-ids", "user", "sentry and gofer have host user ids that no other account has", _STATUS, _STALE),
@@ -206,7 +206,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-environment",
             "user",
             "sentry and gofer get no environment variable of the owner",
-            "host: /proc/PID/environ of every process in its cgroup",
+            "host: read /proc/PID/environ of every process in its cgroup",
             _STALE,
         ),
         judge_environment,
@@ -220,7 +220,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-network",
             "network",
             "sentry and gofer have a loopback interface and no other",
-            "host: /proc/PID/net: dev, route",
+            "host: read dev and route in /proc/PID/net",
             "end the program that moved an interface into the desk's network, burn the desk",
         ),
         judge_network,
@@ -230,7 +230,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-files",
             "files",
             "a sentry sees no file of the host, and a gofer sees the desk's files only",
-            "host: /proc/PID/root of every process in its cgroup",
+            "host: read /proc/PID/root of every process in its cgroup",
             _STALE,
         ),
         judge_files,
