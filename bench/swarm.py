@@ -53,6 +53,7 @@ class SwarmCost:
     owner: float
     """Processor seconds of its owner, which is one process with one thread at work: no more cores help it."""
     keeper: float
+    """Of its keeper, which opens and burns all desks, and is one such process, too."""
     journal: int
     """Bytes."""
 
@@ -110,10 +111,11 @@ def fit(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def predict(costs: list[SwarmCost], items: int, cores: int, nodes: int = 1) -> float:
-    """Give the seconds that a swarm takes: its processor time over all cores, or its owner's own if that is longer."""
+    """Return the seconds of a swarm: its processor time over all cores, or that of its owner or keeper, if longer."""
     base, each = fit([(cost.items, cost.cpu) for cost in costs])
     _, owner = fit([(cost.items, cost.owner) for cost in costs])
-    return max((base + each * items) / cores, owner * items / nodes)
+    _, keeper = fit([(cost.items, cost.keeper) for cost in costs])
+    return max((base + each * items) / cores, max(owner, keeper) * items / nodes)
 
 
 def main() -> None:
@@ -132,7 +134,11 @@ def main() -> None:
         )
     base, rise = fit([(cost.items, cost.cpu) for cost in costs])
     _, owner = fit([(cost.items, cost.owner) for cost in costs])
-    print(f"processor time = {base:.1f} s + {rise * 1000:.1f} ms an item; the owner's {owner * 1000:.1f} ms an item")
+    _, keeper = fit([(cost.items, cost.keeper) for cost in costs])
+    print(
+        f"processor time = {base:.1f} s + {rise * 1000:.1f} ms an item; the owner's {owner * 1000:.1f}, the keeper's "
+        f"{keeper * 1000:.1f} ms an item"
+    )
     for name, cores in TARGETS.items():
         nodes = 10 if cores == 640 else 1
         print(f"10,000 items on {name}: about {predict(costs, 10_000, cores, nodes):,.0f} s")
