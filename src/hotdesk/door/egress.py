@@ -118,7 +118,7 @@ class Egress:
         return canary.RULE in self.policy.rules
 
     def hold(self, charter: Mapping[str, Any]) -> None:
-        """Take the rules and grants of a charter, and nothing of those before; what was sent is watched for still."""
+        """Take the rules and grants of a charter in place of earlier ones; values sent before are still scrubbed."""
         scope = parse_scope(charter["scope"])
         self.step = str(charter["step"])
         ceiling = [parse_rule(text) for text in charter["ceiling"]]
@@ -191,7 +191,7 @@ class Egress:
             self.revoke(live, "the secret came back in a response to a request that did not use it")
 
     def change(self, message: Mapping[str, Any]) -> None:
-        """Enter another step, have another scope, end grants, or shut; whatever was admitted before is cut."""
+        """Enter another step, change the scope, end grants, or shut; earlier admissions are cut."""
         match message.get("verb"):
             case "proven":
                 self.end_canary()

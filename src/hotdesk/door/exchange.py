@@ -200,7 +200,7 @@ class Forward:
         return any(set(rule.methods) <= set(READ) for rule in rules)
 
     async def hold(self, decision: PolicyDecision) -> None:
-        """Ask for just this request: as many bytes as it says it has are part of what is approved."""
+        """Ask a person for exactly this request: its number of bytes is part of the approval."""
         body = self.request.body or 0
         size = body if isinstance(body, int) else -2
         once = Rule(
@@ -291,7 +291,7 @@ class Forward:
         return [(IDENTITY, self.way.identities[one.id].encode()) for one in grants if one.id in self.way.identities][:1]
 
     def add_upgrade(self, headers: Headers) -> Headers:
-        """Ask for a WebSocket where that is asked and no secret is about; for nothing else."""
+        """Forward an upgrade to WebSocket if no secret is involved; no other upgrade."""
         if not self.request.upgrade:
             return headers
         if self.request.upgrade != b"websocket":
@@ -437,7 +437,7 @@ class Forward:
         raise ExchangeError(502, f"{self.meant.host} sent {INFORMED} interim responses and no final one")
 
     async def bring_back(self, answer: Response) -> None:
-        """Give the answer to the desk, without what went out with a secret."""
+        """Send the response to the desk, without the secret that went out."""
         assert self.upstream is not None
         self.status = answer.status
         if answer.status == 101:

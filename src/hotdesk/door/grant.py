@@ -85,7 +85,7 @@ class SecretUse:
 
 
 def get_bare_value(grant: LiveGrant, value: bytes) -> bytes:
-    """Return what a placeholder stands for by itself: of user and password the password."""
+    """Return the value that a placeholder stands for by itself: the password of a user and password."""
     return value.partition(b":")[2] if grant.kind == "basic" else value
 
 

@@ -281,7 +281,7 @@ async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str
 async def _serve_until_hangup(
     keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any
 ) -> None:
-    """Serve until the keeper hangs up, and end soon after, whatever is still under way."""
+    """Serve until the keeper hangs up, and end soon after, whatever is still running."""
     await serve(keeper, asking, settings, trust)
     pending = asyncio.all_tasks() - {asyncio.current_task()}
     for task in pending:

@@ -252,7 +252,7 @@ def _iterate_wrong_targets(targets: _Targets, right: list[bool]) -> Iterator[str
 
 
 def _decode_chunks(data: bytes) -> bytes:
-    """Put a body together again; what is not in chunks gives another one."""
+    """Reassemble a chunked body; invalid chunks yield another one."""
     body = b""
     while data:
         size, _, rest = data.partition(b"\r\n")

@@ -134,7 +134,7 @@ class Catalog:
         return Version(name, number, sha256, size, at, owner, job, brief, certificate, path, allowed)
 
     def list_history(self, db: sqlite3.Connection, name: str, who: str, owner: str = "") -> list[Version]:
-        """Give a name's versions, oldest first: one's own, else the one others let one read; `BriefError` for none."""
+        """List a name's versions, oldest first: one's own, otherwise a shared one's; `BriefError` for none."""
         where = "WHERE n.name = ? AND (? = '' OR n.owner = ?) ORDER BY n.owner, v.number"
         found = self.list_versions(db, where, (name, owner, owner), who)
         owners = {each.owner for each in found}

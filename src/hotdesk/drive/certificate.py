@@ -141,9 +141,9 @@ def _choose_format(fields: Fields) -> int:
 
 
 def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
-    """Read a certificate and hold it against its own signature; `BriefError` says what is wrong with it.
+    """Read a certificate and verify its own signature; `BriefError` says what is wrong with it.
 
-    Who signed is not looked at: a key in a certificate proves only that its holder wrote it.
+    The signer is not checked: a key in a certificate proves only that its holder wrote it.
     """
     if len(data) > LARGEST:
         raise BriefError(f"it is not a certificate: it has more than {LARGEST} bytes")

@@ -77,7 +77,7 @@ class Journal:
         return len(self._buffer)
 
     def commit(self) -> None:
-        """Write what is buffered in one transaction; `HostError` when it cannot be kept, and then none of it is."""
+        """Write buffered events in one transaction; `HostError` if that fails, and then none is written."""
         if not self._buffer:
             return
         with translate_errors(), transaction(self._db):
@@ -90,7 +90,7 @@ class Journal:
         self._buffer.clear()
 
     def discard(self) -> None:
-        """Forget what is buffered: after a commit that failed, when what it tells did not happen after all."""
+        """Drop buffered events: after a failed commit, when what they say did not happen."""
         self._buffer.clear()
 
     def find_head(self, chain: str) -> Head | None:
@@ -102,7 +102,7 @@ class Journal:
             return list(iterate_heads(self._db))
 
     def has(self, chain: str, kind: type[Event] | None = None) -> bool:
-        """Return whether a chain has events, or one of a kind; what is buffered counts."""
+        """Return whether a chain has events, or one of a kind; buffered ones count."""
         name = None if kind is None else kind.__name__
         if any(row.chain == chain and name in (None, row.name) for row in self._buffer):
             return True
@@ -128,7 +128,7 @@ class Journal:
         self._sure.pop(chain, None)
 
     def close(self) -> None:
-        """Close the file; what is buffered and not committed is lost."""
+        """Close the file; buffered events are lost."""
         self._db.close()
 
     def _look(self) -> tuple[int, int]:

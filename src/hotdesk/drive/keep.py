@@ -101,7 +101,7 @@ class Drive:
         return b"".join(self.blobs.read(version.certificate, self.blobs.measure_size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
-        """Return what is kept under a name; `HostError` when its bytes are no longer what they were."""
+        """Return the file stored under a name; `HostError` when its bytes have changed."""
         return b"".join(self.open_stream(name, number, who=who, owner=owner))
 
     def open_stream(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Iterator[bytes]:
@@ -191,7 +191,7 @@ def _select_version(found: list[Version], number: int | None) -> Version:
 
 
 def read_input(drive: Drive, text: str, who: str) -> bytes:
-    """Return what an input such as `drive:reports/june.xlsx@3` stands for."""
+    """Return the file that an input such as `drive:reports/june.xlsx@3` names."""
     if not text.startswith(INPUT):
         raise BriefError(f"{format_name(text)!r} is not a valid drive name; write it like 'drive:reports/june.xlsx@3'")
     name, number = parse_reference(text.removeprefix(INPUT))

@@ -29,7 +29,7 @@ class LegacyName:
 
 
 def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
-    """Give the catalog every name it lacks, then remove the links; after a crash between it is done again."""
+    """Add every missing name to the catalog, then remove the links; repeated after a crash between."""
     found = list(_iterate_links(names, blobs))
     owner = f"uid:{names.stat().st_uid}"
     with catalog.writing() as db:

@@ -76,7 +76,7 @@ def clean_fact(text: str) -> str:
 
 
 def name_fact(data: bytes) -> str:
-    """Name a fact by what it says: the same fact is kept once."""
+    """Name a fact by its text: the same fact is stored once."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -85,7 +85,7 @@ def make_drive_name(memory: str, kind: MemoryKind, name: str) -> str:
 
 
 def parse_drive_name(name: str) -> tuple[str, MemoryKind, str] | None:
-    """Read such a name; None for one that no job of ours wrote."""
+    """Parse such a name; None for one that no job of ours wrote."""
     match name.split("/"):
         case [root, memory, "facts", label] if root == MEMORY and _FACT_NAME.fullmatch(label):
             return (memory, "fact", label) if _MEMORY_NAME.fullmatch(memory) else None
@@ -111,7 +111,7 @@ class MemoryStore:
         return sorted(found, key=lambda each: (-each.version.at, each.version.name))
 
     def select_current(self, memory: str, now_ms: int) -> list[MemoryItem]:
-        """List what is within the bounds of count, bytes and age, the newest first: what a job is offered."""
+        """List the items within the limits of count, bytes and age, the newest first, to offer to a job."""
         counts: dict[MemoryKind, int] = {"fact": 0, "file": 0}
         limits: dict[MemoryKind, int] = {"fact": MAX_FACTS, "file": MAX_FILES}
         size, found = 0, list[MemoryItem]()

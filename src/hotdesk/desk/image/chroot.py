@@ -104,7 +104,7 @@ def say(task: BuildTask, text: str) -> None:
 
 
 def run_tool(*argv: str | Path, env: dict[str, str] | None = None) -> None:
-    """Run a program of the host; what it says is the log."""
+    """Run a program of the host; its output is the log."""
     subprocess.run([str(each) for each in argv], check=True, stdin=subprocess.DEVNULL, stdout=2, env=env)
 
 

@@ -47,7 +47,7 @@ class Image:
         return self.find_file(path) is not None
 
     def find_file(self, path: str) -> Path | None:
-        """Give a plain file of the image as it lies in the store; no link is followed. What is in it may be hostile."""
+        """Return a plain file of the image in the store; links are not followed. Its content may be hostile."""
         for layer in self.layers:
             place = layer
             for part in PurePosixPath(path).parts[1:]:

@@ -24,7 +24,7 @@ FILES = {
 
 
 def furnish(root: RootDirectory) -> None:
-    """Give a tree what every desk expects: mount points, the files of `FILES`, uid 1000 and its home."""
+    """Add what every desk expects to a tree: mount points, the files of `FILES`, uid 1000 and its home."""
     for path in FOLDERS:
         with root.folder(path):
             pass

@@ -31,7 +31,7 @@ def unpin(store: Path, desk: str) -> None:
 
 
 def find_pinned(store: Path, desk: str) -> Image | None:
-    """Return the image that is kept for a desk; None when there is none, or a layer of it is lost."""
+    """Return the image kept for a desk; None when there is none, or a layer of it is lost."""
     try:
         found = json.loads(_get_path(store, desk).read_text())
         image, is_needed = parse(store, found["image"].encode()), os.path.exists(found["record"])

@@ -47,7 +47,7 @@ class PackageIndex:
 
 
 def parse(text: str) -> list[PackageIndex]:
-    """Read what `apt-get indextargets` printed; a field apt does not know stands there as `$(FIELD)`."""
+    """Parse the output of `apt-get indextargets`; a field that apt does not know is printed as `$(FIELD)`."""
     targets = []
     for line in text.splitlines():
         fields = ["" if field.startswith("$(") else field.strip() for field in line.split("|")]

@@ -117,7 +117,7 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
 
 
 def restore(store: Path, image: Image) -> None:
-    """Give a name back to the image that had it; the layers of the other go with the next sweep."""
+    """Return a name to its previous image; the layers of the other go with the next sweep."""
     with writing(store, lambda line: None):
         publish(store, image, image.layers[0])
 
@@ -169,7 +169,7 @@ def sweep(store: Path, progress: Progress) -> list[Swept]:
 
 
 def read_record(store: Path, path: Path) -> Image:
-    """Read an image's description, one that lost a layer too; what a damaged one uses cannot be known."""
+    """Read an image's description, even if it lost a layer; of a damaged one the layers are unknown."""
     try:
         return parse(store, path.read_bytes())
     except ValueError as e:

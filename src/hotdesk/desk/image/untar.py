@@ -122,7 +122,7 @@ def _split_name(text: str, limits: ArchiveLimits) -> list[bytes]:
 def put(
     root: RootDirectory, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, name: bytes, limits: ArchiveLimits
 ) -> None:
-    """Write one entry; devices, pipes and what is unknown are left out."""
+    """Unpack one entry; devices, pipes and unknown types are left out."""
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
         return
     with root.folder(above) as fd:

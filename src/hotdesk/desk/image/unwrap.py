@@ -93,7 +93,7 @@ def squash(
     limits: ArchiveLimits,
     of_content: bool = False,
 ) -> None:
-    """Unpack layers over each other, each verified first; `of_content`: digests are of what is compressed."""
+    """Unpack layers over each other, each verified first; `of_content`: digests are of the compressed data."""
     budget = ArchiveBudget(limits)
     for number, (name, digest) in enumerate(layers):
         with open_part(name) as part:

@@ -80,7 +80,7 @@ class Burning:
         return max(0.0, min(fire.look for fire in self.fires.values()) - read_clock()) if self.fires else None
 
     def turn(self) -> None:
-        """Look at what is due, the longest due first, and at no more than a turn has time for."""
+        """Take due steps, the longest due first, within the time of a turn."""
         start = read_clock()
         due = [fire for fire in self.fires.values() if fire.look <= start]
         for fire in sorted(due, key=lambda fire: fire.look):
@@ -110,7 +110,7 @@ class Burning:
             fire.tracked.record.note(state=condition, why=fire.why, left=leftovers)
 
     def clear(self, fire: Fire) -> list[str]:
-        """Kill a desk's processes and remove everything of it; return what is left for now."""
+        """Kill a desk's processes and remove everything of it; return what remains for now."""
         tracked = fire.tracked
         try:
             if pids := tracked.room.cgroup.strike() | fire.children:

@@ -74,7 +74,7 @@ class HibernatedDesks:
         self.show(record)
 
     def show(self, record: HibernatedDesk) -> None:
-        """Write what is listed of a desk, no secret among it."""
+        """Describe a desk for listings, without secrets."""
         self.shown.mkdir(mode=0o711, parents=True, exist_ok=True)
         (self.shown / f"{record.desk}.json").write_text(json.dumps(_describe(record)))
 
@@ -87,12 +87,12 @@ class HibernatedDesks:
             raise BriefError(f"{self.get_path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
 
     def find_image(self, record: HibernatedDesk) -> Image | None:
-        """Return the very image a desk stands on, whatever has its name by now; None where it was lost."""
+        """Return the very image of a desk, even if its name belongs to another now; None if it was lost."""
         image = pin.find_pinned(self.images, record.desk)
         return image if image is not None and image.digest == record.image else None
 
     def forget(self, desk: str) -> None:
-        """Remove a desk's record and what it would have gone on from. Absent is no error."""
+        """Remove a desk's record and its saved state. A missing one is no error."""
         if self.has(desk):
             self.get_path(desk).unlink(missing_ok=True)
             self.disk().drop(name_hibernated(desk))

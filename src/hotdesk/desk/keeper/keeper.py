@@ -87,7 +87,7 @@ class Keeper:
     # -- the loop ---------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Answer until the owner is gone, then burn what is left."""
+        """Answer until the owner is gone, then burn the remaining desks."""
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         self.snapshots.wake = self.volumes.wake = self.memory.wake = wake_w
@@ -169,7 +169,7 @@ class Keeper:
                 self.send({"event": "knock", "desk": tracked.room.desk})
 
     def note_signal(self, number: int, _frame: object) -> None:
-        """Note a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
+        """Record a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
         if number == signal.SIGTERM:
             self.open_for_business = False
 
@@ -295,7 +295,7 @@ class Keeper:
                     self.note_opened(tracked)
 
     def find(self, desk: str, idle: bool = False) -> TrackedDesk:
-        """Return an open desk of ours; `idle`, one whose disk nobody is busy with."""
+        """Return an open desk of ours; with `idle`, one whose disk is not busy."""
         tracked = self.desks.get(desk)
         if tracked is not None and tracked.runtime and tracked.ends < math.inf:
             raise DeskError(f"desk {desk} is restarting; try again")
@@ -435,7 +435,7 @@ class Keeper:
             self.burn(desk, socket_buffers.WHY)
 
     def burn(self, desk: str, why: str, number: int | None = None) -> None:
-        """End a desk and everything of it; one that is not ours is no error."""
+        """End a desk and everything in it; a foreign one is no error."""
         if queued := self.queue.drop(desk):
             self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it opened"))
         tracked = self.desks.pop(desk, None)
@@ -469,7 +469,7 @@ class Keeper:
 
 
 def _read_peer_credentials(owner: socket.socket) -> tuple[int, int]:
-    """Return pid and user of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
+    """Return pid and user of the owner, who made the socketpair; our parent may start keepers for others."""
     pid, uid, _ = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 

@@ -62,7 +62,7 @@ class MemorySaves:
         self.outcomes: deque[MemoryOutcome] = deque()
 
     def check(self, tracked: TrackedDesk, stop: bool) -> None:
-        """Refuse what cannot be done, before its guest is asked to hang up."""
+        """Refuse an impossible save before the guest is asked to hang up."""
         desk, spec = tracked.room.desk, tracked.spec
         if not tracked.wall.traits.can_keep_memory:
             raise BriefError(
@@ -213,7 +213,7 @@ class MemorySaves:
 
 
 def hear(writer: MemoryWriter) -> bool:
-    """Wait for the writer's next word; return whether it did what it was to do."""
+    """Wait for the writer's next message; return whether it succeeded."""
     ready, _, _ = select.select([writer.report], [], [], _WRITE_TIMEOUT_S)
     return bool(ready) and os.read(writer.report, 1) == GO
 

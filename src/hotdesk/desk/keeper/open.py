@@ -58,9 +58,9 @@ class Opening:
         return self.pool
 
     def begin(self, number: int, request: KeeperRequest, origin: Room | None = None) -> TrackedDesk:
-        """Prepare a room and start the runtime; what fails leaves nothing, or burns.
+        """Prepare a room and start the runtime; a failure leaves nothing, or a desk that burns.
 
-        A fork has an `origin`, on whose very image it stands.
+        A fork has an `origin`, and uses its very image.
         """
         spec, desk = request.spec, request.desk
         wall = self.walls.find(spec.wall)
@@ -124,7 +124,7 @@ class Opening:
         return record
 
     def find_image(self, spec: Spec, record: HibernatedDesk | None) -> Image:
-        """Return the image of a desk: of one that goes on, the very image that it was hibernated on."""
+        """Return the image of a desk; of a hibernated one, the very image it was hibernated on."""
         if record is not None and (pinned := self.hibernated.find_image(record)) is not None:
             return pinned
         found = self.images.find(spec.image)
@@ -139,7 +139,7 @@ class Opening:
             self.checked = read_clock()
 
     def load_guest_code(self, picture: Image) -> dict[str, bytes]:
-        """Return the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""
+        """Return the guest's code for an image; only sealed code is cached, as an image may be sealed at any time."""
         if picture.digest not in self.guests:
             found = guest_code.load(self.settings.images, picture.digest, self.guest_sources)
             if found is self.guest_sources:
@@ -157,9 +157,9 @@ class Opening:
         tracked.record.note(state="starting")
 
     def prove(self, tracked: TrackedDesk, status: int, early: set[int]) -> None:
-        """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.
+        """Take the runtime's exit; raise unless the desk's first process is up and behind its walls.
 
-        `early` are exits seen before the runtime's own: what it starts may end before it does.
+        `early` are exits seen before the runtime's own: its children may end before it does.
         """
         desk, room = tracked.room.desk, tracked.room
         try:

@@ -82,7 +82,7 @@ def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
 
 
 def silence(tracked: TrackedDesk) -> None:
-    """Sort a desk's processes while none of them can start another; one that does not stop for it is left as it was."""
+    """Hush a desk's processes while none of them can start another; if one does not freeze, none is hushed."""
     room = tracked.room
     freeze(tracked)
     try:

@@ -15,7 +15,7 @@ class Ears:
         self.registered: dict[int, object] = {}
 
     def turn_to(self, descriptors: Mapping[int, object]) -> None:
-        """Listen to just these, each with whose it is: the number of one that was closed may be another's by now."""
+        """Listen to exactly these, each with its owner: a closed one's number may be reused by now."""
         for fd, whose in self.registered.items():
             if descriptors.get(fd) is not whose:
                 with suppress(OSError):

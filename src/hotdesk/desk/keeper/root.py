@@ -97,7 +97,7 @@ class Roots:
             self.end(tracked, root, "ended at once")
 
     def note_runtime_exit(self, tracked: TrackedDesk, root: RootGuest, status: int) -> None:
-        """Take the runtime's end; what it started must then be proven."""
+        """Take the runtime's exit; the guest it started must then be proven."""
         room, root.runtime = tracked.room, 0
         root.hard = read_clock() + PROOF_TIMEOUT_S
         try:

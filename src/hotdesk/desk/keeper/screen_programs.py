@@ -63,7 +63,7 @@ def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
 
 
 def runs(pid: int, programs: set[Program]) -> bool:
-    """Return whether a process runs one of these programs; one that is gone, or has no file any more, does not."""
+    """Return whether a process runs one of these programs; False for one that is gone, or has no file any more."""
     try:
         status = os.stat(f"/proc/{pid}/exe")
     except OSError:

@@ -32,7 +32,7 @@ class Doorman:
         """What was proven of each desk that has a gate."""
 
     def add(self, desk: str, gate: socket.socket, proof: WallProof) -> None:
-        """Take charge of a gate, and tell keys what its desk stands behind; a desk started again has its gate."""
+        """Add a gate, and tell keys the wall of its desk; a restarted desk keeps its gate."""
         if self.proofs.get(desk) != proof:
             self.proofs[desk] = proof
             self.keys.tell({"desk": desk, "proof": asdict(proof)})
@@ -101,7 +101,7 @@ class Doorman:
         return talk, wait
 
     def join(self) -> None:
-        """Give door and keys a line to each other; neither sees who else there is."""
+        """Connect door and keys; neither sees the other's further connections."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with ours, theirs:
             self.keys.tell({"line": "door"}, ours.fileno())

@@ -68,7 +68,7 @@ def encode_settings(config: Config) -> str:
 
 
 def decode_settings(text: str) -> Config:
-    """Read the settings an owner hands down on the command line; one that read none hands down its variables."""
+    """Read the settings that an owner passes on the command line; an owner without any passes its variables."""
     values = json.loads(text)
     if "environ" in values:
         return settings_file.load(values["environ"])

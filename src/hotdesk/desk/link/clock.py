@@ -28,7 +28,7 @@ class DeskClock:
             self.arrange()
 
     def go_on(self) -> None:
-        """Go on. Twice is no error."""
+        """Continue. A second call does nothing."""
         if self.stopped_at is not None:
             self.lost += anyio.current_time() - self.stopped_at
             self.stopped_at = None

@@ -309,9 +309,9 @@ class LinkedDesk:
                 self.link.paused = False
 
     async def halt(self, snapshot: str = "") -> None:
-        """End every process, and have calls wait until `boot`; not when there is no such snapshot.
+        """End every process, and let calls wait until `boot`; raises if the snapshot is missing.
 
-        What was begun is not left half done when its caller is cancelled; and so it is with `boot`.
+        It is completed even if its caller is cancelled, as is `boot`.
         """
         with anyio.CancelScope(shield=True):
             await self.end_all(snapshot)
@@ -331,7 +331,7 @@ class LinkedDesk:
         link.break_off(await explain_stop(self.id))
 
     async def boot(self, snapshot: str = "") -> None:
-        """Start a halted desk, and let calls go on; they learn it when it does not come up."""
+        """Start a halted desk, and let calls continue; they fail if it does not start."""
         try:
             with anyio.CancelScope(shield=True):
                 self.link = await self.outside.boot(snapshot)
@@ -373,7 +373,7 @@ class LinkedDesk:
             await self.outside.save(as_name(name), source)
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
-        """Open desks that begin with this one's files; with `memory`, in which its programs go on."""
+        """Open desks that start with this one's files; with `memory`, its programs continue in them."""
         if not 0 < count <= _MAX_FORKS:
             raise BriefError(f"the number of forks must be 1 to {_MAX_FORKS}, not {count}")
         if memory and snapshot is not None:

@@ -126,7 +126,7 @@ class Loan:
         self.link.channels.pop(self.numbers.pop(theirs, 0), None)
 
     async def give_back(self) -> None:
-        """Drop what the borrower left open; programs go on. All is forgotten even when the guest no longer listens."""
+        """Close what the borrower left open, even if the guest does not answer; programs continue."""
         channels = [(ours, self.link.channels.get(ours)) for ours in self.numbers.values()]
         for theirs in list(self.numbers):
             self.forget(theirs)

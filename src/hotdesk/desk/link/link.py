@@ -129,9 +129,9 @@ class Link:
         over.set()
 
     def hear(self, data: bytes, over: anyio.Event) -> None:
-        """Take what the guest sent; one that breaks the protocol ends the link.
+        """Handle received bytes; a guest that breaks the protocol ends the link.
 
-        Many small frames are taken in slices: while some are left nothing more is read.
+        Many small frames are handled in slices: while some are left nothing more is read.
         """
         self.reader.buffer += data
         end = time.perf_counter() + _SLICE_S
@@ -395,7 +395,7 @@ class Link:
             pass  # it was closed already
 
     def close(self) -> None:
-        """Close the socket, and forget what was open; only its reader does."""
+        """Close the socket, and forget open channels; called by its reader only."""
         self.fail(DeskGone("the desk was burnt"))
         self.channels.clear()
         if self.sock.fileno() >= 0:

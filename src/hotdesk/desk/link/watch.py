@@ -47,7 +47,7 @@ class LinkedWatch:
         return batch
 
     async def read_next(self, timely: bool) -> tuple[list[Change], list[int]]:
-        """Take the guest's next word: changes, and marks it was asked to set."""
+        """Handle the guest's next message: changes, and requested marks."""
         item = await (self.channel.answer() if timely else self.channel.receive())
         if isinstance(item, GuestReply):
             check(self.path, item.body)

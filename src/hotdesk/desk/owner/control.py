@@ -272,7 +272,7 @@ class ControlServer:
         raise BriefError(NOTHING)
 
     async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str, memory: bool) -> None:
-        """Fork a desk for a caller; one that is gone by then would never know the ids."""
+        """Fork a desk for a caller; the copies burn if it is gone by then, as it would never know the ids."""
         forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None, memory=memory)
         try:
             await respond(sock, 201, {"ids": [each.id for each in forks]})
@@ -283,7 +283,7 @@ class ControlServer:
             raise
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope, personal: bool) -> None:
-        """Open a desk for a caller; one that is gone when it is open would never know its id."""
+        """Open a desk for a caller; it burns if the caller is gone by then, as it would never know the id."""
         if self.everyone and (scope.names or scope.grants or scope.anywhere or scope.proxy):
             raise BriefError(
                 "only the operator may map names to addresses, grant secrets, allow every host, or set a proxy"

@@ -152,7 +152,7 @@ class KeeperClient(PacketCalls):
         await self.send(data)
 
     async def close(self) -> None:
-        """Hang up; the keeper burns what is left, and we wait for that."""
+        """Hang up, and wait until the keeper has burnt the desks."""
         self.closing = True
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)

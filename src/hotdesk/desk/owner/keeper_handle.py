@@ -249,7 +249,7 @@ class KeeperHandle:
 
 
 async def hush(desk: LinkedDesk, hushed: bool) -> None:
-    """Stop all of a desk but its screen, window manager and browser, or let it go on; calls to it wait meanwhile."""
+    """Freeze all of a desk but its screen, window manager and browser, or thaw it; calls to it wait meanwhile."""
     assert isinstance(desk.outside, KeeperHandle)
     async with desk.rebooting:
         await desk.outside.hush(hushed)

@@ -122,7 +122,7 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
 
 
 async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedDesk]:
-    """Open desks in which the programs of one go on; all of them, or none. The one goes on meanwhile."""
+    """Open desks in which the programs of one continue; all of them, or none. The origin continues meanwhile."""
     _require_memory(handle.desk, handle.spec)
     token = new_token()
     forks: list[LinkedDesk] = []

@@ -160,7 +160,7 @@ class Pool:
         return next((shelf for shelf in self.shelves.values() if len(self.list_usable(shelf)) < shelf.count), None)
 
     def sort_out(self) -> list[LinkedDesk]:
-        """Take from the shelves what cannot be given, and what is too much."""
+        """Remove unusable and surplus desks from the shelves."""
         found = []
         for shelf in self.shelves.values():
             ready = [spare for spare in self.list_usable(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]

@@ -179,7 +179,7 @@ class RemoteRuntime:
         await self.call("POST", f"/allow/{desk}", {"rule": rule} | ({"behind": behind} if behind else {}))
 
     async def unlock(self, root: str) -> None:
-        """Give the owner's keys the vault's root key, in base64."""
+        """Send the owner's keys the vault's root key, in base64."""
         await self.call("POST", "/unlock", {"root": root})
 
     async def call(
@@ -210,7 +210,7 @@ class RemoteRuntime:
         raise KeeperError(f"the owner at {self.path} did not respond within {seconds:.0f} s")
 
     async def dial(self) -> socket.socket:
-        """Call the owner; one that is busy has its caller wait in a queue, and when that is full, here."""
+        """Connect to the owner; a busy one queues callers, and when its queue is full they wait here."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.setblocking(False)
         try:
@@ -279,7 +279,7 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
 
 
 async def read_head(sock: socket.socket) -> bytes:
-    """Read an answer's head, and not a byte more; less when the owner hangs up or goes on and on."""
+    """Read a response's head and no byte more; less when the owner hangs up or never ends."""
     head = b""
     while END not in head and len(head) < HEAD_LIMIT:
         try:

@@ -88,7 +88,7 @@ class KeeperRuntime:
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Return a desk: one that is kept ready, or one opened now."""
+        """Return a desk: a ready one, or a new one."""
         spec = self.route(spec)
         self.opening += 1
         try:
@@ -169,9 +169,9 @@ class KeeperRuntime:
         desk: DeskId | None = None,
         token: str = "",
     ) -> LinkedDesk:
-        """Open a desk, or fork one; when its guest does not greet or its way out does not hold, nothing is left.
+        """Open or fork a desk; if its guest does not greet or its way out fails the test, nothing is left.
 
-        With a `token` programs go on in it, as they were in `origin` or when `desk` was hibernated.
+        With a `token` its programs continue, as they were in `origin` or when `desk` was hibernated.
         """
         desk = desk or self.make_id()
         self.idle = min(self.idle, spec.idle)
@@ -348,7 +348,7 @@ class KeeperRuntime:
         return list(self.desks)
 
     def list_awake(self) -> list[DeskId]:
-        """List the desks that need this owner; a hibernated one goes on at another."""
+        """List the desks that need this owner; a hibernated one can resume at another."""
         return [desk for desk in self.list_live() if self.handles[desk].parked is None]
 
     def hang_up(self) -> None:

@@ -132,7 +132,7 @@ class Btrfs:
         return self.read_usage(desk) + self.charges.sum_other_lives(desk)
 
     def read_usage(self, desk: str) -> int:
-        """Read the kernel's account of a subvolume: what is written, and what waits to be."""
+        """Read the kernel's account of a subvolume: written bytes, and those that wait to be written."""
         with hold_folder(self.mounted / desk) as fd:
             arguments = bytearray(struct.pack("=2Q4080x", 0, _FIRST_INODE))
             fcntl.ioctl(fd, INO_LOOKUP, arguments)
@@ -151,7 +151,7 @@ class Btrfs:
 
     @property
     def simple(self) -> bool:
-        """Return whether the kernel charges a subvolume with what it wrote itself, and not with what it was made of."""
+        """Return whether the kernel charges a subvolume only for its own writes, not for what it was copied from."""
         try:
             return (self.accounts / "mode").read_text().strip() == "squota"
         except FileNotFoundError:

@@ -35,7 +35,7 @@ def make_dev(at: str) -> None:
 
 
 def make_sys(at: str, cpus: int) -> None:
-    """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
+    """Make a /sys with the desk's own facts only: its CPUs and its loopback."""
     make_folders(at, _SYS_FOLDERS)
     write_files(f"{at}/{CPU}", _build_cpu_files(cpus))
     write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})

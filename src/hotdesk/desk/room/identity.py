@@ -31,7 +31,7 @@ def build_identity_files(desk: str) -> dict[str, bytes]:
 
 
 def build_privilege_files(root: bool, ca: str, python: str, inside: bool = False) -> dict[str, bytes]:
-    """Give what lets a desk become root, and believe its door, as far as it may; `inside`, root listens in the desk."""
+    """Return the files by which a desk may become root and trusts its door; `inside`: root listens in the desk."""
     sudo = {layout.SUDO: layout.format_sudo_program(python, inside).encode()} if root else {}
     return sudo | (build_trust_files(ca) if ca else {})
 

@@ -50,9 +50,9 @@ class Layers:
     def put_up(
         self, image: Image, size: int, files: identity.Files, source: str | None = None, memory: bool = False
     ) -> None:
-        """Make `/`: of an image and an empty layer, or one that begins as the disk's snapshot `source` is.
+        """Mount `/` from an image and an empty layer, or one that starts as the disk's snapshot `source`.
 
-        With `memory` it keeps what the snapshot has of a desk's memory.
+        With `memory` it keeps the snapshot's copy of a desk's memory.
         """
         for number, layer in enumerate(image.layers):
             self.add_lower(layer, self.folder / f"l{number}")
@@ -63,7 +63,7 @@ class Layers:
         self.fill(size, files, source, memory)
 
     def add_lower(self, layer: Path, at: Path) -> None:
-        """Show one layer of the image, locked while the desk stands on it, so that no removal takes it away."""
+        """Mount one layer of the image, locked while the desk uses it, so that it is not removed."""
         at.mkdir()
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.undo.append(lambda: os.close(fd))
@@ -140,7 +140,7 @@ class Layers:
         (self.layer / MEMORY).mkdir(mode=0o700)
 
     def drop_memory(self) -> None:
-        """Remove what was written of the desk's memory; a sentry that still reads it has it open."""
+        """Remove the saved memory of the desk; a sentry that still reads it has it open."""
         with hold_folder(self.layer) as fd:
             remove(fd, MEMORY.encode())
 

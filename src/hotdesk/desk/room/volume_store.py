@@ -42,9 +42,9 @@ class VolumeStore:
         return self.folder / f"{volume}.ext4"
 
     def make(self, volume: str, size: int, source: str = "") -> None:
-        """Make a volume, empty or with what another holds; it is there whole or not at all.
+        """Make a volume, empty or as a copy of another; it exists completely or not at all.
 
-        What is copied must not be in use: a copy of a file system that is being written to is damaged.
+        The original must not be in use: a copy of a file system that is being written to is damaged.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.folder / f"{volume}.new"
@@ -67,7 +67,7 @@ class VolumeStore:
             fresh.unlink()
 
     def furnish(self, volume: str, fd: int) -> None:
-        """Give an empty file system its directories; a sandbox's own user has the one it sees."""
+        """Add the directories to an empty file system; a sandbox's own user owns the visible one."""
         at = self.place / f"new-{volume}"
         at.mkdir(mode=0o700, parents=True)
         try:

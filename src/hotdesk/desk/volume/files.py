@@ -101,7 +101,7 @@ class Upload:
             raise
 
     def check_target(self) -> os.stat_result | None:
-        """Refuse a path at which no file can be put; return what is there."""
+        """Refuse a path at which no file can be written; return what exists there."""
         try:
             there = os.stat(self.parts[-1], dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -118,7 +118,7 @@ class Upload:
             view = view[os.write(self.fd, view) :]
 
     def finish(self) -> dict[str, object]:
-        """Put the file in its place, in one step; what was there keeps its owner and mode unless others are named."""
+        """Put the file in its place, in one step; a replaced one's owner and mode stay unless others are named."""
         there = self.check_target()
         usual = (uids.USER, uids.USER, 0o644)
         if there is not None and stat.S_ISREG(there.st_mode):
@@ -185,7 +185,7 @@ class VolumeFiles:
     # -- changing -----------------------------------------------------------------------------------------------
 
     def make_dir(self, path: str, attributes: Attributes, *, parents: bool) -> dict[str, object]:
-        """Make a directory; with `parents` also those above it, and one that is there is no error."""
+        """Make a directory; with `parents` also those above it, and an existing one is no error."""
         parts = _split(path)
         if not parts:
             raise FilesError(409, "the path exists")
@@ -311,7 +311,7 @@ def _split(path: str) -> list[bytes]:
 
 
 def _walk(folder: int, parts: list[bytes], depth: int) -> Iterator[dict[str, object]]:
-    """Describe what is below an open directory; one descriptor is open a level."""
+    """Describe the entries below an open directory, with one open descriptor per level."""
     for entry in sorted(os.listdir(folder)):
         name = os.fsencode(entry)
         try:

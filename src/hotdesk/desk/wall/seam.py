@@ -51,7 +51,7 @@ class Standby:
         return self.pid, self.console
 
     def dismiss(self) -> None:
-        """End it before it becomes the runtime. Another that stands by may hold its pipe as well."""
+        """End it before it becomes the runtime. Another standby may hold its pipe as well."""
         os.kill(self.pid, signal.SIGKILL)
         syscalls.close_all((self.go, self.console))
 

@@ -199,7 +199,7 @@ class Response(NamedTuple):
 
 
 def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
-    """Give where the head at the start of a buffer ends, -1 if it is not whole; `seen` bytes were looked at before."""
+    """Return the end of the head at the start of a buffer, -1 if incomplete; `seen` bytes were searched before."""
     end = buffer.find(b"\r\n\r\n", max(searched - 3, 0), HEAD_LIMIT)
     if end >= 0:
         return end + 4

@@ -63,7 +63,7 @@ class Resolver:
     async def resolve(
         self, host: str, named: Collection[Network] = (), *, private: bool = False
     ) -> tuple[Address, ...]:
-        """Return the addresses of a host, each fit to be dialled, IPv4 first; one that is not refuses them all."""
+        """Return the addresses of a host, IPv4 first; one that must not be dialled refuses them all."""
         literal = as_address(host)
         if literal is None and not NAME.match(host):
             raise UnresolvedError("not a name")

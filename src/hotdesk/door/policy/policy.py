@@ -289,7 +289,7 @@ class Policy:
         return f"no rule admits {target.method} {target.url}"
 
     def can_reach(self, scheme: Scheme, host: str, port: int) -> bool:
-        """Return whether any request there could be admitted or asked; nothing is resolved before this is true."""
+        """Return whether any request there could be admitted or asked; names are resolved only if so."""
         if scheme == "https" and self.tunnel(host, port):
             return True
         end = (scheme, port)

@@ -117,7 +117,7 @@ def _strip_credentials(url: str) -> str:
 
 
 def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule, ...]:
-    """Admit private networks for hosts that this machine itself reaches on one, whatever their names say.
+    """Admit private networks for hosts that this machine itself reaches on one, whatever their names.
 
     It may wait for the resolver: call it in a thread where an event loop runs.
     """

@@ -24,7 +24,7 @@ def scope_of(
     names: Mapping[str, str] | None = None,
     may_ask: bool = True,
 ) -> Scope:
-    """Put a scope together, and refuse one that cannot be meant."""
+    """Build a scope, and refuse an invalid one."""
     read = dict.fromkeys(rule for entry in rules for rule in read_rule_or_preset(entry))
     scope = Scope(tuple(read), tuple(map(read_grant, grants)), read_names(names or {}), may_ask)
     _check_reach(scope)

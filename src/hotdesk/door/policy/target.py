@@ -78,10 +78,10 @@ def read(
     inside: Authority | None = None,
     scheme: Scheme = "https",
 ) -> Target:
-    """Read a request: its method, the target of its first line, and its Host headers.
+    """Parse a request: its method, the target of its first line, and its Host headers.
 
-    `inside` is the authority of the CONNECT it came through, and `scheme` what is spoken there; without one it was
-    sent to a proxy, and names its host itself, over http.
+    `inside` is the authority of the CONNECT it came through, and `scheme` its protocol; without one it was sent to a
+    proxy, and names its host itself, over http.
     """
     verb, text, named = _check_method(method), check_ascii("target", line), parse_single_host(hosts)
     if inside is None:
@@ -151,7 +151,7 @@ def _parse_authority(text: str) -> tuple[str, int | None]:
 
 
 def _omit_default_port(authority: Authority, scheme: Scheme) -> int | None:
-    """Return which port need not be written: None stands for it, and for no other."""
+    """Return the port that can be omitted; None for every other."""
     return None if authority.port == PORTS[scheme] else authority.port
 
 

@@ -244,7 +244,7 @@ def list_needed_grants(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...
 
 
 def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> OutgoingRequest | Refusal:
-    """Put the secrets in; what is to be signed has no signature yet. `body` is empty where the plan needs none."""
+    """Insert the secrets, without signatures. `body` is empty where the plan needs none."""
     dropped = {IDENTITY, *(name.encode("latin-1") for name in plan.removed)}
     headers = [(name, value) for name, value in out.headers if fold(name) not in dropped]
     query = out.query

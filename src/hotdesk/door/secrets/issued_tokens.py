@@ -69,7 +69,7 @@ class Issued:
         self.form = re.compile(rb"(?:\A|(?<=[?&#]))((?:" + one + rb")=)([^&#\s]*)")
 
     def keep(self, value: bytes, cookie: bytes | None = None) -> bytes:
-        """Take a value in, and give the placeholder that stands for it: the same for the same."""
+        """Store a value, and return its placeholder: the same for the same value."""
         token = IssuedToken(value, cookie)
         if len(value) > _LONGEST_VALUE:
             raise UnreadableError(f"it has a token of more than {_LONGEST_VALUE} bytes")
@@ -141,7 +141,7 @@ class JsonAnswer:
         self.count = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; return what may go on."""
+        """Feed bytes; return those that may be passed on."""
         return self.step(self.buffer + data, final=False)
 
     def feed_last(self, data: bytes) -> bytes:
@@ -153,7 +153,7 @@ class JsonAnswer:
         return self.step(self.buffer, final=True) if self.buffer else b""
 
     def step(self, data: bytes, final: bool) -> bytes:
-        """Replace the values of fields to keep, and hold what is not decided yet."""
+        """Replace the values of fields to keep, and hold back what is undecided."""
         out: list[bytes] = []
         at = 0
         m: re.Match[bytes] | None = None
@@ -195,7 +195,7 @@ class JsonAnswer:
         return len(data) - 1 if data.endswith(b"\\") and len(data) > at else len(data)
 
     def may_go_on(self, text: bytes, rest: re.Pattern[bytes]) -> bool:
-        """Return whether a text that stands after a quote may become a field to be kept."""
+        """Return whether the text after a quote may become a field to keep."""
         return any(
             name.startswith(text) or (text.startswith(name) and rest.fullmatch(text, len(name)))
             for name in self.issued.names

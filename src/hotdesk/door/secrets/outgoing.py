@@ -62,7 +62,7 @@ def get_slot(place: SecretPlace) -> Slot:
 
 
 def is_pinned(place: SecretPlace, out: Outgoing) -> bool:
-    """Return whether this is the method and path a place is for. What is not a header must name both."""
+    """Return whether this is the method and path a place is for. Places other than headers must name both."""
     if place.kind in ("query", "form", "json") and not (place.method and place.path):
         return False
     return place.method in ("", out.method) and place.path in ("", out.path)
@@ -104,7 +104,7 @@ def split_parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def extract_placeholder(slot: Slot, value: bytes) -> bytes | None:
-    """Give the placeholder a value is made of: alone; in a header also after a scheme, or as either side of `Basic`."""
+    """Return the placeholder in a value: alone; in a header also after a scheme, or as either side of `Basic`."""
     if slot[0] != "header":
         return value if PLACEHOLDER.fullmatch(value) else None
     if m := CARRIED.fullmatch(value):

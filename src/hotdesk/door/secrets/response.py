@@ -73,7 +73,7 @@ class Cleaner:
         return self.issued.rewrite_location(value) if self.issued is not None and name == b"location" else value
 
     def feed(self, payload: bytes, last: bool = False) -> Iterator[bytes]:
-        """Take bytes of the body; yield what may go on, piece by piece. `last`: nothing is to be waited for."""
+        """Feed bytes of the body; yield what may be passed on. `last`: the body ends here."""
         if not self.active:
             yield payload
             return

@@ -203,7 +203,7 @@ class DecodedBlock:
         return raw_end + max(0, at - end)
 
     def get_raw_start_of_last(self, remaining: int) -> int:
-        """Return where in the block the last so many bytes of the text begin, without reading all of it again."""
+        """Return where in the block the last so many bytes of the text begin, without decoding all of it again."""
         at = self.size
         for m in reversed([*self.pattern.finditer(self.data, max(0, at - _ESCAPE_AT_MOST * remaining), at)]):
             if remaining <= at - m.end():
@@ -378,7 +378,7 @@ class Stream:
         """How much of the held data belongs to a secret that was already replaced."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; return what may go on."""
+        """Feed bytes; return those that may be passed on."""
         return self.step(self.buffer + data, final=False)
 
     def feed_last(self, data: bytes) -> bytes:
@@ -390,7 +390,7 @@ class Stream:
         return self.step(self.buffer, final=True) if self.buffer else b""
 
     def scrub_headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Scrub a head's fields, each of which stands alone; one whose very name is a secret is left out."""
+        """Scrub a head's fields one by one; one whose very name is a secret is left out."""
         together = Stream(self.scrubber)
         together.step(b"\n".join([text for pair in pairs for text in pair]), final=True)  # no escape has a line end
         if not together.hits:
@@ -425,7 +425,7 @@ class Stream:
         return self.replace(data, sorted(found), len(data) if final else cut)
 
     def replace(self, data: bytes, found: list[tuple[int, int]], cut: int) -> bytes:
-        """Return what stands before `cut`, each run of overlapping finds replaced once, and hold the rest."""
+        """Return the text before `cut` with each run of overlapping finds replaced once, and hold the rest."""
         out: list[bytes] = []
         done = self.covered
         for start, end in found:

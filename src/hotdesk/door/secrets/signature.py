@@ -104,7 +104,7 @@ def _fold_name(name: bytes) -> bytes:
 
 
 def read_declared_digest(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
+    """Return the signed value of a body that is not at hand: at S3 the request's own. Empty: the body is needed."""
     digests = [value.strip() for name, value in headers if _fold_name(name) == b"x-amz-content-sha256"]
     return digests[0] if signer.service == "s3" and len(digests) == 1 and DIGEST.fullmatch(digests[0]) else b""
 
@@ -123,7 +123,7 @@ def sign(
     digest: bytes,
     at: str,
 ) -> list[tuple[bytes, bytes]]:
-    """Return headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
+    """Return headers with the signature of the request. `digest` stands for the body; `at` is `20150830T123600Z`."""
     fields = [(name, value) for name, value in headers if _fold_name(name) not in _REMADE]
     fields.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":

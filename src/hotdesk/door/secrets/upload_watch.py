@@ -35,7 +35,7 @@ class UploadWatcher:
         return fields.found if fields else None
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; return what may go on."""
+        """Feed bytes; return those that may be passed on."""
         if self.reader and self.inside:
             unpacked = 0
             for piece in self.reader.feed(data):

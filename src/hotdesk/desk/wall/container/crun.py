@@ -88,7 +88,7 @@ def begin(
 
 
 def protect_runtime(settings: Config) -> str:
-    """Return the runtime as a desk may meet it: crun through a mount that nobody can write to.
+    """Return the runtime as a desk may see it: crun through a read-only mount.
 
     crun makes such a mount for itself and starts again from it, at every start; one made once serves them all.
     """

@@ -118,14 +118,14 @@ def refuse(names: str | list[str], number: int, *tests: Test) -> Rule:
 
 
 def _build_namespace_rules() -> list[Rule]:
-    """Let threads and processes be made, never in new namespaces; clone3 hides its flags, so libc must fall back."""
+    """Allow new threads and processes, but no new namespaces; clone3 hides its flags, so libc must fall back."""
     rules = [allow("clone", match_bits(0, sum(NAMESPACE_FLAGS), 0))]
     rules += [refuse("clone", errno.EPERM, match_bits(0, flag, flag)) for flag in NAMESPACE_FLAGS]
     return [*rules, refuse("clone3", errno.ENOSYS)]
 
 
 def _build_socket_rules() -> list[Rule]:
-    """Let unix, TCP and UDP sockets and the routing netlink be made; every other family does not exist."""
+    """Allow unix, TCP and UDP sockets and the routing netlink; every other family does not exist."""
     rules = [allow("socket", match_equal(0, UNIX)), allow("socketpair", match_equal(0, UNIX))]
     rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX])]
     rules += [refuse("socket", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX, INET, INET6, NETLINK])]

@@ -95,6 +95,6 @@ def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
 
 
 def explain(room: Room) -> str:
-    """Return why the memory could not be written. The log is a sentry's as well: of it only known reasons are told."""
+    """Return why the memory could not be written. The log is also a sentry's: only known reasons are taken from it."""
     text = program.read_log(room, LOG)
     return next((reason for mark, reason in _REASONS if mark in text), "runsc gave no known reason")

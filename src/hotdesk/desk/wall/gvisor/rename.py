@@ -26,7 +26,7 @@ _MACHINES = {"aarch64": 183, "x86_64": 62}
 
 
 def _write_code(machine: str, length: int) -> bytes:
-    """Return instructions that set the host name to so many bytes behind them, and exit with what came of it."""
+    """Return instructions that set the host name to the bytes that follow them, and exit with the result."""
     if machine == "aarch64":
         # movz x8, 161 (sethostname); adr x0, NAME; movz x1, LENGTH; svc 0; movz x8, 93 (exit); svc 0
         words = (0xD2801428, 0x100000A0, 0xD2800001 | length << 5, 0xD4000001, 0xD2800BA8, 0xD4000001)

@@ -130,7 +130,7 @@ def run(
     streams: Sequence[int],
     restored: Restored,
 ) -> None:
-    """Run the desk; exit as runsc does, once it has. `restored` is called when it goes on from its memory."""
+    """Run the desk; exit as runsc does. `restored` is called when it resumes from its memory."""
     os.sched_setaffinity(0, cpu_set.choose(room.spec.cpus, room.base // uids.WIDTH))  # the sentry counts these
     syscalls.setns(netns, syscalls.CLONE_NEWNET)
     syscalls.unshare(syscalls.CLONE_NEWPID)
@@ -154,7 +154,7 @@ def run(
 def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: list[str]) -> int:
     """Start a runsc without capabilities that talks to the desk's sentry; return its pid.
 
-    What it prints nobody reads, but it is not ended by printing: why it fails is in its log.
+    Its output is not read, and does not end it: the reason of a failure is in its log.
     """
     (stdin, unused), (_, output) = syscalls.make_two_pipes()
     os.close(unused)

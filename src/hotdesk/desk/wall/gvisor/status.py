@@ -50,7 +50,7 @@ def look(settings: Config) -> WallStatus:
 
 
 def list_flaws(release: int, now: float) -> tuple[str, ...]:
-    """List what a release is known to do wrong, and whether it is old; nothing of one that does not say its date."""
+    """List the known flaws of a release, and whether it is old; nothing for one without a date."""
     if not release:
         return ()
     flaws = [f"before {fixed} it {what}" for fixed, what in _KNOWN_FLAWS if release < fixed]

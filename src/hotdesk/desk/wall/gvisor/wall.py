@@ -121,7 +121,7 @@ def make_kvm(room: Room) -> None:
 
 
 def _remove_marker(room: Room) -> None:
-    """Remove what kept gVisor from covering /tmp; whatever a desk has put in its place stays."""
+    """Remove the file that kept gVisor from covering /tmp; a replacement by the desk stays."""
     folder, _, name = MARKER.rpartition("/")
     with RootDirectory(room.folder / "root") as root, suppress(OSError), root.folder(folder.encode()) as fd:
         os.unlink(name, dir_fd=fd)

@@ -133,7 +133,7 @@ class LocalHandle(NoHandle):
         return await self.start()
 
     async def restore(self, snapshot: Path) -> None:
-        """Put a copy in the home's place; one that cannot be made leaves it as it is."""
+        """Put a copy in the home's place; if that fails the home stays as it is."""
         fresh, old = self.folder / "fresh", self.folder / "old"
         await copy_tree(snapshot, fresh)
         self.home.rename(old)
@@ -208,7 +208,7 @@ def _iterate_pids() -> Iterator[int]:
 
 
 def _read_environment(pid: int) -> list[bytes]:
-    """Read a process's variables; nothing of one that is gone."""
+    """Read a process's variables; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:

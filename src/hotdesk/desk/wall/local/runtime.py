@@ -58,7 +58,7 @@ class LocalRuntime:
         return self.open_desks[desk][0]
 
     async def burn(self, desk: DeskId) -> None:
-        """End the guest and what it started, and delete the directory; what stops or starts does so first."""
+        """End the guest and its programs, and delete the directory; a running halt or boot is finished first."""
         if desk in self.open_desks:
             opened, outside = self.open_desks.pop(desk)
             with anyio.CancelScope(shield=True):

@@ -136,7 +136,7 @@ def tidy(folder: Path) -> None:
 
 
 def copy(source: int, file: Path, most: int) -> None:
-    """Copy what is written of a file; holes stay holes. It is a desk's: only its bytes are looked at."""
+    """Copy the written ranges of a file; holes stay holes. The file is a desk's: only its bytes are used."""
     info = os.fstat(source)
     if not stat.S_ISREG(info.st_mode) or info.st_size > most:
         raise OSError("the template is not a file, or is too large")
