@@ -133,6 +133,27 @@ def test_files_are_written_read_described_and_removed(volume: Volume) -> None:
     assert [each.name for each in volume.list("/")] == ["b.bin"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "status", "part", "told"),
+    [
+        ("bytes=2-4", 206, b"234", "bytes 2-4/10"), ("bytes=7-", 206, b"789", "bytes 7-9/10"),
+        ("bytes=-2", 206, b"89", "bytes 8-9/10"), ("bytes=8-99", 206, b"89", "bytes 8-9/10"),
+        ("bytes=10-", 416, None, None), ("bytes=5-4", 416, None, None), ("bytes=-0", 416, None, None),
+        ("bytes=-", 200, b"0123456789", None), ("lines=1-2", 200, b"0123456789", None),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_file_is_read(
+    server: Served, volume: Volume, asked: str, status: int, part: bytes | None, told: str | None
+) -> None:
+    volume.write_file("/r", "0123456789")
+    url = f"{server.url}/volumecontent/{volume.volume_id}/file"
+    headers = {"Authorization": f"Bearer {volume.token}", "Range": asked}
+    answer = httpx.get(url, params={"path": "/r"}, headers=headers, timeout=60)
+    assert (answer.status_code, answer.headers.get("content-range")) == (status, told), answer.text
+    if part is not None:
+        assert (answer.content, answer.headers["accept-ranges"]) == (part, "bytes")
+
+
 def test_missing_files_are_reported_as_the_sdk_expects(volume: Volume) -> None:
     with pytest.raises(VolumePathNotFoundException):
         volume.read_file("/none")

@@ -135,6 +135,15 @@ class Upload:
         os.close(self.folder)
 
 
+def compute_part(size: int, first: int | None, last: int | None) -> tuple[int, int]:
+    """Return where a part of a file begins and ends, as an HTTP range names it; without `first` the last bytes."""
+    begin = max(0, size - (last or 0)) if first is None else first
+    end = size if first is None or last is None else min(size, last + 1)
+    if not 0 <= begin < end:
+        raise FilesError(416, f"the range is outside of the file, which has {size} bytes")
+    return begin, end
+
+
 class VolumeFiles:
     """One volume: the directory that desks see, and a staging area beside it."""
 

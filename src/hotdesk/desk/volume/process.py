@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hotdesk.desk.volume.files import PIECE, Attributes, FilesError, Upload, VolumeFiles, explain
+from hotdesk.desk.volume.files import PIECE, Attributes, FilesError, Upload, VolumeFiles, compute_part, explain
 from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux import bpf, jail, landlock, rlimits, syscalls, uids
 
@@ -88,11 +88,16 @@ class VolumeRequest:
         self.files.remove(path)
         self.send_body(204, b"")
 
-    def do_read(self, path: str, _request: Mapping[str, object]) -> None:
-        """Send a file; a growing one is sent at its first size, a shrinking one breaks off."""
-        fd, size = self.files.open_file(path)
+    def do_read(self, path: str, request: Mapping[str, object]) -> None:
+        """Send a file, or a part; a growing one is sent at its first size, a shrinking one breaks off."""
+        fd, whole = self.files.open_file(path)
         try:
-            self.sock.sendall(write({"status": 200, "length": size}))
+            head = {"status": 200, "length": (size := whole)}
+            if request.get("part") is True and whole:
+                begin, end = compute_part(whole, _read_number(request, "first"), _read_number(request, "last"))
+                os.lseek(fd, begin, os.SEEK_SET)
+                head = {"status": 206, "length": (size := end - begin), "first": begin, "size": whole}
+            self.sock.sendall(write(head))
             while size:
                 data = os.read(fd, min(PIECE, size))
                 if not data:

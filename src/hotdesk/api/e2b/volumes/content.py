@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -32,7 +33,10 @@ _ACTS: Mapping[tuple[str, str], str] = {
 }
 _NUMBERS = ("depth", "uid", "gid", "mode")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+"""One range; what is not understood means the whole file, as HTTP has it."""
 _FILE_HEADERS = [
+    (b"accept-ranges", b"bytes"),
     (b"content-type", b"application/octet-stream"),
     (b"content-disposition", b"attachment"),
     (b"x-content-type-options", b"nosniff"),
@@ -95,6 +99,10 @@ async def _read_order(request: Request, act: str) -> dict[str, object]:
         if text.lower() not in _TRUTHS:
             raise E2bError(400, "force must be true or false")
         order["force"] = _TRUTHS[text.lower()]
+    if act == "read" and (found := _RANGE.fullmatch(request.headers.get("range", "").strip())):
+        first, last = (int(text) if text else None for text in found.groups())
+        if (first, last) != (None, None):
+            order |= {"part": True, "first": first, "last": last}
     if act == "change":
         change = await requests.read(request, MetadataChange)
         order |= change.model_dump(exclude_none=True)
@@ -133,9 +141,11 @@ class ContentResponse(Response):
                 await make_refusal(error).make_response()(scope, receive, send)
 
     async def pass_on(self, call: VolumeCall, send: Send) -> None:
-        status, length = await call.hear_head()
-        is_file = self.order["act"] == "read" and status == 200
+        status, length, part = await call.hear_head()
+        is_file = self.order["act"] == "read" and status in (200, 206)
         headers = _FILE_HEADERS if is_file else [(b"content-type", b"application/json")]
+        if part:
+            headers = [*headers, (b"content-range", part.encode())]
         if status != 204:
             headers = [*headers, (b"content-length", b"%d" % length)]
         self.begun = True

@@ -26,7 +26,7 @@ REPLY_TIMEOUT_S = 90.0
 """Seconds without a byte after which a process is taken to be stuck."""
 _MAX_CALLS = 64
 """Requests that may be under way to one volume."""
-STATUSES = frozenset((200, 201, 204, 400, 404, 409, 500, 507))
+STATUSES = frozenset((200, 201, 204, 206, 400, 404, 409, 416, 500, 507))
 """What a process may answer."""
 
 
@@ -55,13 +55,21 @@ class VolumeCall:
             raise E2bError(503, "the volume's process ended in the middle of a reply; try again") from None
         return self.waiting.pop(0)
 
-    async def hear_head(self) -> tuple[int, int]:
-        """Wait for the head of an answer; return its status and how many bytes follow."""
+    async def hear_head(self) -> tuple[int, int, str]:
+        """Wait for the head of an answer; return its status, how many bytes follow, and which part of a file they are.
+
+        That part is as in HTTP's `Content-Range`, and empty for an answer that is whole.
+        """
         head, _ = await self.hear()
         status, length = head.get("status"), head.get("length")
         if status not in STATUSES or type(length) is not int or length < 0:
             raise E2bError(503, "malformed reply from the volume's process; try again")
-        return int(str(status)), length
+        first, size = head.get("first"), head.get("size")
+        if status != 206:
+            return int(str(status)), length, ""
+        if type(first) is not int or type(size) is not int or not 0 <= first < first + length <= size:
+            raise E2bError(503, "malformed reply from the volume's process; try again")
+        return 206, length, f"bytes {first}-{first + length - 1}/{size}"
 
 
 @dataclass(slots=True)
