@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+sort lines.txt >answer.txt
+echo "solved in $PWD"
