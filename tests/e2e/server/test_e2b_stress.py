@@ -25,7 +25,7 @@ CALLERS = 8
 LIVES = 100
 """Calls into one sandbox before its caller takes another."""
 BUSY = "while True: pass"
-COUNTED = re.compile(r'hotdesk_requests_total\{[^}]*status="5xx"[^}]*\} ([0-9.e+]+)')
+COUNTED = re.compile(r'hotdesk_requests_total\{[^}]*status="([0-9a-z]+)"[^}]*\} ([0-9.e+]+)')
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,10 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def busy() -> Iterator[None]:
-    """Have twice as many programs running as there are processors."""
-    programs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2 * (os.cpu_count() or 1))]
+    """Have twice as many programs running as there are processors, those of others included."""
+    others = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1
+    missing = max(0, 2 * (os.cpu_count() or 1) - others)
+    programs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(missing)]
     try:
         yield
     finally:
@@ -91,5 +93,8 @@ async def test_ten_thousand_calls_on_a_busy_machine_have_no_error(server: Served
     assert done.total() >= CALLS - CALLERS * LIVES
     async with httpx.AsyncClient(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as client:
         text = (await client.get("/metrics")).text
-    assert "hotdesk_requests_total" in text
-    assert COUNTED.findall(text) == []
+    counted: Counter[str] = Counter()
+    for status, number in COUNTED.findall(text):
+        counted[status] += int(float(number))
+    assert counted.total() >= done.total(), counted
+    assert counted["5xx"] == 0, counted
