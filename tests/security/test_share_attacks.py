@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
+import anyio
 import pytest
+from anyio.abc import ByteStream
 
+from hotdesk.api.e2b.control import sharing
 from hotdesk.api.e2b.ports import shares
 from hotdesk.api.e2b.ports.shares import Share
 from hotdesk.config import Config
@@ -15,6 +18,21 @@ from tests.security.traffic_room import PORT, Ways, opened
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 ID = "0123456789ab"
+LASTING = r"""
+import socket, time
+listener = socket.create_server(("127.0.0.1", 8000), backlog=64)
+print("up", flush=True)
+sock, _ = listener.accept()
+data = sock.recv(65536)
+switch = b"Upgrade: websocket" in data
+sock.sendall(
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nbegun" if switch
+    else b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\n"
+)
+time.sleep(600)
+"""
+"""A server whose one answer has no end."""
 
 
 @pytest.fixture
@@ -91,3 +109,42 @@ async def test_a_link_leads_to_no_other_site(ways: Ways, path: str) -> None:
     (location,) = [line.partition(b": ")[2] for line in lines if line.startswith(b"location")]
     assert location.startswith(b"/")
     assert not location.startswith((b"//", b"/\\"))
+
+
+async def read_on(stream: ByteStream) -> None:
+    """Read until the connection ends, which raises."""
+    while True:
+        await stream.receive()
+
+
+@falls_without(
+    "shares: what a revoked link opened is cut",
+    Removal("control/sharing.py", "        passage.cancel()\n", "        pass\n"),
+    cases="revoked-plain | revoked-websocket",
+)
+@falls_without(
+    "shares: what an expired link opened is cut",
+    Removal("ports/traffic.py", "anyio.move_on_after(share.expires - time.time())", "anyio.CancelScope()"),
+    cases="expired-plain | expired-websocket",
+)
+@pytest.mark.parametrize("kind", ["plain", "websocket"])
+@pytest.mark.parametrize("end", ["revoked", "expired"])
+async def test_a_connection_does_not_outlive_its_link(settings: Config, end: str, kind: str) -> None:
+    async with opened(settings, program=LASTING) as ways:
+        ways.sandbox.token, ways.sandbox.traffic_token = "t" * 64, "right"
+        lines = [f"GET / HTTP/1.1\r\nHost: {ways.name}"]
+        lines.append(f"hotdesk-share: {token(ways, lasts=60.0 if end == 'revoked' else 3.0)}")
+        if kind == "websocket":
+            lines += ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+            lines.append("Sec-WebSocket-Version: 13")
+        async with await anyio.connect_tcp("127.0.0.1", ways.port) as stream:
+            await stream.send(("\r\n".join(lines) + "\r\n\r\n").encode())
+            heard = b""
+            with anyio.fail_after(20):
+                while b"begun" not in heard:
+                    heard += await stream.receive()
+                if end == "revoked":
+                    sharing.revoke(ways.sandbox, ID)
+                with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                    await read_on(stream)
+        assert ways.sandbox.passages == {}

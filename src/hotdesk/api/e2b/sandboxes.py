@@ -98,6 +98,8 @@ class Sandbox:
     """Share links to its ports that this server made."""
     revoked: set[str] = field(default_factory=set)
     """Ids of share links that are valid no more."""
+    passages: dict[str, set[anyio.CancelScope]] = field(default_factory=dict)
+    """What passes requests that share links let in, by link."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.desk.id
@@ -372,7 +374,7 @@ class Sandboxes:
             replace(
                 sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
                 ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
-                shares={}, revoked=set(),
+                shares={}, revoked=set(), passages={},
                 traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=EnvdState(),
             )
             for desk in desks

@@ -51,7 +51,7 @@ def list_valid(sandbox: Sandbox) -> list[Share]:
 
 
 def revoke(sandbox: Sandbox, share: str) -> None:
-    """Revoke a link; open connections stay until they end."""
+    """Revoke a link, and cut the connections it opened."""
     if not _ID.fullmatch(share):
         raise E2bError(404, "share link not found")
     if len(sandbox.revoked) >= _MAX_REVOKED:
@@ -61,6 +61,8 @@ def revoke(sandbox: Sandbox, share: str) -> None:
         )
     sandbox.shares.pop(share, None)
     sandbox.revoked.add(share)
+    for passage in list(sandbox.passages.get(share, ())):
+        passage.cancel()
 
 
 def describe(share: Share) -> dict[str, object]:

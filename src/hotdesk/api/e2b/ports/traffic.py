@@ -6,11 +6,12 @@ import hmac
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from ipaddress import ip_address
 
+import anyio
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -143,7 +144,10 @@ class Traffic:
                 e.status if e.status < 500 else 400, f"this request cannot be forwarded: {e.reason}"
             ) from None
         self.quotas.ask(sandbox.tenant.name, "calls")
-        if why := await _relay_request(sandbox, port, request, scope, receive, send):
+        why = ""
+        with _limit_passage(sandbox, share, envd.get_reset(scope)):
+            why = await _relay_request(sandbox, port, request, scope, receive, send)
+        if why:
             raise E2bError(
                 502, f"The sandbox is running but port {port} did not respond: {why}", **_describe_port(sandbox, port)
             )
@@ -156,6 +160,24 @@ class Traffic:
         bucket = self.paces.setdefault(share.id, Bucket(max(1.0, 2 * rate), now))
         if (wait := bucket.draw(rate, now)) > 0:
             raise QuotaError(f"this link is limited to {rate:g} requests a second; wait {wait:.1f} s", wait)
+
+
+@contextmanager
+def _limit_passage(sandbox: Sandbox, share: Share | None, reset: Callable[[], None]) -> Iterator[None]:
+    """Have what a share link let in last no longer than the link is valid; then its connection is cut."""
+    if share is None:
+        yield
+        return
+    with anyio.move_on_after(share.expires - time.time()) as passage:
+        sandbox.passages.setdefault(share.id, set()).add(passage)
+        try:
+            yield
+        finally:
+            sandbox.passages[share.id].discard(passage)
+            if not sandbox.passages[share.id]:
+                del sandbox.passages[share.id]
+    if passage.cancelled_caught:
+        reset()
 
 
 async def _relay_request(
