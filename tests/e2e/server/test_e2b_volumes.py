@@ -136,10 +136,8 @@ def test_files_are_written_read_described_and_removed(volume: Volume) -> None:
 @pytest.mark.parametrize(
     ("asked", "status", "part", "told"),
     [
-        ("bytes=2-4", 206, b"234", "bytes 2-4/10"), ("bytes=7-", 206, b"789", "bytes 7-9/10"),
-        ("bytes=-2", 206, b"89", "bytes 8-9/10"), ("bytes=8-99", 206, b"89", "bytes 8-9/10"),
-        ("bytes=10-", 416, None, None), ("bytes=5-4", 416, None, None), ("bytes=-0", 416, None, None),
-        ("bytes=-", 200, b"0123456789", None), ("lines=1-2", 200, b"0123456789", None),
+        ("bytes=2-4", 206, b"234", "bytes 2-4/10"), ("bytes=10-", 416, None, None),
+        ("bytes=-", 200, b"0123456789", None),
     ],
 )  # fmt: skip
 def test_a_part_of_a_file_is_read(

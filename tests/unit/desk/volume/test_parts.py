@@ -1,0 +1,106 @@
+"""Parts of files, as the content API is asked for them, from the request's header to the bytes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.requests import Request
+
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.e2b.volumes.content import _read_order
+from hotdesk.api.e2b.volumes.processes import VolumeCall
+from hotdesk.desk.volume.files import VolumeFiles
+from hotdesk.desk.volume.process import VolumeRequest
+from hotdesk.ipc.frames import write
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[VolumeFiles]:
+    """Give the files of a volume: ten bytes, and none."""
+    folders = []
+    for name in ("files", "staging"):
+        (tmp_path / name).mkdir()
+        folders.append(os.open(tmp_path / name, os.O_RDONLY | os.O_DIRECTORY))
+    (tmp_path / "files/ten").write_bytes(b"0123456789")
+    (tmp_path / "files/none").touch()
+    yield VolumeFiles(*folders)
+    for fd in folders:
+        os.close(fd)
+
+
+async def ask(files: VolumeFiles, name: str, header: str) -> tuple[int, bytes, str]:
+    """Ask for a file as a client does; give status, body and which part it is."""
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "headers": [(b"range", header.encode())],
+        "query_string": b"path=/" + name.encode(),
+    }
+    order = await _read_order(Request(scope), "read")
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        serving = threading.Thread(target=VolumeRequest(theirs, files).run)
+        serving.start()
+        call = VolumeCall(ours)
+        await call.tell(order)
+        status, length, part = await call.hear_head()
+        body = b""
+        while len(body) < length:
+            body += (await call.hear())[1]
+        serving.join()
+    return status, body, part
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "body", "part"),
+    [
+        ("bytes=2-4", 206, b"234", "bytes 2-4/10"),
+        ("bytes=7-", 206, b"789", "bytes 7-9/10"),
+        ("bytes=-2", 206, b"89", "bytes 8-9/10"),
+        ("bytes=-99", 206, b"0123456789", "bytes 0-9/10"),
+        ("bytes=8-99", 206, b"89", "bytes 8-9/10"),
+        ("bytes=-", 200, b"0123456789", ""),
+        ("bytes=1-2,4-5", 200, b"0123456789", ""),
+        ("lines=1-2", 200, b"0123456789", ""),
+    ],
+)
+async def test_a_part_is_what_was_asked_for(
+    files: VolumeFiles, header: str, status: int, body: bytes, part: str
+) -> None:
+    assert await ask(files, "ten", header) == (status, body, part)
+
+
+@pytest.mark.parametrize("header", ["bytes=10-", "bytes=5-4", "bytes=-0"])
+async def test_a_part_that_is_not_there_is_refused(files: VolumeFiles, header: str) -> None:
+    status, body, part = await ask(files, "ten", header)
+    assert (status, part) == (416, "")
+    assert b"10 bytes" in body
+
+
+async def test_a_file_without_bytes_has_no_parts(files: VolumeFiles) -> None:
+    assert await ask(files, "none", "bytes=0-") == (200, b"", "")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"status": 206, "length": 3},
+        {"status": 206, "length": 3, "first": 8, "size": 10},
+        {"status": 206, "length": 0, "first": 1, "size": 10},
+        {"status": 206, "length": 3, "first": -1, "size": 10},
+        {"status": 206, "length": 3, "first": "0", "size": 10},
+    ],
+)
+async def test_a_process_that_lies_about_a_part_is_not_believed(head: dict[str, object]) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        theirs.sendall(write(head))
+        with pytest.raises(E2bError, match="malformed"):
+            await VolumeCall(ours).hear_head()
