@@ -32,6 +32,8 @@ _SMALLEST, _LARGEST = 1000, 100_000_000
 _NO_KEY = "none"
 ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 """Headers that would tell a stranger whose account OpenAI has."""
+_HEADERS_VARIABLE = "OPENAI_CUSTOM_HEADERS"
+"""More headers for OpenAI, which its library sends to whatever server it is used for; they may hold keys."""
 
 
 class Chat(Driver):
@@ -49,11 +51,13 @@ class Chat(Driver):
         **more: Any,
     ) -> None:
         """Without a key or window the variable's is used, else none and a small one; `more` are `DriverOptions`."""
-        options = {"base_url": base_url, "api_key": key or find_key(base_url) or _NO_KEY}
+        api_key = key or find_key(base_url) or _NO_KEY
+        options: dict[str, Any] = {"base_url": base_url, "api_key": api_key}
         name = name or f"chat:{model}@{base_url}"
         variable = VARIABLE if key or find_key(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
         line = ProviderClient(name, "openai", "AsyncOpenAI", variable, patience, options)
-        line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
+        omitted = dict.fromkeys((*ACCOUNT, *_list_custom_headers()), line.sdk.Omit())
+        line.options["default_headers"] = {**omitted, "Authorization": f"Bearer {api_key}"}
         super().__init__("chat", model, window or _read_window(), _LARGEST, DriverOptions(**more), chat_wire, line)
         self.capabilities = replace(self.capabilities, images=self.capabilities.images and _can_see(model))
 
@@ -76,6 +80,12 @@ class Chat(Driver):
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         return await client.chat.completions.create(**body, stream=True)
+
+
+def _list_custom_headers() -> list[str]:
+    """Name the headers that are set for OpenAI, which no other server gets."""
+    names = (line.partition(":")[0].strip() for line in os.environ.get(_HEADERS_VARIABLE, "").split("\n"))
+    return [name for name in names if name.lower() not in ("", "authorization")]
 
 
 def _can_see(model: str) -> bool:
