@@ -6,6 +6,9 @@ become one summary message after the first message, a line each. What stays of t
 is edited, no result is shortened that was sent before. A result that fills the window by itself is shortened before it
 is sent for the first time.
 
+Where pictures alone become too many, the oldest of them are removed, at one such boundary for many turns to come, and
+texts stay. A message after the first one counts them: so what comes before the thinking that stays has visibly changed.
+
 What is compacted may be given back to be fitted again with what came since: the outcome is the same.
 """
 
@@ -49,6 +52,7 @@ SMALL = 240
 BEGINNING = "[Summary of the earlier turns of this step, one line each. recall finds what they showed.]"
 _UNLISTED = re.compile(r"- (\d+) turns before these")
 GONE = "[a picture was here]"
+_REMOVED = re.compile(r"\[([0-9]{1,9}) older pictures were removed from this conversation, their texts were not\.\]")
 
 
 def fit(history: Sequence[Item], window_tokens: int) -> tuple[Item, ...]:
@@ -143,6 +147,8 @@ class WorkingSet:
         """What dropped turns became: the summary's lines."""
         self.unlisted = 0
         """Turns dropped so long ago that they have no line."""
+        self.removed = 0
+        """Pictures that were removed from turns that stayed."""
         self.turns: list[ConversationTurn] = []
         for item in history:
             self.add(item)
@@ -157,6 +163,8 @@ class WorkingSet:
                 self.turns[-1].add(item)
             case OurMessage(text) if self.head and text.startswith(BEGINNING):
                 self.take_digest(text)
+            case OurMessage(text) if self.head and (found := _REMOVED.fullmatch(text)):
+                self.removed = int(found[1])
             case OurMessage():
                 self.head.append(item)
             case Results():
@@ -180,15 +188,22 @@ class WorkingSet:
         before = [f"- {self.unlisted} turns before these"] if self.unlisted else []
         return [OurMessage("\n".join([BEGINNING, *before, *self.lines]))]
 
+    def count_removed(self) -> list[OurMessage]:
+        """Return what says how many pictures were removed, if any were."""
+        text = f"[{self.removed} older pictures were removed from this conversation, their texts were not.]"
+        return [OurMessage(text)] if self.removed else []
+
     def iterate_items(self) -> Iterator[Item]:
         yield from self.head[:1]
         yield from self.write_digest()
+        yield from self.count_removed()
         yield from self.head[1:]
         for turn in self.turns:
             yield from turn.items
 
     def estimate_cost(self) -> int:
-        return sum(map(estimate_tokens, (*self.head, *self.write_digest()))) + sum(turn.cost for turn in self.turns)
+        ours = (*self.head, *self.write_digest(), *self.count_removed())
+        return sum(map(estimate_tokens, ours)) + sum(turn.cost for turn in self.turns)
 
     def fits(self, share: float) -> bool:
         return self.estimate_cost() <= share * self.window
@@ -201,8 +216,7 @@ class WorkingSet:
     def compact(self) -> None:
         """Once it is nearly too much, summarize the oldest turns until there is room again for many."""
         if self.has_many_pictures(1.0):
-            while len(self.turns) > 1 and self.has_many_pictures(LOW):
-                self.drop()
+            self.remove_pictures()
         if self.fits(HIGH):
             return
         for newest, share in ((_NEWEST, LOW), (2, HIGH), (1, HIGH)):
@@ -210,6 +224,15 @@ class WorkingSet:
                 self.drop()
         if self.turns and not self.fits(HIGH):
             self.shorten_last(self.turns[-1])
+
+    def remove_pictures(self) -> None:
+        """Remove the oldest pictures until there is room again for many; those of the newest turn stay."""
+        for turn in self.turns[:-1]:
+            if not self.has_many_pictures(LOW):
+                return
+            if turn.pictures:
+                self.removed += turn.pictures
+                turn.shorten(lambda _, each: _drop_picture(each))
 
     def drop(self) -> None:
         """Make the oldest turn a line of the summary; when these are too much the oldest of them go."""

@@ -117,8 +117,21 @@ def test_a_conversation_with_many_pictures_is_compacted_and_its_newest_stay() ->
     history += turn(PICTURES, 20, b"png")
     sent = fit(history, 10**6)
     assert pictures(sent) == LOW * PICTURES
-    assert digest(sent)
     assert sent[-40:] == tuple(history[-40:])
+    assert not digest(sent)
+    assert sent[1] == OurMessage("[21 older pictures were removed from this conversation, their texts were not.]")
+    assert len(sent) == len(history) + 1
+    for before, after in zip(history[1:-40], sent[2:-40], strict=True):
+        assert after is before if isinstance(before, Reply) else said(after) == said(before)
+    assert fit(sent, 10**6) == sent
+    more = [*sent, *(item for number in range(PICTURES) for item in turn(number, 20, b"png"))]
+    assert "[42 older" in str(fit(more, 10**6)[1])
+
+
+def said(item: Item) -> list[str]:
+    """List the texts of results, without what stands for a picture."""
+    assert isinstance(item, Results)
+    return [seen.text.removesuffix("\n[a picture was here]") for _, seen in item.pairs]
 
 
 def test_pictures_that_weigh_too_much_together_go_before_a_provider_refuses_them() -> None:
