@@ -21,12 +21,12 @@ CHARACTERS = 4
 PICTURE_TOKENS = 1600
 """What the largest picture counts that a provider does not scale down."""
 REPLY_TOKENS = 7
-_PICTURE = re.compile(r"[A-Za-z0-9+/=]{4000,}")
+PICTURE = re.compile(r"[A-Za-z0-9+/=]{4000,}")
 
 
 def estimate_tokens(written: str) -> int:
     """Estimate the tokens of a part of a request, written as JSON: its characters, and a fixed number for a picture."""
-    text, pictures = _PICTURE.subn("", written)
+    text, pictures = PICTURE.subn("", written)
     return len(text) // CHARACTERS + 1 + pictures * PICTURE_TOKENS
 
 

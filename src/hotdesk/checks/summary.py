@@ -66,12 +66,15 @@ def _group_alike(faults: Iterable[Fault]) -> list[_Group]:
 
 
 def _merge_unlike(groups: Sequence[_Group]) -> list[_Group]:
-    """Make one of many groups that break one rule and have one remedy, though each says something else."""
+    """Make one of many groups that break one rule and have one remedy, though each says something else.
+
+    Without a remedy only what was expected says what to do, so that must be the same.
+    """
     found: dict[tuple[str, ...], list[_Group]] = {}
-    for number, group in enumerate(groups):
+    for group in groups:
         fault, place = group.faults[0], group.places[0]
-        alone = "" if fault.remedy else str(number)
-        found.setdefault((fault.rule, fault.remedy, place.kind, place.before, alone), []).append(group)
+        what_to_do = fault.remedy or f"\0{fault.expected}"
+        found.setdefault((fault.rule, what_to_do, place.kind, place.before), []).append(group)
     merged = []
     for alike in found.values():
         if len(alike) <= MAX_UNLIKE:

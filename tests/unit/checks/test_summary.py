@@ -129,8 +129,12 @@ def test_few_that_differ_are_told_one_by_one_and_many_by_examples() -> None:
     assert summarize(same) == ["S!B2:B9 (8 cells): expected a number, found for example '2' (B2) and '3' (B3). Do it."]
 
 
-def test_without_a_remedy_what_differs_is_told_one_by_one() -> None:
+def test_without_a_remedy_what_is_expected_is_told_one_by_one_and_what_is_found_by_examples() -> None:
     assert len(summarize([fault(f"S!B{row}", f"{row}", remedy="") for row in range(2, 20)])) == 18
+    many = [fault(f"line {row}", "a day off between two shifts", f"{row} shifts", remedy="") for row in range(2, 20)]
+    assert summarize(many) == [
+        "lines 2-19: expected a day off between two shifts, found for example 2 shifts (line 2) and 3 shifts (line 3)"
+    ]
 
 
 def test_rules_and_sheets_are_not_mixed() -> None:
@@ -139,7 +143,7 @@ def test_rules_and_sheets_are_not_mixed() -> None:
 
 
 def test_what_is_left_out_is_counted() -> None:
-    faults = [fault(f"name{number}", remedy="", found=str(number)) for number in range(MAX_LINES + 7)]
+    faults = [fault(f"name{number}", expected=str(number), remedy="") for number in range(MAX_LINES + 7)]
     lines = summarize(faults, more=3)
     assert (len(lines), lines[-1]) == (MAX_LINES + 1, "and 10 more faults")
     assert summarize([], more=1) == ["and 1 more fault"]
