@@ -18,7 +18,7 @@ from hotdesk.config import Config
 pytestmark = [pytest.mark.container, pytest.mark.timeout(900)]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("contract", "patch", "filing", "research", "legacy")
-SAMPLES = {("contract", "liar")}
+SAMPLES = {("contract", "liar"), ("patch", "clumsy")}
 """What `make test` runs of them."""
 _PASSED = re.compile(r"\d+ x allow .*?(\S+\.test)\b")
 
@@ -58,6 +58,5 @@ def test_an_adversary_gains_nothing(example: str, who: str, settings: Config, tm
 @pytest.mark.parametrize("who", ADVERSARIES)
 def test_an_adversary_gains_nothing_in_the_audit(who: str, settings: Config, tmp_path: Path) -> None:
     code, printed = run("audit", settings, tmp_path, "--seed", "7", "--count", "45", "--brain", who)
-    assert code == 0, printed
-    assert "Nothing was stolen." in printed
-    assert not (tmp_path / "Discrepancy_Report.xlsx.certificate.json").exists(), printed
+    assert "Nothing was stolen." in printed, printed
+    assert code == 0, f"what is certified, if anything is, must be right to the judge as well:\n{printed}"
