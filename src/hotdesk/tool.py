@@ -205,8 +205,16 @@ class Stage(Protocol):
         ...
 
     @property
+    def listed(self) -> Sequence[Tool]:
+        """List what requests list: the tools of all steps of the job, so that the requests of all steps begin alike.
+
+        What this step may not use is among them; a use of it is refused.
+        """
+        ...
+
+    @property
     def screen(self) -> tuple[int, int] | None:
-        """Return width and height of the screen; None if there is none or it may not be used."""
+        """Return width and height of the screen; None if there is none or no step of the job may look at it."""
         ...
 
     async def use(self, call: Call) -> Observation:

@@ -11,11 +11,11 @@ import anyio
 from hotdesk.brain.compaction import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
-from hotdesk.brain.own_tools import OWN, OWN_WITH_MEMORY, choose_tool
+from hotdesk.brain.own_tools import CHOOSE, OWN, OWN_WITH_MEMORY
 from hotdesk.brain.prompts import describe_balance, describe_findings, describe_situation, write_instructions
 from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
-from hotdesk.brain.window import WindowShares, share_out
+from hotdesk.brain.window import WindowShares, has_room, share_out
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable, unwrap_group
 from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, get_integer
@@ -74,7 +74,7 @@ class Loop:
         """Return what the conversation begins with: that of the last attempt and what its check found, or a new one."""
         if self.earlier:
             return (*self.earlier, OurMessage(describe_findings(self.situation)))
-        return (OurMessage(describe_situation(self.situation)), *self.situation.history)
+        return (OurMessage(describe_situation(self.situation, self.list_permitted())), *self.situation.history)
 
     async def take(self) -> StepOutcome:
         """Go round until the step is finished, given up, or turns in circles."""
@@ -105,7 +105,7 @@ class Loop:
             tools=room.tools,
             tokens=room.reply,
             screen=self.stage.screen if self.native else None,
-            screen_tools=[tool for tool in self.stage.tools if tool.name in self.list_replaced()],
+            screen_tools=[tool for tool in self.stage.listed if tool.name in self.list_replaced()],
             step=self.situation.step.name,
             cache=self.job,
             attempt=self.situation.attempt,
@@ -123,11 +123,32 @@ class Loop:
         return self.room
 
     def list_tools(self) -> list[Tool]:
-        """List what the model may use: the stage's tools and its own."""
-        step = self.situation.step
-        theirs = [tool for tool in self.stage.tools if tool.name not in self.list_replaced()]
-        choices = [choose_tool(step.actions)] if step.kind == "choose" else []
-        return [*theirs, *self.own, *choices]
+        """List the tools of a request: those of all steps, the same for each, so that a provider's cache holds.
+
+        Where they would fill a small window, those of this step.
+        """
+        listed = self.select_listed(self.stage.listed)
+        if has_room(self.window, write_instructions(self.situation), listed):
+            return listed
+        return self.select_listed(self.stage.tools)
+
+    def select_listed(self, tools: Sequence[Tool]) -> list[Tool]:
+        """Return tools without those that a native computer tool stands for, and the model's own."""
+        chooses = any(step.kind == "choose" for step in self.situation.plan.steps)
+        theirs = [tool for tool in tools if tool.name not in self.list_replaced()]
+        return [*theirs, *self.own, *([CHOOSE] if chooses else [])]
+
+    def list_permitted(self) -> list[str]:
+        """Name the listed tools that this step may use; empty: all that are listed."""
+        permitted = [tool.name for tool in self.stage.tools]
+        listed = [tool.name for tool in self.list_tools() if tool not in self.own and tool is not CHOOSE]
+        replaced = self.list_replaced()
+        if set(listed) <= set(permitted) and (not replaced or replaced.intersection(permitted)):
+            return []
+        names = [name for name in listed if name in permitted]
+        names += [COMPUTER] if replaced.intersection(permitted) else []
+        names += ["choose"] if self.situation.step.kind == "choose" else []
+        return [*names, *(tool.name for tool in self.own)]
 
     @property
     def own(self) -> tuple[Tool, ...]:

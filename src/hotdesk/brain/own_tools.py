@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from hotdesk.plan import EXAMPLE_STEP, Action
+from hotdesk.plan import EXAMPLE_STEP
 from hotdesk.tool import Parameter, Tool
 
 MAX_TEXT_CHARS = 20_000
@@ -130,17 +128,11 @@ OWN_WITH_MEMORY = (*(KEEP if tool is REMEMBER else tool for tool in OWN), KEEP_F
 """The same, where the brief has a memory."""
 NAMES = frozenset(tool.name for tool in OWN_WITH_MEMORY) | {"choose"}
 """What no hand may be called."""
-
-
-def choose_tool(actions: Sequence[Action]) -> Tool:
-    """Return the one tool of a step that chooses: which of these is done was all fixed before anything was read."""
-    names = tuple(action.name for action in actions)
-    if not names:
-        raise ValueError("this step has no actions to choose from")
-    choices = "; ".join(f"{action.name}: uses {action.tool}" for action in actions)
-    return Tool(
-        "choose",
-        f"Choose exactly one of these planned actions. It is carried out as planned and ends the step. {choices}.",
-        (Parameter("action", "text", "name of the action", required=True, choices=names),),
-        {"action": names[0]},
-    )
+CHOOSE = Tool(
+    "choose",
+    "Choose exactly one of the planned actions that your step lists. It is carried out as planned and ends the step.",
+    (Parameter("action", "text", "name of the action", required=True, longest=200),),
+    {"action": "accept"},
+)
+"""The tool of steps that choose: what each action does was fixed before anything was read. It is listed in every step
+of a job that has such a step, and refused in the others."""

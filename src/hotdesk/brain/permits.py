@@ -145,6 +145,15 @@ def select_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str
     return frozenset(name for name in names if step.tools is None or matches(name, step.tools))
 
 
+def list_job_tools(plan: Plan, job: Brief, tools: Sequence[Tool]) -> frozenset[str]:
+    """Name the tools that some step of a plan may use: every request of the job lists them.
+
+    A list is no permission: a step uses those of `select_tools`.
+    """
+    steps = (step for step in plan.steps if step.kind != "program")
+    return frozenset(name for step in steps for name in select_tools(step, job, tools))
+
+
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a tool is one of those named; `browser_*` is every one so called."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,7 +1,8 @@
 """Thinks before acting: a plan from a model, narrowed and audited by code and reviewed by the model, until it holds.
 
-The planner is told the task, names only; never what any file holds. Three counts keep it from going on for ever: rounds
-in which the audit objects, corrections of form in addition, and reviews. A review is advice: it uses up no round.
+The planner is told the task: names of files, and what the one holds that the goal names as its description. Three
+counts keep it from going on for ever: rounds in which the audit objects, corrections of form in addition, and reviews.
+A review is advice: it uses up no round.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from hotdesk.brain.critic import Critic
 from hotdesk.brain.models.seam import OurMessage
 from hotdesk.brain.narrowing import narrow_plan
 from hotdesk.brain.plan_reply import PLAN, read_reply
-from hotdesk.brain.prompts import read_prompt
+from hotdesk.brain.prompts import DESCRIBED, WORDS, quote_text, read_prompt
 from hotdesk.brain.seam import Log, PlanningError, PlanningTask
 from hotdesk.brain.small_plan import is_small, plan_small
 from hotdesk.brain.thinking import WINDOW, Ask, Thinking, format_list
@@ -135,7 +136,10 @@ def describe(task: PlanningTask) -> str:
         *([("Walls, from the weakest; " + _WALL_RULE, task.walls)] if task.walls else []),
         ("Limits", (task.limits,)),
     )
-    return "\n\n".join(f"{title}:\n{format_list(each)}" for title, each in parts)
+    texts = [f"{title}:\n{format_list(each)}" for title, each in parts]
+    if task.description:
+        texts.insert(1, f"{DESCRIBED} ({WORDS}):\n{quote_text(task.description)}")
+    return "\n\n".join(texts)
 
 
 def _shorten(text: str) -> str:

@@ -15,7 +15,7 @@ from hotdesk.tool import Call, Observation, Stage, Tool
 
 @dataclass(frozen=True, slots=True)
 class PlanningTask:
-    """The input of a planner. It never has a file's content: only names, made safe to read."""
+    """The input of a planner: names of files, made safe to read, and of contents only the description of the work."""
 
     goal: str
     inputs: tuple[str, ...]
@@ -39,6 +39,8 @@ class PlanningTask:
     """The computer: its system, programs, libraries and size, in a few sentences."""
     walls: tuple[str, ...] = ()
     """What a step may ask for in `wall`, a line each, from the weakest; nothing where there is no choice."""
+    description: str = ""
+    """The text of `TASK.md`, where the goal names it and it is small; its author may be anybody, so it is quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Situation:
     """Facts that earlier jobs left: where each comes from, in our words, and the words of some worker."""
     memory_files: tuple[str, ...] = ()
     """Files that earlier jobs left, a line each in our words."""
+    description: str = ""
+    """The task's description, where the file is at this step's desk."""
     secrets: tuple[str, ...] = ()
     """Each secret of this step: the variable of its placeholder, or how it is attached. Never a value."""
     balance: Callable[[], tuple[BudgetBalance, ...]] = tuple

@@ -39,12 +39,17 @@ class WindowShares:
 def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
     """Divide the window into shares; text that does not fit is left to its sender."""
     shown = tuple(tools)
-    if window - estimate_fixed_tokens(system, shown) < _MIN_FREE_SHARE * window:
+    if not has_room(window, system, shown):
         shown = tuple(shorten_tool(tool) for tool in tools)
     remaining = max(window - estimate_fixed_tokens(system, shown), 0)
     longest = LONG_REPLY if window >= LARGE_WINDOW else REPLY
     reply = max(min(longest, remaining // 3), LEAST_REPLY)
     return WindowShares(shown, max(min(int(window * SHARE), remaining - reply), 0), reply)
+
+
+def has_room(window: int, system: str, tools: Sequence[Tool]) -> bool:
+    """Return whether instructions and tools leave enough of a window for the work."""
+    return window - estimate_fixed_tokens(system, tools) >= _MIN_FREE_SHARE * window
 
 
 def estimate_fixed_tokens(system: str, tools: Sequence[Tool]) -> int:

@@ -23,6 +23,7 @@ from hotdesk.brain.permits import (
     find_steps,
     has_memory,
     is_risky,
+    list_job_tools,
     matches,
     needs_fresh,
     select_grants,
@@ -34,6 +35,8 @@ from hotdesk.checks.required import describe_deliverable
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
+from hotdesk.job.description import NAME as DESCRIPTION
+from hotdesk.job.description import read_description
 from hotdesk.job.machine import Machine
 from hotdesk.job.memory import JobMemory
 from hotdesk.job.people.cards import make_amendment_card, plan_card, step_card
@@ -99,7 +102,13 @@ class Plans:
             keeps_memory=bool(job.memory),
             desk=self.desk,
             walls=_describe_walls(job),
+            description=read_description(job),
         )
+
+    @property
+    def job_tools(self) -> frozenset[str]:
+        """Name the tools that some step of the plan may use."""
+        return list_job_tools(self.plan, self.job, self.tools)
 
     @property
     def bounded(self) -> Brief:
@@ -135,6 +144,12 @@ class Plans:
     def is_apart(self, index: int) -> bool:
         """Return whether a step is taken at a desk of its own: it must not meet what others left."""
         return needs_fresh(self.plan, find_first_step(self.plan, index), self.bounded)
+
+    def has_description(self, step: Step) -> bool:
+        """Return whether a step meets the description of the work: it is at its desk, as other inputs are."""
+        index = [each.name for each in self.plan.steps].index(step.name)
+        listed = self.plan.steps[find_first_step(self.plan, index)].files
+        return DESCRIPTION in listed or not self.is_apart(index)
 
     def has_memory(self, step: Step) -> bool:
         names = [each.name for each in self.plan.steps]

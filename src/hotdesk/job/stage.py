@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from hotdesk.brain.own_tools import KEEPING
@@ -40,6 +40,8 @@ class StepStage:
     people: Ask
     keep: Ask = _refuse_keeping
     """Leaves something for later jobs."""
+    job_tools: Collection[str] = ()
+    """Names of the tools that other steps may use: they are listed, and refused."""
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -47,8 +49,19 @@ class StepStage:
         return [tool for tool in self.toolbox.tools if allowed is None or tool.name in allowed]
 
     @property
+    def listed(self) -> Sequence[Tool]:
+        """List what requests list: what may be used in this step, and in others."""
+        allowed = self.toolbox.allowed
+        return [
+            tool
+            for tool in self.toolbox.tools
+            if allowed is None or tool.name in allowed or tool.name in self.job_tools
+        ]
+
+    @property
     def screen(self) -> tuple[int, int] | None:
-        return (WIDTH, HEIGHT) if self.has_tool("screen_screenshot") else None
+        """Return the screen's size, where a step of the job may look at its pictures."""
+        return (WIDTH, HEIGHT) if any(tool.name == "screen_screenshot" for tool in self.listed) else None
 
     def has_tool(self, name: str) -> bool:
         return any(tool.name == name for tool in self.tools)
@@ -72,7 +85,9 @@ class StepStage:
             uses = _translate_actions(arguments)
         except ToolArgumentError as e:
             return Observation(str(e), ok=False)
-        if (doubts := _describe_doubts(arguments)) and (refusal := await self.request_acknowledgement(doubts)):
+        may_use = all(self.has_tool(use.tool) for use in uses)  # else the toolbox refuses, and nobody need be asked
+        doubts = _describe_doubts(arguments) if may_use else ""
+        if doubts and (refusal := await self.request_acknowledgement(doubts)):
             return Observation(refusal, ok=False)
         observation, texts = Observation(), []
         for use in uses:
@@ -81,7 +96,7 @@ class StepStage:
             if not observation.ok:
                 break
         is_wanted = not isinstance(arguments, Mapping) or arguments.get("picture") is not False
-        if is_wanted and not observation.image and self.screen is not None:
+        if is_wanted and not observation.image and self.has_tool("screen_screenshot"):
             if self.has_tool("screen_settle"):  # programs need a moment to draw what they did
                 await self.toolbox.use("screen_settle", _SETTLE)
             shot = await self.toolbox.use("screen_screenshot", {})
@@ -102,9 +117,11 @@ class StepStage:
         """Carry out one of the actions that were fixed before anything was read."""
         name = arguments.get("action") if isinstance(arguments, Mapping) else None
         action = next((each for each in self.step.actions if each.name == name), None)
+        if not self.step.actions:
+            return Observation("choose was not used: this step has no actions to choose from.", ok=False)
         if action is None:
             there = ", ".join(each.name for each in self.step.actions)
-            return Observation(f"Unknown action; the actions are {there or 'none'}.", ok=False)
+            return Observation(f"Unknown action; the actions are {there}.", ok=False)
         before = self.toolbox.allowed
         self.toolbox.allowed = None if before is None else {*before, action.tool}
         try:

@@ -148,6 +148,7 @@ class Steps:
             deliverables=tuple(task.deliverables[place] for place in paths),
             deliveries=min((ROUNDS - len(self.past.refused.get(path, ())) for path in paths.values()), default=0),
             network=describe_network(step.name, self.plans.scope),
+            description=task.description if self.plans.has_description(step) else "",
             memory=self.memory.quote_facts() if sees_memory else (),
             memory_files=self.memory.describe_files() if sees_memory else (),
             secrets=describe_secrets(select_grants(step, self.plans.allowed)),
@@ -299,7 +300,7 @@ class Steps:
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.sight.sees = self.brain.sees
         toolbox.waits, toolbox.wheel.worker_clock = True, self.log.waiting
-        return StepStage(step, desk, toolbox, self.ask_person, self.keep_for_later)
+        return StepStage(step, desk, toolbox, self.ask_person, self.keep_for_later, self.plans.job_tools)
 
     async def allow(self, desk: Desk) -> None:
         """Let a desk reach what people allowed at this job's others; the operator's current denies still apply."""
@@ -397,7 +398,7 @@ class Steps:
         desk = self.desks.side or self.desks.main
         assert desk is not None
         again = await self.prepare_stage(stage.step, desk)
-        stage.desk, stage.toolbox = again.desk, again.toolbox
+        stage.desk, stage.toolbox, stage.job_tools = again.desk, again.toolbox, again.job_tools
         return note
 
     # -- people -------------------------------------------------------------------------------------------------
@@ -434,6 +435,7 @@ class Steps:
         """
         assert self.stage is not None
         step = self.stage.step = self.step(self.stage.step.name)
+        self.stage.job_tools = self.plans.job_tools
         if self.plans.scope == before and self.plans.get_walls(self.index(step)) == walls:
             self.stage.toolbox.allowed = select_tools(step, self.plans.job, self.stage.toolbox.tools)
         else:

@@ -169,7 +169,7 @@ class ItemWorker:
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.sight.sees = brain.sees
         toolbox.note_in_thread = False  # nothing is written of a use: the item's paper has it
-        return StepStage(step, desk, toolbox, _refuse_asking)
+        return StepStage(step, desk, toolbox, _refuse_asking, job_tools=self.plans.job_tools)
 
     def describe(
         self,
@@ -200,6 +200,7 @@ class ItemWorker:
             deliverables=task.deliverables if step is plan.steps[-1] else (),
             deliveries=self.each.attempts - number,
             network=describe_network(step.name, fill_scope(self.plans.scope, item.key)),
+            description=task.description if self.plans.has_description(step) else "",
             secrets=describe_secrets(select_grants(step, self.plans.allowed)),
             balance=log.measure_balance,
         )

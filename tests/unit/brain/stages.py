@@ -29,6 +29,13 @@ class Room:
     lacks: list[str] = field(default_factory=list)
     """What each look at the promise says; then nothing is lacking."""
     used: list[Call] = field(default_factory=list)
+    others: Sequence[Tool] = ()
+    """Tools of other steps."""
+
+    @property
+    def listed(self) -> Sequence[Tool]:
+        """List the tools of all steps."""
+        return (*self.tools, *self.others)
 
     async def use(self, call: Call) -> Observation:
         self.used.append(call)

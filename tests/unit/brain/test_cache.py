@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -18,8 +18,10 @@ from hotdesk.brain.loop import Loop
 from hotdesk.brain.models.anthropic import AnthropicModel
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.openai import OpenAIModel
+from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.seam import PlanningTask, Situation
+from hotdesk.brain.window import request_tokens
 from hotdesk.hands.tools import list_tools
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Tool
@@ -38,6 +40,12 @@ class Invoices:
     screen: tuple[int, int] | None = None
     uses: int = 0
     size: int = 60
+    others: Sequence[Tool] = ()
+
+    @property
+    def listed(self) -> Sequence[Tool]:
+        """List the tools of all steps."""
+        return self.others or self.tools
 
     async def use(self, call: Call) -> Observation:
         self.uses += 1
@@ -94,6 +102,52 @@ async def test_after_turn_three_of_fifteen_most_input_comes_from_the_cache(kind:
     assert len(counts) == 15
     share = share_cached(counts[3:])
     assert share >= least > 0.8, f"{kind}:{name}: {share:.1%} of input tokens after turn three were cache reads"
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_the_next_step_of_a_job_reads_instructions_and_tools_from_the_cache(kind: str) -> None:
+    server, requests = await take_two_steps(kind)
+    first, second = requests
+    assert (first.tools, first.system) == (second.tools, second.system)
+    assert first.history != second.history
+    began, *_, switched = server.cache.counts[:4]
+    own = request_tokens(replace(first, history=())) // 2
+    assert began.cached == 0
+    assert switched.cached > own > 1000
+
+
+async def take_two_steps(kind: str) -> tuple[Any, list[ModelRequest]]:
+    """Take two steps with different tools, three turns each; give the server, and the first request of each."""
+    made, serve, driver, name = {
+        "anthropic": (a, a.anthropic_server, AnthropicModel, "claude-sonnet-5-5"),
+        "openai": (o, o.openai_server, OpenAIModel, "gpt-5.4"),
+    }[kind]  # fmt: skip
+    steps = (Step("read", "Read it."), Step("write", "Write it."))
+    requests = []
+    with serve(reader_of(made, 3, 1)) as server:
+        model: Any = driver(name, base_url=server.base_url, key="k", patience=PATIENT)
+        for number, step in enumerate(steps):
+            stage = Invoices(tools=Invoices.tools[number * 6 : number * 6 + 8], others=Invoices.tools)
+            if number:
+                server.script = reader_of(made, 3, 1)
+            situation = replace(SITUATION, plan=Plan(steps), step=step)
+            asked: list[ModelRequest] = []
+            ask = remember(model.ask, asked)
+            assert (await Loop(situation, stage, Kept(), ask, model.window, Notes(), "job").take()).done
+            requests.append(asked[0])
+        await model.close()
+    assert server.refusals == []
+    return server, requests
+
+
+def remember(ask: Callable[[ModelRequest], Awaitable[Reply]], asked: list[ModelRequest]) -> Any:
+    """Ask as before, and remember each request."""
+
+    async def ask_and_remember(request: ModelRequest) -> Reply:
+        asked.append(request)
+        return await ask(request)
+
+    return ask_and_remember
 
 
 async def test_many_calls_in_a_turn_do_not_push_the_last_mark_out_of_sight() -> None:

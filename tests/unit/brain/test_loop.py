@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.unit.brain.stages import DO, Kept, Room, Says, finishes, in_turn, step_of, take, texts, wants
+from tests.unit.brain.stages import DO, LOOK, Kept, Room, Says, finishes, in_turn, step_of, take, texts, wants
 
 from hotdesk.brain.compaction import estimate_tokens
 from hotdesk.brain.loop import NATIVE, NUDGE
@@ -202,6 +202,40 @@ async def test_what_the_native_tool_does_is_not_offered_twice(native: bool, scre
     assert offered == {"do", "screen_launch", *(tool.name for tool in OWN)} | (set() if hidden else {"screen_scroll"})
     assert model.asked[0].screen == (screen if hidden else None)
     assert "screen_scroll" in NATIVE
+
+
+async def test_tools_of_other_steps_are_listed_and_the_message_names_those_of_this_step() -> None:
+    other = Tool("other", "Of another step.")
+    for mine, others in ((DO, LOOK), (LOOK, other)):
+        model = in_turn(finishes())
+        await take(model, Room(fine, (mine,), others=(others,)))
+        [request] = model.asked
+        own = [tool.name for tool in OWN]
+        assert [tool.name for tool in request.tools] == [mine.name, others.name, *own]
+        message = request.history[0]
+        assert isinstance(message, OurMessage)
+        assert f"# Tools of this step\n{', '.join([mine.name, *own])}. Other tools that are listed" in message.text
+
+
+async def test_where_every_listed_tool_may_be_used_the_message_names_none() -> None:
+    model = in_turn(finishes())
+    await take(model, Room(fine))
+    assert "Tools of this step" not in str(model.asked[0].history)
+
+
+@pytest.mark.parametrize("mine", ["screen_screenshot", "do"])
+async def test_a_native_screen_tool_is_listed_in_every_step_and_named_where_it_may_be_used(mine: str) -> None:
+    tools = {name: Tool(name, "x") for name in ("screen_screenshot", "screen_scroll", "do")}
+    room = Room(fine, (tools.pop(mine),), (1280, 800), others=tuple(tools.values()))
+    model = in_turn(finishes())
+    await take(model, room, native=True)
+    [request] = model.asked
+    assert request.screen == (1280, 800)
+    assert [tool.name for tool in request.tools] == ["do", *(tool.name for tool in OWN)]
+    assert {tool.name for tool in request.screen_tools} == {"screen_screenshot", "screen_scroll"}
+    message = request.history[0]
+    assert isinstance(message, OurMessage)
+    assert f"# Tools of this step\n{'do' if mine == 'do' else 'computer'}, finish" in message.text
 
 
 async def test_of_several_actions_at_the_screen_in_one_turn_only_the_last_shows_a_picture() -> None:

@@ -30,6 +30,11 @@ class Long:
     screen: tuple[int, int] | None = None
     uses: int = 0
 
+    @property
+    def listed(self) -> Sequence[Tool]:
+        """List no more."""
+        return self.tools
+
     async def use(self, call: Call) -> Observation:
         self.uses += 1
         if self.uses == 14:
@@ -46,6 +51,13 @@ class Narrow:
 
     tools: Sequence[Tool] = FEW[:1]
     screen: tuple[int, int] | None = None
+    others: Sequence[Tool] = ()
+    """What other steps may use, too."""
+
+    @property
+    def listed(self) -> Sequence[Tool]:
+        """List the tools of all steps."""
+        return self.others or self.tools
 
     async def use(self, call: Call) -> Observation:
         """Do what is known; refuse the rest."""
@@ -119,3 +131,12 @@ async def test_a_reply_that_was_cut_before_it_used_a_tool_is_told_so() -> None:
 
     assert (await Loop(SITUATION, Narrow(), Log(), ask, WINDOW, Notes()).take()).done
     assert [str(request.history[-1]).count("cut off because it reached") for request in asked] == [0, 1, 0]
+
+
+async def test_a_small_window_has_no_room_for_tools_of_other_steps() -> None:
+    stage = Narrow()
+    stage.others = ALL
+    for window, listed in ((WINDOW, [FEW[0].name]), (200_000, [tool.name for tool in ALL])):
+        model = Reading()
+        await Loop(SITUATION, stage, Log(), model.ask, window, Notes()).take()
+        assert [tool.name for tool in model.asked[0].tools] == [*listed, *(tool.name for tool in OWN)]

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.brain.own_tools import AMEND_PLAN, NAMES, OWN, OWN_WITH_MEMORY, RECALL, choose_tool
-from hotdesk.plan import Action
+from hotdesk.brain.own_tools import AMEND_PLAN, CHOOSE, NAMES, OWN, OWN_WITH_MEMORY, RECALL
 from hotdesk.tool import Tool, ToolArgumentError
 
-ACTIONS = (Action("reply", "shell", {"command": "./reply"}), Action("archive", "shell", {"command": "./archive"}))
 
-
-@pytest.mark.parametrize("tool", [*OWN_WITH_MEMORY, choose_tool(ACTIONS)], ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", [*OWN_WITH_MEMORY, CHOOSE], ids=lambda tool: tool.name)
 def test_every_example_is_right_and_nothing_at_all_is_not(tool: Tool) -> None:
     assert tool.check(tool.example).items() >= tool.example.items()
     with pytest.raises(ToolArgumentError, match="For example"):
         tool.check({})
     assert tool.name in NAMES
-
-
-def test_only_what_was_fixed_can_be_chosen() -> None:
-    tool = choose_tool(ACTIONS)
-    assert tool.check({"action": "archive"}) == {"action": "archive"}
-    with pytest.raises(ToolArgumentError, match="one of reply, archive"):
-        tool.check({"action": "delete"})
-    with pytest.raises(ValueError, match="no actions to choose from"):
-        choose_tool([])
 
 
 def test_an_amendment_may_ask_for_one_thing_alone() -> None:
