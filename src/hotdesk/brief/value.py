@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from hotdesk.brief.lines import Where, find_nearest_line
@@ -13,6 +14,12 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 
 Form: TypeAlias = Literal["toml", "json", "python"]
+_SIMILAR_NAMES = {
+    "allow": "egress", "approval": "approve", "credentials": "grants", "files": "inputs", "hosts": "egress",
+    "hours": "seconds", "minutes": "seconds", "network": "egress", "outputs": "deliverables",
+    "rules": "egress", "secrets": "grants", "task": "goal", "timeout": "seconds",
+}  # fmt: skip
+"""What people write for a field that has another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,15 @@ class BriefValue:
             if key not in keys:
                 raise self.get(key).make_error(
                     f"{what} has no field {make_printable(str(key)[:80])!r}; its fields are {', '.join(keys)}"
+                    f"{_format_suggestion(str(key), keys)}"
                 )
         return self
+
+
+def _format_suggestion(key: str, keys: Iterable[str]) -> str:
+    names = list(keys)
+    close = get_close_matches(_SIMILAR_NAMES.get(key, key), names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _format_location(where: Where) -> str:

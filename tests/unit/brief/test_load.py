@@ -163,6 +163,27 @@ def test_in_python_the_field_is_named(folder: Path, wrong: dict[str, object], wh
     assert str(refused.value).startswith(why)
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("secnods", "seconds"), ("minutes", "seconds"), ("secrets", "grants"), ("goals", "goal")]
+)
+def test_an_unknown_field_that_resembles_another_suggests_it(folder: Path, key: str, meant: str) -> None:
+    with pytest.raises(BriefError, match=f"has no field '{key}'.*; did you mean '{meant}'\\?"):
+        parse_table({"goal": "x", "deliverables": [{"path": "a.xlsx"}], key: 1}, folder, scope_of)
+
+
+@pytest.mark.parametrize("word", ["write", "POST"])
+def test_a_method_behind_the_host_of_a_rule_is_refused_with_its_place(folder: Path, word: str) -> None:
+    brief = {"goal": "x", "deliverables": [{"path": "a.xlsx"}], "egress": [f"ledger.test/totals {word}"]}
+    with pytest.raises(BriefError, match=f"'{word}' must come before the host"):
+        parse_table(brief, folder, scope_of)
+
+
+def test_an_unknown_field_that_resembles_none_suggests_nothing(folder: Path) -> None:
+    with pytest.raises(BriefError) as refused:
+        parse_table({"goal": "x", "deliverables": [{"path": "a.xlsx"}], "colour": 1}, folder, scope_of)
+    assert "did you mean" not in str(refused.value)
+
+
 def test_the_same_words_on_a_command_line_and_in_a_brief_give_the_same_policy(folder: Path) -> None:
     rules, grants = ["GET https://erp.test/orders/*", "github-read"], ["erp-token@erp.test env=TOKEN"]
     text = f"""egress = {rules}\ngrants = {grants}\nnames = {{"erp.test" = "127.0.0.1:1"}}\n{LEAST}"""
