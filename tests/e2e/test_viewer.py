@@ -138,7 +138,7 @@ async def test_keys_arrive_from_who_holds_the_wheel_and_from_nobody_else(place: 
         await first.act("early")
         assert await place.arrived() == ""
         await first.turn("take")
-        with pytest.raises(BriefError, match="controls this desk"):
+        with pytest.raises(BriefError, match="has control of this desk"):
             await second.turn("take")
         await second.turn("hand back")
         await second.act("stranger")
