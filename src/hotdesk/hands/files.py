@@ -108,7 +108,7 @@ class Files:
         self.edits: deque[Edit] = deque()
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        path = make_absolute(self.desk, get_text(arguments, "path"))
+        path = await self.locate(get_text(arguments, "path"))
         match tool:
             case "file_view":
                 return await file_view.show(self.desk, path, arguments, self.sight)
@@ -119,6 +119,17 @@ class Files:
             case "file_insert":
                 return await self.insert(path, arguments)
         return await self.undo(path)
+
+    async def locate(self, name: str) -> str:
+        """Return a path as the desk has it, without spaces around it that small models write and no file has."""
+        path, trimmed = make_absolute(self.desk, name), name.strip()
+        if trimmed in ("", name):
+            return path
+        try:
+            await self.desk.stat(path)
+        except FileError:
+            return make_absolute(self.desk, trimmed)
+        return path
 
     async def create(self, path: str, arguments: Arguments) -> Observation:
         before = await self.read_current(path)

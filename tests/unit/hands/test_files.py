@@ -38,6 +38,16 @@ async def test_a_file_is_shown_with_line_numbers_and_by_range(files: Files, desk
     assert (await use(files, "file_view", path="empty")).text == f"{desk.home}/empty is empty."
 
 
+async def test_spaces_around_a_path_are_left_out_unless_a_file_has_them(files: Files, desk: Desk) -> None:
+    seen = await use(files, "file_create", path=" add.py ", content="1")
+    assert seen.text == f"{desk.home}/add.py was created: 1 bytes."
+    assert (await use(files, "file_replace", path=" add.py", old="1", new="2")).ok
+    assert await desk.read("add.py", limit=10) == b"2"
+    await desk.write(" add.py", b"its own")
+    assert (await use(files, "file_view", path=" add.py")).text.endswith("its own")
+    assert (await use(files, "file_view", path="\nadd.py")).text.endswith("2")
+
+
 async def test_a_long_file_is_shown_in_part_and_can_be_read_on(files: Files, desk: Desk) -> None:
     await desk.write("long.txt", b"".join(b"line %d\n" % number for number in range(1, 200_001)))
     seen = await use(files, "file_view", path="long.txt")
