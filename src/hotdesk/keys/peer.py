@@ -11,6 +11,8 @@ from hotdesk.ipc.frames import FrameError, Frames, write
 READ = 1 << 16
 BACKLOG = 16 << 20
 """Bytes that may wait for a process that does not read; then its line is cut."""
+REASON = 2000
+"""Characters of an error's text: it may quote the request, and grow on the way."""
 
 
 class Peer:

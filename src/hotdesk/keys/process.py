@@ -9,17 +9,16 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hotdesk.brief import Grant, Scope, compute_digest, grant_text, parse_rule, parse_scope, rule_text
+from hotdesk.brief import compute_digest, grant_text, parse_rule, parse_scope, rule_text
 from hotdesk.brief.data import PROXY_PASSWORD
 from hotdesk.door import canary
 from hotdesk.door.policy.policy import format_rules
@@ -58,20 +57,17 @@ from hotdesk.event.desk import KEEPER
 from hotdesk.keys import token_command
 from hotdesk.keys.certify import certify
 from hotdesk.keys.certify_swarm import certify_swarm
-from hotdesk.keys.charter import Charter, Granted, grant, grant_all, grant_canary, make_authority
-from hotdesk.keys.identity import IdentitySigner, load_identity
+from hotdesk.keys.charter import Charter, grant_canary, make_authority
 from hotdesk.keys.parse import as_desk, as_list, decode_secret, parse_event, parse_values
-from hotdesk.keys.peer import READ, Peer
+from hotdesk.keys.peer import READ, REASON, Peer
 from hotdesk.keys.secret_scan import find_secrets
+from hotdesk.keys.token_command import TokenCommands
+from hotdesk.keys.values import SecretValues
 from hotdesk.linux import bpf, jail
-from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, decode_seed
+from hotdesk.vault import Secret, compute_totp_code
 from hotdesk.vault.store import open_sealed, seal
 from hotdesk.walls import WallProof
 
-PRINTING = 32
-"""Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
-REASON = 2000
-"""Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
 _MAX_GATED_DESKS = 16384
 NOTHING: Mapping[str, object] = {}
 _MOST_ALLOWED = 100
@@ -100,21 +96,15 @@ class KeysProcess:
     def __init__(self, keeper: socket.socket, folder: Path, tells: socket.socket) -> None:
         self.keeper = keeper
         self.folder = folder
-        self.tells = tells
+        self.commands = TokenCommands(tells)
+        self.values = SecretValues(folder, self.commands)
         self.journal = Journal(folder / FILE, load_signer(folder))
-        self.vault: Vault | None = None
-        self.root: Secret | None = None
-        """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
-        self.identity: IdentitySigner | None = None
         self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
         self.gated_desks: dict[str, WallProof | None] = {}
         """Desks the keeper had gates for, the latest, and what it proved of each: what a door tells is of these."""
         self.share = SHARE
         self.shares: dict[str, int] = {}
-        self.number = 0
-        self.printing: dict[int, Callable[[dict[str, str]], None]] = {}
-        """What the teller is asked for: its number, and who is told what came of it."""
         self.mark = 0
         """The last change doors were told of."""
         self.changes: list[tuple[int, Peer, object]] = []
@@ -129,15 +119,15 @@ class KeysProcess:
         while not self.over:
             poll = select.poll()
             poll.register(self.keeper, select.POLLIN)
-            poll.register(self.tells, select.POLLIN)
+            poll.register(self.commands.sock, select.POLLIN)
             for line in self.lines:
                 poll.register(line.sock, select.POLLIN | (select.POLLOUT if line.out else 0))
             ready = {fd for fd, _ in poll.poll()}
             take_in(self.journal, self.folder)  # what came before is written before
             if self.keeper.fileno() in ready:
                 self.meet()
-            if self.tells.fileno() in ready:
-                self.hear_teller()
+            if self.commands.sock.fileno() in ready and not self.commands.hear():
+                self.over = True
             for line in self.lines:
                 if line.sock.fileno() in ready:
                     for message in line.hear():
@@ -241,12 +231,14 @@ class KeysProcess:
             case "ready":
                 line.tell(re=number, ok={})
             case "unlock":
-                self.root = Secret(decode_secret(str(message["root"])))
+                self.values.root = Secret(decode_secret(str(message["root"])))
                 line.tell(re=number, ok={})
             case "open":
                 self.open(line, desk, message)
             case "try":
-                self.try_grants(line, number, parse_scope(message["scope"]).grants)
+                self.values.try_grants(
+                    parse_scope(message["scope"]).grants, lambda tried: line.tell(re=number, ok={"tried": tried})
+                )
             case "close":
                 self.close(desk, str(message.get("why", "")))
                 self.answer_committed(line, number)
@@ -329,7 +321,7 @@ class KeysProcess:
         if ready is not None and not ready.is_ready():
             raise BriefError(f"desk {desk} already has a door")
         canary.check_free(scope)
-        granted = self.load_grants(scope, message)
+        granted = self.values.load_grants(scope, message)
         tried, secret = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
         signing = ready.authority if ready is not None else make_authority(desk, float(str(message["seconds"])))
@@ -367,7 +359,7 @@ class KeysProcess:
         scope = parse_scope(message["scope"])
         canary.check_free(scope)
         tried = [one for one in charter.granted if one.grant == canary.GRANT]
-        granted = self.load_grants(scope, message, charter.scopes + 1)
+        granted = self.values.load_grants(scope, message, charter.scopes + 1)
         charter.scope, charter.granted, charter.scopes = scope, [*granted, *tried], charter.scopes + 1
         charter.allowed = ()
         charter.proxy_password = parse_values(message.get("values", {})).get(PROXY_PASSWORD, b"")
@@ -396,24 +388,11 @@ class KeysProcess:
         for door in self.to("door"):
             door.tell(change=desk, mark=self.mark, verb="allow", rules=list(rules))
 
-    def load_grants(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
-        """Take the secrets of a scope: those its owner brings along, and the vault's."""
-        values = parse_values(message.get("values", {}))
-        if scope.tokens:
-            self.get_identity_signer()  # its public key is published from now on
-        stored = any(one.secret not in values and one.secret not in scope.tokens for one in scope.grants)
-        return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes, scope.tokens.keys())
-
     def find_secrets(self, message: Mapping[str, object]) -> tuple[str, ...]:
         """Name the secrets of live desks and of a scope that are in some bytes. Never a value."""
         granted = [one for charter in self.charters.values() for one in charter.granted]
-        granted += self.load_grants(parse_scope(message["scope"]), message)
+        granted += self.values.load_grants(parse_scope(message["scope"]), message)
         return find_secrets(base64.b64decode(str(message["data"])), granted)
-
-    def open_vault(self) -> Vault:
-        if self.vault is None:
-            self.vault = Vault(self.folder, self.root) if self.root else Vault.open(self.folder)
-        return self.vault
 
     def close(self, desk: str, why: str) -> None:
         if self.charters.pop(desk, None) is not None or desk in self.shares:
@@ -450,7 +429,7 @@ class KeysProcess:
     def is_proving(self, desk: str, *, ended: bool) -> bool:
         """Return whether a desk's door is being tested, and the desk not handed over.
 
-        A door reports an exchange with its time `ended`; one that began before may be reported shortly after.
+        A door reports an exchange when it has ended; one of the test may be reported shortly after the test.
         """
         charter = self.charters.get(desk)
         if charter is None:
@@ -478,83 +457,19 @@ class KeysProcess:
 
         self.answers.append(tell)
 
-    # -- values that are made for each use --------------------------------------------------------------------
-
     def print(self, line: Peer, desk: str, one: str, number: object) -> None:
-        """Make a value for a door: a one-time code, or what a program prints."""
+        """Make a value for a door: a one-time code, a token, or the output of a command."""
         grants = [each for each in self.charters[desk].granted if each.id == one]
         if not grants or type(number) is not int:
             raise BriefError("this grant is not active")
-        if grants[0].kind == "identity":
-            token = self.charters[desk].scope.tokens[grants[0].grant.secret]
-            value = self.get_identity_signer().sign(token, desk, time.time())
-            line.tell(re=number, ok={"value": base64.b64encode(value).decode()})
-            return
-        entry, secret = self.open_vault().take(grants[0].grant.secret)
-        if isinstance(entry.public, Totp):
-            code = compute_totp_code(decode_seed(secret.get_bytes()), time.time(), entry.public)
-            line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
-        else:
 
-            def deliver(reply: dict[str, str]) -> None:
-                if "value" in reply:
-                    line.tell(re=number, ok={"value": base64.b64encode(reply["value"].encode()).decode()})
-                else:
-                    line.tell(re=number, error={"code": HostError.code, "text": reply["error"]})
+        def deliver(value: bytes | HostError) -> None:
+            if isinstance(value, HostError):
+                line.tell(re=number, error={"code": value.code, "text": str(value)})
+            else:
+                line.tell(re=number, ok={"value": base64.b64encode(value).decode()})
 
-            self.ask_teller(decode_argv(secret.get_bytes()), deliver)
-
-    def get_identity_signer(self) -> IdentitySigner:
-        """Return what signs workload tokens, once it is needed; its public half is published from then on."""
-        if self.identity is None:
-            self.identity = load_identity(self.folder)
-        return self.identity
-
-    def ask_teller(self, argv: Sequence[str], callback: Callable[[dict[str, str]], None]) -> None:
-        if len(self.printing) >= PRINTING:
-            raise HostError("too many programs wait to print a token; try again later")
-        self.number += 1
-        self.printing[self.number] = callback
-        self.tells.send(json.dumps({"n": self.number, "argv": argv}).encode())
-
-    def hear_teller(self) -> None:
-        reply = json.loads(self.tells.recv(token_command.MESSAGE) or b"{}")
-        callback = self.printing.pop(reply.get("n"), None)
-        if callback is None:
-            self.over = True  # the teller is gone
-        else:
-            callback(reply)
-
-    def try_grants(self, line: Peer, number: object, grants: Sequence[Grant]) -> None:
-        """Take each grant as a desk would, and tell the owner why it cannot be had, or nothing. Never a value."""
-        tried = ["" for _ in grants]
-        pending = set(range(len(grants)))
-
-        def done(index: int, why: str) -> None:
-            tried[index] = why[:REASON]
-            pending.discard(index)
-            if not pending:
-                line.tell(re=number, ok={"tried": tried})
-
-        if not grants:
-            line.tell(re=number, ok={"tried": tried})
-        for index, one in enumerate(grants):
-            try:
-                self.try_grant(one, partial(done, index))
-            except HotdeskError as e:
-                done(index, str(e))
-
-    def try_grant(self, requested: Grant, done: Callable[[str], None]) -> None:
-        """Take one grant; a one-time code is really made, and a program really run."""
-        vault = self.open_vault()
-        kind = grant(vault, 0, requested).kind
-        entry, secret = vault.take(requested.secret)
-        if kind == "command":
-            self.ask_teller(decode_argv(secret.get_bytes()), lambda reply: done(reply.get("error", "")))
-            return
-        if isinstance(entry.public, Totp):
-            compute_totp_code(decode_seed(secret.get_bytes()), time.time(), entry.public)
-        done("")
+        self.values.make(grants[0], self.charters[desk].scope, desk, deliver)
 
 
 def rehearse() -> None:

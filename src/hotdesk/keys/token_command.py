@@ -7,12 +7,41 @@ import os
 import resource
 import socket
 import subprocess
+from collections.abc import Callable, Sequence
 
+from hotdesk.errors import HostError
 from hotdesk.linux import syscalls
 
 COMMAND_TIMEOUT_S = 20.0
 _MAX_TOKEN_BYTES = 64 << 10
 MESSAGE = 128 << 10
+MAX_WAITING = 32
+"""Commands that may wait for their turn: sending to a child that is behind would stop everything else."""
+
+
+class TokenCommands:
+    """Requests to the child, under numbers of our own."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.number = 0
+        self.waiting: dict[int, Callable[[dict[str, str]], None]] = {}
+
+    def ask(self, argv: Sequence[str], callback: Callable[[dict[str, str]], None]) -> None:
+        if len(self.waiting) >= MAX_WAITING:
+            raise HostError("too many programs wait to print a token; try again later")
+        self.number += 1
+        self.waiting[self.number] = callback
+        self.sock.send(json.dumps({"n": self.number, "argv": argv}).encode())
+
+    def hear(self) -> bool:
+        """Pass one reply on; False when the child is gone."""
+        reply = json.loads(self.sock.recv(MESSAGE) or b"{}")
+        callback = self.waiting.pop(reply.get("n"), None)
+        if callback is None:
+            return False
+        callback(reply)
+        return True
 
 
 def start(uid: int) -> socket.socket:

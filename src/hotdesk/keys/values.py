@@ -1,0 +1,95 @@
+"""Values of secrets: brought by a desk's owner, kept in the vault, or made for each use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from hotdesk.brief import Grant, Scope
+from hotdesk.errors import HostError, HotdeskError
+from hotdesk.keys.charter import Granted, grant, grant_all
+from hotdesk.keys.identity import IdentitySigner, load_identity
+from hotdesk.keys.parse import parse_values
+from hotdesk.keys.peer import REASON
+from hotdesk.keys.token_command import TokenCommands
+from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, decode_seed
+
+
+class SecretValues:
+    """The vault, the signer of workload tokens, and the commands that print tokens, each opened on first need."""
+
+    def __init__(self, folder: Path, commands: TokenCommands) -> None:
+        self.folder = folder
+        self.commands = commands
+        self.vault: Vault | None = None
+        self.root: Secret | None = None
+        """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
+        self.identity: IdentitySigner | None = None
+
+    def load_grants(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
+        """Take the secrets of a scope: those its owner brings along, and the vault's."""
+        values = parse_values(message.get("values", {}))
+        if scope.tokens:
+            self.get_identity_signer()  # whoever verifies a token finds its key from now on
+        stored = any(one.secret not in values and one.secret not in scope.tokens for one in scope.grants)
+        return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes, scope.tokens.keys())
+
+    def open_vault(self) -> Vault:
+        if self.vault is None:
+            self.vault = Vault(self.folder, self.root) if self.root else Vault.open(self.folder)
+        return self.vault
+
+    def get_identity_signer(self) -> IdentitySigner:
+        """Return what signs workload tokens, once it is needed; its public half is published from then on."""
+        if self.identity is None:
+            self.identity = load_identity(self.folder)
+        return self.identity
+
+    def make(self, granted: Granted, scope: Scope, desk: str, deliver: Callable[[bytes | HostError], None]) -> None:
+        """Make a value for one use: a workload token, a one-time code, or the output of a command, which takes time."""
+        name = granted.grant.secret
+        if granted.kind == "identity":
+            deliver(self.get_identity_signer().sign(scope.tokens[name], desk, time.time()))
+            return
+        entry, secret = self.open_vault().take(name)
+        if isinstance(entry.public, Totp):
+            deliver(compute_totp_code(decode_seed(secret.get_bytes()), time.time(), entry.public).encode())
+            return
+
+        def finish(reply: dict[str, str]) -> None:
+            deliver(reply["value"].encode() if "value" in reply else HostError(reply["error"]))
+
+        self.commands.ask(decode_argv(secret.get_bytes()), finish)
+
+    def try_grants(self, grants: Sequence[Grant], report: Callable[[list[str]], None]) -> None:
+        """Take each grant as a desk would; report for each why it is not available, or an empty text. Never a value."""
+        tried = ["" for _ in grants]
+        pending = set(range(len(grants)))
+
+        def finish(index: int, why: str) -> None:
+            tried[index] = why[:REASON]
+            pending.discard(index)
+            if not pending:
+                report(tried)
+
+        if not grants:
+            report(tried)
+        for index, one in enumerate(grants):
+            try:
+                self._try_grant(one, partial(finish, index))
+            except HotdeskError as e:
+                finish(index, str(e))
+
+    def _try_grant(self, requested: Grant, finish: Callable[[str], None]) -> None:
+        """Take one grant; a one-time code is really made, and a program really run."""
+        vault = self.open_vault()
+        kind = grant(vault, 0, requested).kind
+        entry, secret = vault.take(requested.secret)
+        if kind == "command":
+            self.commands.ask(decode_argv(secret.get_bytes()), lambda reply: finish(reply.get("error", "")))
+            return
+        if isinstance(entry.public, Totp):
+            compute_totp_code(decode_seed(secret.get_bytes()), time.time(), entry.public)
+        finish("")
