@@ -160,7 +160,7 @@ def _warm_up() -> None:
             continue
 
 
-def stir(random: bytes) -> None:
+def reseed_kernel(random: bytes) -> None:
     """Reseed the kernel's randomness, so that machines of one template differ."""
     fd = posix.open("/dev/urandom", posix.O_RDWR | posix.O_CLOEXEC)
     head = (8 * len(random)).to_bytes(4, sys.byteorder) + len(random).to_bytes(4, sys.byteorder)
@@ -250,7 +250,7 @@ class Computer:
         self.mux.tell({"ready": True})
         while not self.seed:
             self.turn()
-        stir(self.seed["random"])
+        reseed_kernel(self.seed["random"])
         process.MARKS = posix.urandom(8).hex()
         time.clock_settime_ns(time.CLOCK_REALTIME, 1000 * self.seed["time"])
         _put_together(device, self.layers, self.seed)

@@ -348,7 +348,7 @@ def test_a_server_that_nobody_vouches_for_is_not_read(server: Upstream, monkeypa
 
 @falls_without(
     "a fetcher without rights",
-    Removal("image/fetch.py", "    jail.lose_privilege(uids.FETCHER)\n", "    pass\n"),
+    Removal("image/fetch.py", "    jail.drop_privileges(uids.FETCHER)\n", "    pass\n"),
 )
 def test_what_reads_a_server_is_nobody(server: Upstream) -> None:
     server.answers["/image"] = (200, {}, b"abc" * 100_000)

@@ -102,8 +102,8 @@ async def test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere(
 
 FILES_NOT_PLANTED = Removal(
     "room/rootfs.py",
-    "        identity.plant(upper, files)\n",
-    "        identity.plant(upper, {} if source else files)\n",
+    "        identity.write_tree(upper, files)\n",
+    "        identity.write_tree(upper, {} if source else files)\n",
 )
 
 

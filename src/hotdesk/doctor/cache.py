@@ -33,7 +33,7 @@ class Apart:
 
 
 def look() -> KernelReport:
-    return KernelReport(os.uname().release, sterile.taint())
+    return KernelReport(os.uname().release, sterile.read_kernel_taint())
 
 
 def find_superblocks(mountinfo: str, room: Path) -> frozenset[str]:

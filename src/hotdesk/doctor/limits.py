@@ -116,7 +116,9 @@ class Signals:
     """By how many the queue of the host's root grew."""
 
 
-async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout: float = PROBE_TIMEOUT_S) -> Strain:
+async def exhaust_desk(
+    desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout: float = PROBE_TIMEOUT_S
+) -> Strain:
     async def take(code: str, most: int) -> Done:
         return await desk.run(build_command(code, most=most), timeout=timeout, output_limit=LIMIT)
 

@@ -121,7 +121,7 @@ async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> Cana
 async def _run_canaries(desk: Desk, python: str, scope: Scope, expected: Canary) -> tuple[CanaryReport, bool]:
     """Run the canaries once; return the report, and whether an answer was late."""
     nonce = secrets.token_hex(16)
-    with bait() as listener:
+    with open_bait() as listener:
         far, near = (*FAR, *_find_own_address()), list_refusable(scope, listener.port, nonce)
         listed = (" ".join(where for _, where in targets) for targets in (far, near))
         arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
@@ -178,7 +178,7 @@ def _find_own_address() -> _Targets:
 
 
 @contextmanager
-def bait() -> Iterator[Bait]:
+def open_bait() -> Iterator[Bait]:
     """Listen where only programs of this machine could call: on its loopback, and at an abstract name."""
     name = f"hotdesk-canary-{secrets.token_hex(8)}"
     with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket(socket.AF_UNIX) as abstract:

@@ -157,7 +157,7 @@ class Cgroup:
             self.filter_devices()
         self.limit(limits)
         if get_share() != _FULL_SHARE:
-            self.favour(True)
+            self.set_cpu_share(True)
 
     def limit(self, limits: CgroupLimits) -> None:
         if self.version == 2:
@@ -165,7 +165,7 @@ class Cgroup:
         else:
             self.limit_v1(limits)
 
-    def favour(self, favoured: bool, least: int = 2) -> None:
+    def set_cpu_share(self, favoured: bool, least: int = 2) -> None:
         """Have it share the processors as its keeper does, or take little but what others leave: `least` of 1024."""
         share = get_share() if favoured else least
         if self.version == 2:
@@ -401,7 +401,7 @@ def delegate(folder: Path, switch: Callable[[Path], None] | None = None) -> None
     except OSError as e:
         if e.errno != errno.EBUSY:
             raise
-        vacate(folder)
+        move_processes_below(folder)
         switch(folder)
 
 
@@ -409,7 +409,7 @@ def _switch_on(folder: Path) -> None:
     (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
 
 
-def vacate(folder: Path, tries: int = 100) -> None:
+def move_processes_below(folder: Path, tries: int = 100) -> None:
     """Move the processes of a v2 cgroup into one below it, as engines do that start containers in a container."""
     below = folder / _VACATED
     below.mkdir(exist_ok=True)

@@ -43,7 +43,7 @@ def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False, 
     parent = os.getppid()
     _refuse_rings()
     preload()
-    wall_in(root, uid, dials=dials)
+    confine_to_root(root, uid, dials=dials)
     if leashed:
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would undo it
         if os.getppid() != parent:
@@ -67,15 +67,15 @@ def preload() -> None:
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # OpenSSL reads its configuration with the first
 
 
-def wall_in(root: Path, uid: int, *, dials: bool) -> None:
+def confine_to_root(root: Path, uid: int, *, dials: bool) -> None:
     """Leave this process one folder, no privilege, and of TCP at most connecting."""
     os.chroot(root)
     os.chdir("/")
-    lose_privilege(uid)
+    drop_privileges(uid)
     landlock.restrict([Path("/")], FILES, reads=landlock.READS, tcp=landlock.BIND if dials else landlock.TCP)
 
 
-def lose_privilege(uid: int) -> None:
+def drop_privileges(uid: int) -> None:
     """Become a user without files, without ways to another user, and with unreadable memory."""
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     rlimits.set_core_limit()

@@ -198,11 +198,11 @@ async def test_what_was_wrong_and_not_late_is_not_tried_again() -> None:
 
 
 def test_a_call_to_the_bait_is_seen() -> None:
-    with selftest.bait() as held:
+    with selftest.open_bait() as held:
         assert held.list_caught_canaries() == frozenset()
         with socket.socket(type=socket.SOCK_DGRAM) as caller:
             caller.sendto(b"", ("127.0.0.1", held.port))
             assert held.list_caught_canaries() == {"host-loopback"}
-    with selftest.bait() as held, socket.socket(socket.AF_UNIX) as caller:
+    with selftest.open_bait() as held, socket.socket(socket.AF_UNIX) as caller:
         caller.connect(f"\0{held.name}")
         assert held.list_caught_canaries() == {"host-sockets"}

@@ -22,8 +22,8 @@ from hotdesk.linux.cgroup import (
     delegate,
     detect,
     find_hierarchies,
+    move_processes_below,
     read_headroom,
-    vacate,
 )
 
 
@@ -195,10 +195,10 @@ def inhabited() -> Iterator[tuple[Path, int]]:
 
 def test_a_containers_own_cgroup_is_emptied_into_one_below_it(inhabited: tuple[Path, int]) -> None:
     folder, pid = inhabited
-    vacate(folder)
+    move_processes_below(folder)
     assert (folder / "cgroup.procs").read_text() == ""
     assert (folder / "init/cgroup.procs").read_text().split() == [str(pid)]
-    vacate(folder)
+    move_processes_below(folder)
 
 
 def test_controllers_are_switched_on_once_nothing_runs_beside_them(inhabited: tuple[Path, int]) -> None:

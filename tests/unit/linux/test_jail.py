@@ -172,7 +172,7 @@ def dial():
     socket.create_connection(("127.0.0.1", port)).close()
 
 cell.preload()
-cell.wall_in(root, uid, dials=kind == "DOOR")
+cell.confine_to_root(root, uid, dials=kind == "DOOR")
 print(json.dumps({
     "through a folder": attempt(lambda: os.close(os.open("passwd", os.O_RDONLY, dir_fd=folder))),
     "run": attempt(os.execv, "/program", ["program"]),
@@ -319,7 +319,7 @@ ALREADY = """
 os.setresgid(uid, uid, uid)
 os.setresuid(uid, uid, uid)
 libc("prctl", 4, 1)
-cell.lose_privilege(uid)
+cell.drop_privileges(uid)
 print(kernel.libc.prctl(3, 0, 0, 0, 0))
 """
 

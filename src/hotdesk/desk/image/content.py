@@ -13,7 +13,7 @@ WINDOW = 32 * PAGE
 _ZEROS = bytes(PAGE)
 
 
-def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
+def copy_content(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
     """Write what is not zero into an empty file, and make it `size` long; return the digest of the whole."""
     digest = hashlib.sha256()
     for start in _iterate_windows(source, size):

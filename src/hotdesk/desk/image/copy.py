@@ -15,7 +15,7 @@ from dataclasses import field
 from pathlib import Path
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.image.content import pour
+from hotdesk.desk.image.content import copy_content
 from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import open_strictly
 
@@ -124,7 +124,7 @@ class Copy:
         self.begin(name, info)
 
     def begin(self, name: bytes, info: os.stat_result) -> None:
-        xattrs = self.dress(self.source, self.target, info)
+        xattrs = self.set_attributes(self.source, self.target, info)
         names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
         self.entries += len(names)
         if self.entries > self.limits.entries:
@@ -166,8 +166,8 @@ class Copy:
             self.expect(old, info)
             new = os.open(name, _NEW_FILE, 0o600, dir_fd=self.target)
             stack.callback(os.close, new)
-            content = pour(old, new, info.st_size, self.spend)
-            xattrs = self.dress(old, new, info)
+            content = copy_content(old, new, info.st_size, self.spend)
+            xattrs = self.set_attributes(old, new, info)
             os.utime(new, ns=(info.st_mtime_ns, info.st_mtime_ns))
         self.note(b"f", name, _encode_attributes(info), b"%d" % info.st_size, content, *xattrs)
 
@@ -178,7 +178,7 @@ class Copy:
         os.utime(name, ns=(info.st_mtime_ns, info.st_mtime_ns), dir_fd=self.target, follow_symlinks=False)
         self.note(b"l", name, _encode_attributes(info), leads)
 
-    def dress(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
+    def set_attributes(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
         """Set an open file's owner, mode and attributes, but nothing with rights; return the attributes."""
         os.fchown(new, clamp_owner(info.st_uid), clamp_owner(info.st_gid))
         os.fchmod(new, stat.S_IMODE(info.st_mode) & ~RIGHTS)

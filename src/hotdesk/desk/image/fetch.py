@@ -108,7 +108,7 @@ def main() -> None:
     opener = _make_opener()
     codecs.lookup("idna")
     signal.alarm(int(_FETCH_TIMEOUT_S))
-    jail.lose_privilege(uids.FETCHER)
+    jail.drop_privileges(uids.FETCHER)
     request = urllib.request.Request(url, headers={"User-Agent": "hotdesk", "Accept-Encoding": "identity"})  # noqa: S310
     try:
         with opener.open(request, timeout=_STALL_TIMEOUT_S) as reply:

@@ -50,7 +50,7 @@ class Sterile:
                 f"image {image.name!r} has no sterile copy of its layer {missing[0].name[:12]}: "
                 f"`hotdesk image build {image.name}`, or import it again"
             )
-        return {layer: self.mount(layer.name, taint()) for layer in image.layers}
+        return {layer: self.mount(layer.name, read_kernel_taint()) for layer in image.layers}
 
     def mount(self, digest: str, tainted: int) -> Path:
         """Mount a layer's copy if needed; again when the file changed, or the kernel oopsed since."""
@@ -88,7 +88,7 @@ def attach(fd: int, kind: str, at: Path) -> None:
         os.close(loop)
 
 
-def taint() -> int:
+def read_kernel_taint() -> int:
     return int(Path("/proc/sys/kernel/tainted").read_text())
 
 

@@ -39,7 +39,7 @@ def make(
 ) -> bool:
     """Copy the layers of an image that have no sterile copy; False when all have one."""
     missing = sterile.list_uncopied_layers(store, image)
-    if missing and sterile.is_suspect(sterile.taint() if tainted is None else tainted):
+    if missing and sterile.is_suspect(sterile.read_kernel_taint() if tainted is None else tainted):
         raise HostError(
             f"cannot make a sterile copy of image {image.name!r}: the kernel has oopsed, and its cache of the "
             "image may be corrupt; reboot, then try again"
@@ -79,7 +79,7 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
     place = sterile.get_folder(store)
     place.mkdir(mode=0o700, exist_ok=True)
     failures = []
-    with hold_lock(place / "lock"), standing(store / "layers" / digest) as layer:
+    with hold_lock(place / "lock"), hold_layer(store / "layers" / digest) as layer:
         if any(sterile.get_copy_path(store, digest, kind).is_file() for kind in sterile.KINDS):
             return
         _check_room(layer, place)
@@ -100,7 +100,7 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
 
 
 @contextmanager
-def standing(layer: Path) -> Iterator[Path]:
+def hold_layer(layer: Path) -> Iterator[Path]:
     """Hold a layer as a desk does, so that nobody removes it meanwhile."""
     try:
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -147,7 +147,7 @@ def _put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
             os.mkdir(name, 0o700, dir_fd=fd)
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
-        dress(info, inner)
+        set_attributes(info, inner)
     finally:
         os.close(inner)
 
@@ -159,7 +159,7 @@ def put_file(tar: tarfile.TarFile, info: tarfile.TarInfo, fd: int, name: bytes) 
     with source, openat2.create(fd, name) as file:
         shutil.copyfileobj(source, file, COPY)
         file.flush()
-        dress(info, file.fileno())
+        set_attributes(info, file.fileno())
 
 
 def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
@@ -173,7 +173,7 @@ def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
         os.close(source)
 
 
-def dress(info: tarfile.TarInfo, fd: int) -> None:
+def set_attributes(info: tarfile.TarInfo, fd: int) -> None:
     """Give an open file its owner, mode without setuid and setgid, and time."""
     os.fchown(fd, clamp_owner(info.uid), clamp_owner(info.gid))
     os.fchmod(fd, info.mode & 0o1777)

@@ -23,7 +23,7 @@ from hotdesk import config
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
 from hotdesk.desk.keeper.burn import Burning, Fire
 from hotdesk.desk.keeper.memory import MemorySaves
-from hotdesk.desk.keeper.namespace import explain_refusal, seclude
+from hotdesk.desk.keeper.namespace import enter_mount_namespace, explain_refusal
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.keeper.poller import Ears
@@ -487,7 +487,7 @@ def main() -> None:
         rlimits.raise_open_files()
         rlimits.raise_file_table()
         state.prepare(settings)
-        seclude(settings)
+        enter_mount_namespace(settings)
         keeper = Keeper(settings, owner)
     except HostError as e:
         complain(str(e))

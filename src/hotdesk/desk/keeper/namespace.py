@@ -10,7 +10,7 @@ from hotdesk import config
 from hotdesk.linux import syscalls
 
 
-def seclude(settings: config.Config) -> None:
+def enter_mount_namespace(settings: config.Config) -> None:
     """Give this process a mount namespace of its own, with a private place for rooms.
 
     The unified hierarchy of a hybrid host is hidden there: crun 1.8 refuses hosts on which it sees both.

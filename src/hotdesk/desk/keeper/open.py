@@ -93,7 +93,7 @@ class Opening:
             room.kernel_memory, room.stage = traits.kernel_memory, stage
             cgroup.make(room.compute_limits(spec))
             if request.spare:
-                cgroup.favour(False, wall.traits.min_share)
+                cgroup.set_cpu_share(False, wall.traits.min_share)
             standby = wall.stand_by(room)
             room.prepare(self.load_guest_code(picture), request.ca, source)
             wall.prepare(room)

@@ -45,7 +45,7 @@ def pause(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Freeze a desk; one that does not stop continues. A halted one counts as frozen."""
     if not tracked.paused and not tracked.down:
         if tracked.spare:
-            tracked.room.cgroup.favour(True)  # what is given no processor time does not come to a stop
+            tracked.room.cgroup.set_cpu_share(True)  # what is given no processor time does not come to a stop
         freeze(tracked)
         tracked.paused = True
         tracked.record.note(state="ready" if tracked.spare else "paused")

@@ -189,15 +189,15 @@ async def join(caller: socket.socket, inside: socket.socket) -> None:
     """Pass bytes both ways until both sides have ended, either breaks off, or the caller is gone."""
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(pour, inside, caller)
-            await pour(caller, inside)
+            tasks.start_soon(copy_bytes, inside, caller)
+            await copy_bytes(caller, inside)
             if is_gone(caller):
                 tasks.cancel_scope.cancel()  # a server inside may hold its side for ever
     except* OSError:
         pass
 
 
-async def pour(source: socket.socket, target: socket.socket) -> None:
+async def copy_bytes(source: socket.socket, target: socket.socket) -> None:
     """Pass bytes one way, then their end."""
     while data := await receive(source):
         await send(target, data)

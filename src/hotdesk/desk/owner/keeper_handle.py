@@ -237,7 +237,7 @@ class KeeperHandle:
         """Return whether a call as root is under way; one channel is always open, to hear of acts."""
         return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
 
-    async def rise(self) -> None:
+    async def start_root(self) -> None:
         """Start root's guest; a failure is reported to the next caller."""
         with contextlib.suppress(HotdeskError):
             await self.get_root_link()

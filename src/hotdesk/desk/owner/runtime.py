@@ -59,7 +59,7 @@ class KeeperRuntime:
     ) -> None:
         self.config = config
         self.keeper = keeper
-        self.keeper.on_sudo = self.rise
+        self.keeper.on_sudo = self.start_root
         self.keeper.on_end = self.dismiss
         self.tasks = tasks
         self.note = note
@@ -279,10 +279,10 @@ class KeeperRuntime:
             raise
         return link
 
-    def rise(self, name: str) -> None:
+    def start_root(self, name: str) -> None:
         """Have root's guest started in a desk where `sudo` calls."""
         if handle := self.handles.get(DeskId(name)):
-            self.tasks.start(handle.rise)
+            self.tasks.start(handle.start_root)
 
     def dismiss(self, name: str, why: str) -> None:
         if self.supervisor is not None:

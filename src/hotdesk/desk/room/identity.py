@@ -50,7 +50,7 @@ def is_folder(root: RootDirectory, path: str) -> bool:
     return False
 
 
-def plant(folder: Path, files: Files) -> None:
+def write_tree(folder: Path, files: Files) -> None:
     """Write files below a folder, whatever lies there already, and nowhere else."""
     with RootDirectory(folder) as root:
         for path, data in files.items():

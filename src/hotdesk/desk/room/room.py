@@ -178,7 +178,7 @@ class Room:
             spec.root, "" if ca == self.ca else ca, self.image.python, self.has_own_network
         ):
             with syscalls.making_files_as(self.base):
-                identity.plant(self.folder / "root", files)
+                identity.write_tree(self.folder / "root", files)
         self.spec, self.ca = spec, ca
         self.show_use()
 

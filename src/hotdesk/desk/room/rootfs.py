@@ -86,7 +86,7 @@ class Layers:
             if not memory:
                 remove(fd, MEMORY.encode())
         work.mkdir(mode=0o700)
-        identity.plant(upper, files)
+        identity.write_tree(upper, files)
         self.show(layer)
         self.mount()
 

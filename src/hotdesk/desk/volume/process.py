@@ -176,7 +176,7 @@ def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: 
                     pass
 
 
-def shut_in(source: str, at: str) -> None:
+def enter_private_mounts(source: str, at: str) -> None:
     """Have a volume as root directory and nothing else, as root of a user namespace without privileges outside."""
     parent = os.getppid()
     jail.preload()
@@ -209,7 +209,7 @@ def main() -> None:
     rlimits.set_core_limit()
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
-    shut_in(str(settings["source"]), str(settings["at"]))
+    enter_private_mounts(str(settings["source"]), str(settings["at"]))
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     files = VolumeFiles(*(os.open(name, flags) for name in ("/files", "/staging")))
     files.sweep()

@@ -170,7 +170,7 @@ def keep_only(fd: int) -> None:
 def become_resolver(uid: int) -> None:
     """Keep reading files and asking name servers, and give up everything else."""
     jail.preload()
-    jail.lose_privilege(uid)
+    jail.drop_privileges(uid)
     syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     landlock.restrict([], ports=(DNS,))
     os.environ.update(_LIBC)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote_to_bytes
 
-from hotdesk.door.secrets.foreign_credentials import LONGEST_NAME, AllowedCredentials, is_credential, squeeze
+from hotdesk.door.secrets.foreign_credentials import LONGEST_NAME, AllowedCredentials, fold_name, is_credential
 from hotdesk.door.secrets.placeholder import PREFIX
 
 INERT = re.compile(
@@ -81,7 +81,7 @@ class FieldWatch:
         for kind in self.kinds:
             for found in PATTERNS[kind].finditer(data):
                 name = _decode_name(kind, found[found.lastindex or 1])
-                if is_credential(kind, name[-LONGEST_NAME:]) and squeeze(name) not in self.allowed.fields:
+                if is_credential(kind, name[-LONGEST_NAME:]) and fold_name(name) not in self.allowed.fields:
                     yield kind, name
 
 

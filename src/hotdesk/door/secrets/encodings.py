@@ -140,9 +140,9 @@ class Zstd:
     def feed(self, data: bytes) -> Iterator[bytes]:
         self.begun = 0
         for start in range(0, len(data), _ZSTD_SIP):
-            yield from self.sip(data[start : start + _ZSTD_SIP])
+            yield from self.decode_slice(data[start : start + _ZSTD_SIP])
 
-    def sip(self, data: bytes) -> Iterator[bytes]:
+    def decode_slice(self, data: bytes) -> Iterator[bytes]:
         """Decompress a few bytes, across the end of a frame."""
         while data:
             self.begun += self.inner is None

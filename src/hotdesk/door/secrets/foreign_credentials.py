@@ -89,7 +89,7 @@ def collect_allowed(host: str, grants: Collection[LiveGrant]) -> AllowedCredenti
     if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
         return _NOTHING_MORE
     headers = frozenset(name for one in here for name in one.grant.allow_headers)
-    fields = frozenset(squeeze(name) for one in here for name in one.grant.allow_fields)
+    fields = frozenset(fold_name(name) for one in here for name in one.grant.allow_fields)
     return AllowedCredentials(headers, fields, any(one.kind == "sigv4" for one in here))
 
 
@@ -112,7 +112,7 @@ def screen_credentials(
             continue
         if kind == "header" and (name in allowed.headers or (allowed.amazon and _is_amazon(name))):
             continue
-        if kind == "cookie" or (is_credential(kind, name[-LONGEST_NAME:]) and squeeze(name) not in allowed.fields):
+        if kind == "cookie" or (is_credential(kind, name[-LONGEST_NAME:]) and fold_name(name) not in allowed.fields):
             return refuse_credential(kind, name)
         if kind == "header":
             removed.add(name)
@@ -143,7 +143,7 @@ def _is_amazon(name: str) -> bool:
 def is_credential(kind: str, name: str) -> bool:
     if kind == "header" and name in _CREDENTIAL_HEADERS:
         return True
-    text = squeeze(name)
+    text = fold_name(name)
     if name.strip().lower() == _FORGERY or _HARMLESS_SHAPE.fullmatch(text):
         return False
     if text in _CREDENTIAL_NAMES:
@@ -151,5 +151,5 @@ def is_credential(kind: str, name: str) -> bool:
     return CREDENTIAL_SHAPE.fullmatch(text) is not None
 
 
-def squeeze(name: str) -> str:
+def fold_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", name.lower())

@@ -309,9 +309,9 @@ class Scrubber:
         for one in list_spellings(value):
             lower(self.spelt[one], id)
             if not self.spelt[one]:
-                self.unnote(one)
+                self.remove_spelling(one)
 
-    def unnote(self, one: bytes) -> None:
+    def remove_spelling(self, one: bytes) -> None:
         """Take out what was noted of a spelling. First bytes stay: they only save looking."""
         del self.spelt[one]
         self.heads[one[:WORD]].remove(one)

@@ -116,7 +116,7 @@ def test_only_an_oops_makes_the_cache_suspect(tainted: int, suspect: bool) -> No
 
 
 def test_the_kernel_is_asked() -> None:
-    assert sterile.taint() == int(Path("/proc/sys/kernel/tainted").read_text())
+    assert sterile.read_kernel_taint() == int(Path("/proc/sys/kernel/tainted").read_text())
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_machines_that_were_booted_from_an_image_go_with_it(image: Image) -> Non
 
 
 def test_a_layer_that_is_being_copied_is_in_use(image: Image) -> None:
-    with sterilize.standing(image.layers[0]), pytest.raises(ImageError, match="in use"):
+    with sterilize.hold_layer(image.layers[0]), pytest.raises(ImageError, match="in use"):
         store.rm(shelf(image), "it")
 
 

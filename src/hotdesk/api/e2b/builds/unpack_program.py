@@ -181,14 +181,14 @@ def _find_source(top: str, pattern: str) -> str:
     raise RefusedArchive(f"the archive has nothing at {pattern[:200]!r}")
 
 
-def dress(path: str, owner: tuple[int, int], mode: int | None) -> None:
+def set_attributes(path: str, owner: tuple[int, int], mode: int | None) -> None:
     """Give a tree its owner and, if there is one, its mode; links are not followed."""
     os.lchown(path, *owner)
     if os.path.islink(path):
         return
     if os.path.isdir(path):
         for name in os.listdir(path):
-            dress(os.path.join(path, name), owner, mode)
+            set_attributes(os.path.join(path, name), owner, mode)
     if mode is not None:
         os.chmod(path, mode)
 
@@ -228,7 +228,7 @@ def place_files(top: str, order: dict[str, Any]) -> None:
     mode = int(order["mode"], 8) & 0o777 if order["mode"] else None
     source = _find_source(top, order["source"])
     target = order["target"]
-    dress(source, owner, mode)
+    set_attributes(source, owner, mode)
     if os.path.isdir(source) and not os.path.islink(source):
         _merge(source, target.rstrip("/") or "/", owner)
         return

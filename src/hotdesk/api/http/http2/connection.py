@@ -155,7 +155,7 @@ class Http2Connection(asyncio.Protocol):
         except HeadError:
             self.reset_stream(number, ErrorCodes.PROTOCOL_ERROR)
             return
-        self.budget.earn(PER_REQUEST)
+        self.budget.add_credit(PER_REQUEST)
         scope = {
             **build_scope(self.base, lambda: self.reset_stream(number)),
             "method": head.method, "path": head.path, "raw_path": head.raw_path, "query_string": head.query,
@@ -203,7 +203,7 @@ class Http2Connection(asyncio.Protocol):
                 if size <= 0:
                     break
                 self.state.send_data(number, bytes(data[done : done + size]))
-                self.budget.earn(PER_DATA_FRAME)
+                self.budget.add_credit(PER_DATA_FRAME)
                 done += size
         except H2Error:  # the client cancelled it in what we have not handled yet
             self.abandon(number)

@@ -30,7 +30,7 @@ class FloodBudget:
         self.credit = min(MAX_CREDIT, self.credit + passed * REFILL_PER_S)
         self.resets = min(MAX_RESETS, self.resets + passed * RESETS_PER_S)
 
-    def earn(self, amount: float) -> None:
+    def add_credit(self, amount: float) -> None:
         self.credit = min(MAX_CREDIT, self.credit + amount)
 
     def spend(self) -> None:

@@ -234,7 +234,7 @@ def become(
 
 def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
     """Be root of the desk's user namespace and nobody outside; a process that is not `capable` starts none that is."""
-    shut_in(runsc, room)
+    enter_private_mounts(runsc, room)
     os.setgroups([])
     syscalls.setns(userns, syscalls.CLONE_NEWUSER)
     os.setresgid(0, 0, 0)
@@ -246,7 +246,7 @@ def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
 
 
-def shut_in(runsc: Runsc, room: Room) -> None:
+def enter_private_mounts(runsc: Runsc, room: Room) -> None:
     """Have the room's folder as root directory, with the desk's own processes in /proc, and no other mount."""
     at = str(room.folder)
     syscalls.unshare(syscalls.CLONE_NEWNS)

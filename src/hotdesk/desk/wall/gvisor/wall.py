@@ -58,7 +58,7 @@ class GvisorWall:
         if room.memory:
             rename.prepare(room, _bundle_input(room))
         with syscalls.making_files_as(room.base):
-            identity.plant(folder / "root", {MARKER: b""})
+            identity.write_tree(folder / "root", {MARKER: b""})
 
     def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
         if status != 0:
