@@ -196,7 +196,7 @@ async def _examine_small(examiner: Examiner, results: list[Result]) -> None:
     async with open_examined(examiner, SMALL) as it:
         kind = _find_disk_kind(examiner.host.config, it.facts)
         timeout = examiner.scale_seconds(limits.PROBE_TIMEOUT_S)
-        results += judge(limits.CHECKS, await limits.exhaust_desk(it.desk, it.cgroup, it.first, kind, timeout))
+        results += judge(limits.CHECKS, await limits.exhaust(it.desk, it.cgroup, it.first, kind, timeout))
 
 
 def _find_disk_kind(settings: Config, facts: dict[str, object]) -> str:

@@ -116,7 +116,7 @@ class Signals:
     """By how many the queue of the host's root grew."""
 
 
-async def exhaust_desk(
+async def exhaust(
     desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout: float = PROBE_TIMEOUT_S
 ) -> Strain:
     async def take(code: str, most: int) -> Done:
