@@ -1,4 +1,4 @@
-"""Check what linters do not: names are unique and say something, folders are small, imports are statements.
+"""Check what linters do not: names are unique and say something, private ones are private, folders are small.
 
 `make check` runs it; it also prints how many lines of source each package has.
 """
@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+READERS = ("tests", "tools", "bench", "examples", "evals", "packaging")
+"""Folders beside the source whose programs import it. What they import is not private."""
 MAX_MODULES = 26
 MIRRORS = ("hotdesk/client/", "hotdesk/blocking.py")
 """The public client and the blocking API use the names of what they mirror."""
@@ -22,7 +27,7 @@ BANNED = {*(word.title() for word in PARTICIPLES), "Line"}
 PAST = {
     *"found begun sent built bound shown chosen written drawn proven broken thrown hidden forbidden forgotten".split()
 }
-VERBS = {*"feed seed need embed exceed".split()}
+VERBS = {*"feed seed reseed need embed exceed".split()}
 """Imperative verbs that end like a participle."""
 FUNCTIONS = {
     ("hotdesk/checks/pages/layout.py", "clipped"),
@@ -58,6 +63,9 @@ WIRE = {
     ("hotdesk/job/record/summary.py", "kept"),
 }
 """Names that are data: fields of stored JSON, of certificates and briefs, and of the published OpenAPI document."""
+_PRIVATE_USE = re.compile(
+    r"import [^\n]*\b_[a-z]|^    _\w+,$|\b(?!self\b|cls\b)\w+\._[a-z]", re.MULTILINE | re.IGNORECASE
+)
 BY_NAME = {
     "hotdesk/__init__.py": "the package's public names (PEP 562)",
     "hotdesk/brief/__init__.py": "the package's public names (PEP 562)",
@@ -169,6 +177,56 @@ def find_nouns(source: Path) -> list[tuple[str, int, str]]:
     return found
 
 
+def find_private_uses(files: Iterable[Path], root: Path) -> list[str]:
+    """List uses of a module's private names in other modules, tests included."""
+    wrong = []
+    for file in files:
+        if not _PRIVATE_USE.search(file.read_text()):  # parsing every test takes seconds
+            continue
+        tree = parse(file)
+        imports = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hotdesk")
+        ]
+        names = [alias for node in imports for alias in node.names]
+        place = str(file.relative_to(root))
+        wrong += [f"{place}: imports the private {each.name}" for each in names if _is_private(each.name)]
+        bound = {each.asname or each.name for each in names}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in bound and _is_private(name):
+                    wrong.append(f"{place}:{node.lineno}: uses the private {owner}.{name}")
+    return wrong
+
+
+def find_unshared(source: Path, files: Iterable[Path], root: Path) -> list[str]:
+    """List functions without an underscore that no other file mentions; decorated ones are registered somewhere."""
+    mentions: Counter[str] = Counter()
+    for file in files:
+        mentions.update(set(re.findall(r"\w+", file.read_text())))
+    return [
+        f"{file.relative_to(root)}:{node.lineno}: {node.name} is used in this file only; begin it with an underscore"
+        for file in sorted(source.rglob("*.py"))
+        for node in parse(file).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+        and not node.decorator_list
+        and mentions[node.name] == 1
+    ]
+
+
+def find_sharing_faults(root: Path) -> list[str]:
+    """List names that are used by others and private, or used by no other and not."""
+    source = root / SOURCE.name
+    files = [file for folder in (source, *(root / each for each in READERS)) for file in sorted(folder.rglob("*.py"))]
+    return find_private_uses(files, root) + find_unshared(source, files, root)
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
 def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
 
@@ -205,7 +263,7 @@ def main() -> int:
         f"other {other}",
         sep=", ",
     )
-    for each in (wrong := complaints(SOURCE)):
+    for each in (wrong := complaints(SOURCE) + find_sharing_faults(ROOT)):
         print(each, file=sys.stderr)
     return bool(wrong)
 

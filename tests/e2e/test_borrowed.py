@@ -16,7 +16,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.channel import GuestReply
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.link.lend import _OWNERS_ALONE
+from hotdesk.desk.link.lend import OWNERS_ALONE
 from hotdesk.desk.owner.remote import remote_runtime
 from hotdesk.desk.seam import Change, Desk, Process, Size, Spec
 from hotdesk.drive.audit import verify
@@ -279,4 +279,4 @@ async def test_a_borrower_cannot_use_the_owners_calls(settings: Config, user: st
 def test_no_spelling_of_an_owners_request_is_a_borrowers(digits: bytes) -> None:
     payload = b"ds2:ops" + digits + b":actse"
     assert wire.decode(payload) == {"op": "acts"}
-    assert _OWNERS_ALONE.search(payload)
+    assert OWNERS_ALONE.search(payload)

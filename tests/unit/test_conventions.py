@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.conventions import KEEPER, MAX_MODULES, SOURCE, complaints
+from tools.conventions import KEEPER, MAX_MODULES, ROOT, SOURCE, complaints, find_sharing_faults
 
 
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_source_keeps_every_rule() -> None:
     assert complaints(SOURCE) == []
+    assert find_sharing_faults(ROOT) == []
 
 
 def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path: Path) -> None:
@@ -40,4 +41,19 @@ def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path:
         f"{KEEPER}/open.py: names the wall container; ask for a trait",
         *["hotdesk/host.py:1: imports by text; use an import statement"] * 2,
         f"crowd has {MAX_MODULES + 1} modules; at most {MAX_MODULES}",
+    ]
+
+
+def test_private_names_that_others_use_and_shared_ones_that_nobody_uses_are_found(tmp_path: Path) -> None:
+    for name, text in {
+        "src/hotdesk/a.py": "def _hide(): ...\ndef show(): ...\ndef lonely(): ...\n@route\ndef registered(): ...\n",
+        "src/hotdesk/b.py": "from hotdesk.a import _hide\n",
+        "tests/test_a.py": "from hotdesk import a\na._hide()\na.show()\na.__doc__\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert find_sharing_faults(tmp_path) == [
+        "src/hotdesk/b.py: imports the private _hide",
+        "tests/test_a.py:2: uses the private a._hide",
+        "src/hotdesk/a.py:3: lonely is used in this file only; begin it with an underscore",
     ]

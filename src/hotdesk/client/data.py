@@ -140,10 +140,10 @@ class Happened:
 def read(kind: type[T], data: Mapping[str, Any]) -> T:
     """Parse a server's JSON; unknown fields are ignored."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: read_field(name, value) for name, value in data.items() if name in names})
+    return kind(**{name: _read_field(name, value) for name, value in data.items() if name in names})
 
 
-def read_field(name: str, value: object) -> object:
+def _read_field(name: str, value: object) -> object:
     """Read one field; lists are tuples."""
     if name == "deliverables" and isinstance(value, list):
         return tuple(read(Deliverable, each) for each in value)

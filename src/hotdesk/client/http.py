@@ -65,7 +65,7 @@ class HttpResponse:
     async def iterate_pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
         while True:
-            event = await read_next_event(self.connection, self.stream)
+            event = await _read_next_event(self.connection, self.stream)
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
             elif isinstance(event, h11.EndOfMessage):
@@ -136,7 +136,7 @@ class HttpClient:
                     f"the server at {self.name} closed the connection, or the request is invalid: {e}"
                 ) from e
             with anyio.fail_after(RESPONSE_TIMEOUT_S):
-                head = await read_next_event(connection, stream)
+                head = await _read_next_event(connection, stream)
             assert isinstance(head, h11.Response)
             found = {name.decode().lower(): value.decode("latin-1") for name, value in head.headers}
             answer = HttpResponse(head.status_code, found, connection, stream)
@@ -175,7 +175,7 @@ class HttpClient:
             after = more
 
 
-async def read_next_event(connection: h11.Connection, stream: ByteStream) -> object:
+async def _read_next_event(connection: h11.Connection, stream: ByteStream) -> object:
     """Return the next event of a stream."""
     while True:
         try:

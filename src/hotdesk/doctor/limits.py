@@ -116,9 +116,7 @@ class Signals:
     """By how many the queue of the host's root grew."""
 
 
-async def exhaust(
-    desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout: float = PROBE_TIMEOUT_S
-) -> Strain:
+async def exhaust(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout: float = PROBE_TIMEOUT_S) -> Strain:
     async def take(code: str, most: int) -> Done:
         return await desk.run(build_command(code, most=most), timeout=timeout, output_limit=LIMIT)
 

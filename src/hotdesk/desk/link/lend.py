@@ -26,7 +26,7 @@ MAX_BYTES = 64 * MIB
 """What they may take together."""
 _MAX_CHANNELS = 4096
 """What one borrower may have open."""
-_OWNERS_ALONE = re.compile(rb"ops0{0,19}(?:4:acts|4:park|6:rejoin|6:settle)")
+OWNERS_ALONE = re.compile(rb"ops0{0,19}(?:4:acts|4:park|6:rejoin|6:settle)")
 """Requests not for borrowers: to answer `sudo`, which would then not be noted, to begin anew, to change the host.
 
 Wherever a value has such an operation it has these bytes; it is not read for that, as it may be large.
@@ -99,7 +99,7 @@ class Loan:
             self.scope.cancel()
 
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
-        if kind == wire.OPEN and _OWNERS_ALONE.search(payload):
+        if kind == wire.OPEN and OWNERS_ALONE.search(payload):
             refusal = {"error": "denied", "text": "only the desk's owner may send this request"}
             self.put(wire.encode_frame(wire.REPLY, theirs, wire.encode(refusal)))
             return
@@ -189,15 +189,15 @@ async def join(caller: socket.socket, inside: socket.socket) -> None:
     """Pass bytes both ways until both sides have ended, either breaks off, or the caller is gone."""
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(copy_bytes, inside, caller)
-            await copy_bytes(caller, inside)
+            tasks.start_soon(_copy_bytes, inside, caller)
+            await _copy_bytes(caller, inside)
             if is_gone(caller):
                 tasks.cancel_scope.cancel()  # a server inside may hold its side for ever
     except* OSError:
         pass
 
 
-async def copy_bytes(source: socket.socket, target: socket.socket) -> None:
+async def _copy_bytes(source: socket.socket, target: socket.socket) -> None:
     """Pass bytes one way, then their end."""
     while data := await receive(source):
         await send(target, data)

@@ -12,9 +12,9 @@ from hotdesk.errors import make_printable
 
 Level = Literal["debug", "info", "warn", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warn", "error")
-_MAX_ENTRIES = 20_000
-_MAX_BYTES = 8 << 20
-_MAX_LINE = 4000
+MAX_ENTRIES = 20_000
+MAX_BYTES = 8 << 20
+MAX_LINE = 4000
 PAGE = 100
 """Entries of one answer."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -51,7 +51,7 @@ class BuildLog:
             return
         text = clean_line(message)
         self.size += len(text)
-        if self.size > _MAX_BYTES or len(self.entries) >= _MAX_ENTRIES:
+        if self.size > MAX_BYTES or len(self.entries) >= MAX_ENTRIES:
             self.full, level, text = True, "warn", "The log is full. Further output of this build is not stored."
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         self.entries.append(LogEntry(now, level, text, step))
@@ -67,8 +67,8 @@ class BuildLog:
 
 def clean_line(text: str) -> str:
     """Return a line without what could steer a terminal, cut where it is too long."""
-    shown = make_printable(_ESCAPES.sub("", text[: 4 * _MAX_LINE]).expandtabs(4))
-    return shown if len(shown) <= _MAX_LINE else shown[:_MAX_LINE] + "…"
+    shown = make_printable(_ESCAPES.sub("", text[: 4 * MAX_LINE]).expandtabs(4))
+    return shown if len(shown) <= MAX_LINE else shown[:MAX_LINE] + "…"
 
 
 @dataclass(slots=True)
@@ -80,9 +80,9 @@ class LineSplitter:
     def feed(self, data: bytes) -> list[str]:
         """Return the lines that are complete; a line that never ends is cut."""
         *lines, self.rest = re.split(rb"\r\n|\n|\r", self.rest + data)
-        while len(self.rest) > _MAX_LINE:
-            lines.append(self.rest[:_MAX_LINE])
-            self.rest = self.rest[_MAX_LINE:]
+        while len(self.rest) > MAX_LINE:
+            lines.append(self.rest[:MAX_LINE])
+            self.rest = self.rest[MAX_LINE:]
         return [line.decode("utf-8", "replace") for line in lines if line]
 
     def finish(self) -> list[str]:

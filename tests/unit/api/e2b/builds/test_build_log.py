@@ -20,20 +20,20 @@ def test_a_log_has_an_end() -> None:
     log = BuildLog()
     for _ in range(5000):
         log.write("x" * 10_000)
-    assert log.size < build_log._MAX_BYTES + 10_000
+    assert log.size < build_log.MAX_BYTES + 10_000
     assert log.entries[-1].message.startswith("The log is full")
     assert sum(entry.level == "warn" for entry in log.entries) == 1
     short = BuildLog()
     for _ in range(30_000):
         short.write("")
-    assert len(short.entries) == build_log._MAX_ENTRIES + 1
+    assert len(short.entries) == build_log.MAX_ENTRIES + 1
 
 
 def test_a_line_steers_no_terminal() -> None:
     assert clean_line("\x1b[31mred\x1b[0m\x1b]0;title\x07 plain") == "red plain"
     assert clean_line("a\x07b\u202ec\x9b") == "a\\x07b\\u202ec\\x9b"
     assert clean_line("a\tb") == "a   b"
-    assert len(clean_line("x" * 100_000)) == build_log._MAX_LINE + 1
+    assert len(clean_line("x" * 100_000)) == build_log.MAX_LINE + 1
 
 
 def test_output_becomes_lines_however_it_comes() -> None:
