@@ -239,27 +239,8 @@ class Keeper:
             case "root":
                 self.reap()  # an earlier root may have ended a moment ago
                 self.roots.begin(number, self.find(request.desk))
-            case "keys":
-                talk, wait = self.doorman.meet()
-                with talk, wait:
-                    self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
-            case "door":
-                self.doorman.ensure_started()
-            case "reader":
-                talk, hand = self.readers.start(request.desk)
-                with talk, hand:
-                    self.send({"re": number, "ok": {}}, talk.fileno(), hand.fileno())
-            case "dismiss":
-                self.readers.dismiss(request.desk)
-                self.send({"re": number, "ok": {}})
-            case "make-volume":
-                self.volumes.begin_make(number, request)
-            case "drop-volume":
-                self.volumes.drop(request.desk)
-                self.send({"re": number, "ok": {}})
-            case "read-volume":
-                with self.volumes.read(request.desk) as line:
-                    self.send({"re": number, "ok": {}}, line.fileno())
+            case "keys" | "door" | "reader" | "dismiss" | "make-volume" | "drop-volume" | "read-volume":
+                self.answer_service(number, request)
             case "snapshot":
                 self.snapshots.begin(number, self.find(request.desk, idle=True))
             case "halt":
@@ -293,6 +274,31 @@ class Keeper:
                     operations.note_claim(tracked)
                     tracked.scoped = bool(request.ca)
                     self.note_opened(tracked)
+
+    def answer_service(self, number: int, request: KeeperRequest) -> None:
+        """Answer a request about the processes beside desks: keys, door, readers, volumes."""
+        match request.verb:
+            case "keys":
+                talk, wait = self.doorman.meet()
+                with talk, wait:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
+            case "door":
+                self.doorman.ensure_started()
+            case "reader":
+                talk, hand = self.readers.start(request.desk)
+                with talk, hand:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), hand.fileno())
+            case "dismiss":
+                self.readers.dismiss(request.desk)
+                self.send({"re": number, "ok": {}})
+            case "make-volume":
+                self.volumes.begin_make(number, request)
+            case "drop-volume":
+                self.volumes.drop(request.desk)
+                self.send({"re": number, "ok": {}})
+            case "read-volume":
+                with self.volumes.read(request.desk) as line:
+                    self.send({"re": number, "ok": {}}, line.fileno())
 
     def find(self, desk: str, idle: bool = False) -> TrackedDesk:
         """Return an open desk of ours; with `idle`, one whose disk is not busy."""
