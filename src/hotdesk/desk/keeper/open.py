@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code
@@ -83,17 +85,11 @@ class Opening:
         try:
             base = uids.claim(entry.folder)
             entry.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
-            disk = Memory() if spec.disk_in == "memory" else self.get_disk()
-            folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
-            room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
-            traits = wall.traits
-            room.volume_store = self.volumes if spec.volumes else None
-            room.memory, room.is_resumed = request.memory, record is not None
-            room.has_own_network, room.kernel_threads = not traits.can_dial, traits.kernel_threads
-            room.kernel_memory, room.stage = traits.kernel_memory, stage
-            cgroup.make(room.compute_limits(spec))
+            room = self.build_room(request, wall, picture, base, shown, stage)
+            room.is_resumed = record is not None
+            room.cgroup.make(room.compute_limits(spec))
             if request.spare:
-                cgroup.set_cpu_share(False, wall.traits.min_share)
+                room.cgroup.set_cpu_share(False, wall.traits.min_share)
             standby = wall.stand_by(room)
             room.prepare(self.load_guest_code(picture), request.ca, source)
             wall.prepare(room)
@@ -113,6 +109,26 @@ class Opening:
         start = read_clock()
         hard = start + min(START_TIMEOUT_S, spec.deadline)
         return TrackedDesk(wall, room, entry, spec, runtime, console, number, hard, start, spare=request.spare)
+
+    def build_room(
+        self,
+        request: KeeperRequest,
+        wall: Wall,
+        image: Image,
+        base: int,
+        shown: Mapping[Path, Path],
+        stage: Image | None,
+    ) -> Room:
+        """Build the room of a desk as its wall needs it; nothing of it exists yet."""
+        spec, traits = request.spec, wall.traits
+        disk = Memory() if spec.disk_in == "memory" else self.get_disk()
+        folder, cgroup = self.settings.run / "private" / request.desk, Cgroup(self.hierarchies, request.desk)
+        room = Room(request.desk, folder, cgroup, disk, base, image, spec, shown=shown)
+        room.volume_store = self.volumes if spec.volumes else None
+        room.memory = request.memory
+        room.has_own_network, room.kernel_threads = not traits.can_dial, traits.kernel_threads
+        room.kernel_memory, room.stage = traits.kernel_memory, stage
+        return room
 
     def recall(self, request: KeeperRequest) -> HibernatedDesk:
         """Find the hibernated desk to resume; remains of a killed keeper are buried first."""
