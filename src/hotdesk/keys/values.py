@@ -32,7 +32,7 @@ class SecretValues:
         """Take the secrets of a scope: those its owner brings along, and the vault's."""
         values = parse_values(message.get("values", {}))
         if scope.tokens:
-            self.get_identity_signer()  # whoever verifies a token finds its key from now on
+            self.get_identity_signer()  # its public key is published from now on
         stored = any(one.secret not in values and one.secret not in scope.tokens for one in scope.grants)
         return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes, scope.tokens.keys())
 
