@@ -33,16 +33,13 @@ if TYPE_CHECKING:
     from hotdesk.event.job import Certified as Certified
     from hotdesk.event.job import Checkpointed as Checkpointed
     from hotdesk.event.job import Decided as Decided
-    from hotdesk.event.job import DriveChanged as DriveChanged
     from hotdesk.event.job import Forgotten as Forgotten
-    from hotdesk.event.job import ImageSigned as ImageSigned
     from hotdesk.event.job import JobBegun as JobBegun
     from hotdesk.event.job import JobBurnt as JobBurnt
     from hotdesk.event.job import JobEnded as JobEnded
     from hotdesk.event.job import JobEvent as JobEvent
     from hotdesk.event.job import JobPaused as JobPaused
     from hotdesk.event.job import Kept as Kept
-    from hotdesk.event.job import KeyChanged as KeyChanged
     from hotdesk.event.job import MemoryDropped as MemoryDropped
     from hotdesk.event.job import MemoryKept as MemoryKept
     from hotdesk.event.job import MemoryOffered as MemoryOffered
@@ -58,10 +55,13 @@ if TYPE_CHECKING:
     from hotdesk.event.job import StepEnded as StepEnded
     from hotdesk.event.job import Summed as Summed
     from hotdesk.event.job import Thought as Thought
-    from hotdesk.event.job import VaultChanged as VaultChanged
     from hotdesk.event.job import Verified as Verified
     from hotdesk.event.job import VisionAsked as VisionAsked
-    from hotdesk.event.job import VolumeChanged as VolumeChanged
+    from hotdesk.event.operator import DriveChanged as DriveChanged
+    from hotdesk.event.operator import ImageSigned as ImageSigned
+    from hotdesk.event.operator import KeyChanged as KeyChanged
+    from hotdesk.event.operator import VaultChanged as VaultChanged
+    from hotdesk.event.operator import VolumeChanged as VolumeChanged
     from hotdesk.event.swarm import ItemEnded as ItemEnded
     from hotdesk.event.swarm import ItemReviewed as ItemReviewed
     from hotdesk.event.swarm import ItemsAdded as ItemsAdded
