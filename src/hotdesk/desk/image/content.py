@@ -14,7 +14,7 @@ _ZEROS = bytes(PAGE)
 
 
 def copy_content(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
-    """Write what is not zero into an empty file, and make it `size` long; return the digest of the whole."""
+    """Copy the ranges that are not zero into an empty file of `size` bytes; return the digest of the whole."""
     digest = hashlib.sha256()
     for start in _iterate_windows(source, size):
         data = read(source, start, min(WINDOW, size - start))

@@ -174,7 +174,7 @@ def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
 
 
 def set_attributes(info: tarfile.TarInfo, fd: int) -> None:
-    """Give an open file its owner, mode without setuid and setgid, and time."""
+    """Set the owner, time, and mode (without setuid and setgid) of an open file."""
     os.fchown(fd, clamp_owner(info.uid), clamp_owner(info.gid))
     os.fchmod(fd, info.mode & 0o1777)
     when = int(info.mtime) if 0 <= info.mtime < 1 << 33 else 0

@@ -51,7 +51,7 @@ def is_folder(root: RootDirectory, path: str) -> bool:
 
 
 def write_tree(folder: Path, files: Files) -> None:
-    """Write files below a folder, whatever lies there already, and nowhere else."""
+    """Write files below a folder and nowhere else, whatever exists there."""
     with RootDirectory(folder) as root:
         for path, data in files.items():
             if is_folder(root, path):

@@ -312,7 +312,7 @@ class Scrubber:
                 self.remove_spelling(one)
 
     def remove_spelling(self, one: bytes) -> None:
-        """Take out what was noted of a spelling. First bytes stay: they only save looking."""
+        """Remove the notes of a spelling. First bytes stay: they only save searches."""
         del self.spelt[one]
         self.heads[one[:WORD]].remove(one)
         if not self.heads[one[:WORD]]:
