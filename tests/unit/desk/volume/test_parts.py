@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 
 from hotdesk.api.e2b.responses import E2bError
-from hotdesk.api.e2b.volumes.content import _read_order
+from hotdesk.api.e2b.volumes.content import read_order
 from hotdesk.api.e2b.volumes.processes import VolumeCall
 from hotdesk.desk.volume.files import VolumeFiles
 from hotdesk.desk.volume.process import VolumeRequest
@@ -41,7 +41,7 @@ async def ask(files: VolumeFiles, name: str, header: str) -> tuple[int, bytes, s
         "headers": [(b"range", header.encode())],
         "query_string": b"path=/" + name.encode(),
     }
-    order = await _read_order(Request(scope), "read")
+    order = await read_order(Request(scope), "read")
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours, theirs:

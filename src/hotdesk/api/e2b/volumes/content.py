@@ -72,7 +72,7 @@ class VolumeContent:
             raise E2bError(404, "this path does not exist")
         if self.registry.copying[volume]:
             raise E2bError(409, "the volume is being copied; try again when that is done")
-        return ContentResponse(self.registry, tenant, record, await _read_order(request, act))
+        return ContentResponse(self.registry, tenant, record, await read_order(request, act))
 
     def find(self, volume: str, authorization: str) -> tuple[str, VolumeRecord]:
         """Return the volume whose token is shown; a wrong token and an unknown volume look alike."""
@@ -85,7 +85,7 @@ class VolumeContent:
         return tenant, record
 
 
-async def _read_order(request: Request, act: str) -> dict[str, object]:
+async def read_order(request: Request, act: str) -> dict[str, object]:
     query = request.query_params
     if "path" not in query:
         raise E2bError(400, "the query parameter path is missing")
