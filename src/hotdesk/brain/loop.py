@@ -165,8 +165,8 @@ class Loop:
 
         async def one(place: int) -> None:
             began = time.monotonic()
-            call, following = calls[place], calls[place + 1 : place + 2]
-            if call.tool == COMPUTER and [each.tool for each in following] == [COMPUTER]:
+            call = calls[place]
+            if call.tool == COMPUTER and is_shown_later(calls[place + 1 :]):
                 call = _without_picture(call)
             observation, end = await self.use(call, failed)
             if not observation.ok:
@@ -260,6 +260,12 @@ class Loop:
         if lacking := await self.stage.describe_missing():
             return Observation(f"The step is not finished: {lacking}", ok=False), None
         return Observation("Finished."), StepOutcome(True, summary)
+
+
+def is_shown_later(following: Sequence[Call]) -> bool:
+    """Return whether another action at the screen follows in the same turn, with nothing but screen tools before it."""
+    others = (call.tool for call in following if not call.tool.startswith("screen_"))
+    return next(others, "") == COMPUTER
 
 
 def _without_picture(call: Call) -> Call:

@@ -246,9 +246,20 @@ async def test_of_several_actions_at_the_screen_in_one_turn_only_the_last_shows_
         return Observation("done")
 
     act = {"vendor": "anthropic", "actions": []}
-    model = in_turn(wants(("computer", act), ("computer", act), ("do", {}), ("computer", act)), finishes())
-    await take(model, Room(done, (DO,), (1280, 800)), native=True)
-    assert calls == [{**act, "picture": False}, act, {}, act]
+    settle: tuple[str, object] = ("screen_settle", {"quiet": 1})
+    turn = (
+        ("computer", act),
+        ("computer", act),
+        settle,
+        settle,
+        ("computer", act),
+        ("do", {}),
+        ("computer", act),
+        settle,
+    )
+    await take(in_turn(wants(*turn), finishes()), Room(done, (DO,), (1280, 800)), native=True)
+    unseen = {**act, "picture": False}
+    assert calls == [unseen, unseen, settle[1], settle[1], act, {}, act, settle[1]]
 
 
 @pytest.mark.parametrize("memory", [False, True])
