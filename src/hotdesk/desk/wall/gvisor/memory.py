@@ -65,16 +65,20 @@ def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None
     With `stop` they continue only if that failed: a sentry that is told to end with its checkpoint ends anyhow.
     """
     (room.folder / program.STATE / LOG).unlink(missing_ok=True)
-    is_paused = sentry.ask(runsc, room, room.userns, sentry.pause)
-    is_written = is_paused and sentry.ask(runsc, room, room.userns, lambda: sentry.write_memory(f"/{IMAGE}"))
+    asking = sentry.Asking(
+        runsc, room, room.userns, sentry.pause, lambda: sentry.write_memory(f"/{IMAGE}"), sentry.resume
+    )
+    is_paused = asking.do(0)
+    is_written = is_paused and asking.do(1)
     if not is_written:
         room.cgroup.join()
         is_written = (is_paused or step(runsc, room, "pause")) and step(runsc, room, *_WRITE)
     os.write(report, GO if is_written else _FAILED)
     os.read(go, 1)
     if not (is_written and stop):
-        is_running = sentry.ask(runsc, room, room.userns, sentry.resume) if is_paused else step(runsc, room, "resume")
+        is_running = (is_paused and asking.do(2)) or step(runsc, room, "resume")
         os.write(report, GO if is_running else _FAILED)
+    asking.end()
     os._exit(0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Callable
 
 from hotdesk.desk.room.layout import LINK
 from hotdesk.desk.room.room import Room
@@ -61,8 +62,16 @@ def prepare(room: Room, settings: bundle.GvisorBundle) -> None:
     (room.folder / BUNDLE / RENAME).write_text(json.dumps({**process, "args": [f"{LINK}/{FILE}"]}))
 
 
-def rename(runsc: Runsc, room: Room, userns: int) -> bool:
-    if sentry.ask(runsc, room, userns, lambda: sentry.run_once(f"{LINK}/{FILE}", _SYS_ADMIN)):
-        return True
-    arguments = ["exec", f"--process=/{BUNDLE}/{RENAME}", CONTAINER]
-    return program.wait(program.start_inside(runsc, room, userns, ROOT_LOG, arguments)) == 0
+def begin(runsc: Runsc, room: Room, userns: int) -> Callable[[], bool]:
+    """Prepare to give a copy its name, in the process that starts it; return what does it once the copy runs."""
+    asking = sentry.Asking(runsc, room, userns, lambda: sentry.run_once(f"{LINK}/{FILE}", _SYS_ADMIN))
+
+    def rename() -> bool:
+        is_named = asking.do(0)
+        asking.end()
+        if is_named:
+            return True
+        arguments = ["exec", f"--process=/{BUNDLE}/{RENAME}", CONTAINER]
+        return program.wait(program.start_inside(runsc, room, userns, ROOT_LOG, arguments)) == 0
+
+    return rename

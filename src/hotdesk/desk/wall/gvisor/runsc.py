@@ -75,8 +75,9 @@ class Runsc:
         ]
 
 
-Restored: TypeAlias = Callable[[Runsc, Room, int], bool]
-"""What is done in a desk that goes on from its memory before it is handed over; says whether that went well."""
+Restored: TypeAlias = Callable[[Runsc, Room, int], Callable[[], bool]]
+"""Prepares, while runsc starts, what is done in a desk that goes on from its memory before it is handed over; gives
+what does it then, and says whether that went well."""
 
 
 def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
@@ -130,7 +131,7 @@ def run(
     streams: Sequence[int],
     restored: Restored,
 ) -> None:
-    """Run the desk; exit as runsc does. `restored` is called when it resumes from its memory."""
+    """Run the desk; exit as runsc does. `restored` is for one that resumes from its memory."""
     os.sched_setaffinity(0, cpu_set.choose(room.spec.cpus, room.base // uids.WIDTH))  # the sentry counts these
     syscalls.setns(netns, syscalls.CLONE_NEWNET)
     syscalls.unshare(syscalls.CLONE_NEWPID)
@@ -143,9 +144,10 @@ def run(
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
     os.close(status_w)
+    finish = restored(runsc, room, userns) if room.memory else None
     code = int(os.read(status_r, 8) or _FAILED)
-    if code == 0 and room.memory:
-        code = 0 if restored(runsc, room, userns) else _FAILED
+    if code == 0 and finish is not None:
+        code = 0 if finish() else _FAILED
     if code == 0:
         _write_pid(room, PID, supervisor)
     os._exit(code)

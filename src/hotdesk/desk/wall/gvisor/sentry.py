@@ -16,23 +16,47 @@ from collections.abc import Callable, Sequence
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.wall.gvisor import runsc as program
 from hotdesk.desk.wall.gvisor.runsc import CONTAINER, Runsc
+from hotdesk.desk.wall.seam import GO
+from hotdesk.linux import syscalls
 
+_FAILED = b"0"
 _SUCCESS = re.compile(rb'\{"success":true,"err":"","result":([^{}]{1,32}|\{\})\}\s*')
 _MAX_ANSWER_BYTES = 512
 _TIMEOUT_S = 300.0
 """Seconds one request may take; writing a desk's memory takes the longest."""
 
 
-def ask(runsc: Runsc, room: Room, userns: int, work: Callable[[], bool]) -> bool:
-    """Do some asking in a confined child; return whether all of it was done."""
-    child = os.fork()
-    if child == 0:
+class Asking:
+    """A confined child that does one of its works at a word, again and again, and ends with its parent.
+
+    It takes some milliseconds to be confined, and is made while others work.
+    """
+
+    def __init__(self, runsc: Runsc, room: Room, userns: int, *works: Callable[[], bool]) -> None:
+        (words, self.go), (self.report, reports) = syscalls.make_two_pipes()
+        self.child = os.fork()
+        if self.child == 0:
+            try:
+                syscalls.close_all((self.go, self.report))
+                program.confine(runsc, room, userns, capable=False)
+                while word := os.read(words, 1):
+                    os.write(reports, GO if works[word[0]]() else _FAILED)
+            finally:
+                os._exit(0)
+        syscalls.close_all((words, reports))
+
+    def do(self, number: int) -> bool:
+        """Have one of the works done; return whether it was."""
         try:
-            program.confine(runsc, room, userns, capable=False)
-            os._exit(0 if work() else 1)
-        finally:
-            os._exit(1)
-    return program.wait(child) == 0
+            os.write(self.go, bytes((number,)))
+            return os.read(self.report, 1) == GO
+        except BrokenPipeError:
+            return False
+
+    def end(self) -> None:
+        """Let the child end, and wait for it."""
+        syscalls.close_all((self.go, self.report))
+        program.wait(self.child)
 
 
 # -- in the confined child -------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class GvisorWall:
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
             raise BriefError(f"a desk behind the wall gvisor needs at least {MIN_MEMORY // MIB}M of memory")
-        return runsc.stand_by(self.runsc, room, rename.rename)
+        return runsc.stand_by(self.runsc, room, rename.begin)
 
     def prepare(self, room: Room) -> None:
         folder = room.folder
