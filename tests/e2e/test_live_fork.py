@@ -265,6 +265,7 @@ async def test_a_hibernated_desk_that_is_burnt_is_gone(settings: Config) -> None
             await host.wake(desk.id)
 
 
+@pytest.mark.long
 async def test_a_hibernated_desk_goes_on_on_its_image_whatever_became_of_the_name(settings: Config, home: Path) -> None:
     base = find_image(settings.images, "base")
     store = home / "rebuilt"
