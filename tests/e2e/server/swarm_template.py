@@ -49,6 +49,8 @@ async def count(hands: Hands):
     """Count the letters of one word."""
     word = (await hands.read("item.txt")).decode().strip()
     hands.say(HOSTILE)
+    if WAITS:
+        await hands.run(["sleep", "WAITS"], timeout=60)
     if ASKS:
         done = await hands.run(["python3", "-c", FETCH, f"http://{HOST}/words/{{hands.item}}"], timeout=90)
         if not done.ok:
@@ -75,11 +77,13 @@ REDUCE = (step(register, files=["results.jsonl"], makes=["register.csv"]),)
 '''
 
 
-def install(templates: Path, name: str = "letters", *, asks: bool = False) -> None:
-    """Install it where a server looks; `asks`: every item asks at the door."""
+def install(templates: Path, name: str = "letters", *, asks: bool = False, waits: float = 0.0) -> None:
+    """Install it for a server; `asks`: every item asks at the door; `waits`: seconds of each item, as for a model."""
     folder = templates / name
     folder.mkdir(parents=True)
-    brain = BRAIN.replace("if ASKS:", f"if {asks}:")
+    brain = BRAIN.replace("if ASKS:", f"if {asks}:").replace("WAITS", str(waits))
     brief = BRIEF % (ASKS if asks else "")
+    if waits:
+        brief = brief.replace("seconds = 240", "seconds = 3600")
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", brief), ("brain.py", brain)):
         (folder / file).write_text(text)

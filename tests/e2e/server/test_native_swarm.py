@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,10 +16,12 @@ import pytest
 
 from hotdesk.api.keys import ApiKeys
 from hotdesk.drive.swarm_certificate import read_proof
+from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 from tests.e2e.server import swarm_template
 from tests.e2e.server.conftest import Served
-from tests.e2e.server.native import client, job_when, waits
+from tests.e2e.server.native import PATIENCE, client, job_when, waits
 from tests.e2e.server.swarm_template import HOSTILE, WORDS
+from tests.e2e.swarm_processes import find_parts
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(240)]
 ITEMS = [f"line-{number:06}" for number in range(1, len(WORDS) + 1)]
@@ -25,6 +30,7 @@ ITEMS = [f"line-{number:06}" for number in range(1, len(WORDS) + 1)]
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
     swarm_template.install(server.settings.lib / "templates", "counted")
+    swarm_template.install(server.settings.lib / "templates", "slow", waits=2.0)
     with client(server) as made:
         yield made
 
@@ -62,6 +68,35 @@ def test_a_swarm_is_followed_to_its_register(api: httpx.Client, job: str) -> Non
     assert hashlib.sha256(data).hexdigest() == file["sha256"]
     rows = [f"{item},{len(word)}" for item, word in zip(ITEMS, WORDS, strict=True) if word != "broken"]
     assert data.decode().split() == ["item,letters", *rows]
+
+
+def test_a_swarm_yields_to_other_tenants_with_every_process_and_desk(server: Served, api: httpx.Client) -> None:
+    job = start(api, template="slow", swarm={"most": 2})
+    end, shares, usual = time.monotonic() + PATIENCE, set[int](), {2, 100, 1024}  # of spare desks, and of all others
+    hierarchies = find_hierarchies()
+    name = "cpu.shares" if hierarchies.version == 1 else "cpu.weight"
+    before = {path.name for path in (server.settings.run / "desks").glob("i*")}
+    while not shares - usual and time.monotonic() < end:
+        owners = [int(path.name) for path in Path("/proc").glob("[0-9]*") if f"--id\0{job}" in read_command(path)]
+        desks = {path.name for path in (server.settings.run / "desks").glob("i*")} - before
+        places = [Cgroup(hierarchies, desk).get_folder("cpu") / name for desk in desks]
+        with suppress(OSError):
+            shares |= {int(place.read_text()) for place in places}
+    parts = find_parts(owners[0])
+    levels = {part: os.getpriority(os.PRIO_PROCESS, pid) for part, pid in parts.items()}
+    assert {"owner", "keeper", "keys"} <= set(levels)
+    assert len(set(levels.values())) == 1
+    assert levels["owner"] >= 10, levels
+    share = round(1024 / 1.25 ** levels["owner"])
+    assert shares - usual == {share if hierarchies.version == 1 else share * 100 // 1024}
+    job_when(api, job, "done")
+
+
+def read_command(path: Path) -> str:
+    try:
+        return (path / "cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def test_the_map_has_every_item_page_by_page(api: httpx.Client, job: str) -> None:
