@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 
 import anyio
 
+from hotdesk.api.e2b.responses import log
 from hotdesk.api.quotas import QuotaError, Quotas, QuotaShare
 from hotdesk.api.walls import TenantWalls
 from hotdesk.brief.data import CLOSED, Scope
@@ -14,6 +16,7 @@ from hotdesk.config import Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.spawn import Started
 from hotdesk.desk.seam import Desk, DeskId, SnapshotId, Spec, new_id
+from hotdesk.errors import HotdeskError
 from hotdesk.event import VolumeChanged
 from hotdesk.host import Host
 
@@ -35,6 +38,8 @@ class MeteredHost(Host):
         self.tenant_walls = walls or TenantWalls()
         """What stands around this tenant's desks."""
         self.counted: dict[str, QuotaShare] = {}
+        self.ending: dict[str, anyio.Event] = {}
+        """Set when nothing is left of a desk that was ended."""
 
     async def __aenter__(self) -> MeteredHost:
         await super().__aenter__()
@@ -115,6 +120,35 @@ class MeteredHost(Host):
             raise
         self.counted[woken.id] = share
         return woken
+
+    async def end(self, desk: DeskId) -> None:
+        """Kill everything in a desk at once; it counts no more, and burns behind."""
+        if self.own_runtime is None:
+            await self.burn(desk)
+            return
+        await self.own_runtime.strike(desk)
+        share = self.counted.pop(desk, None)
+        if share is not None:
+            share.free()
+        over = self.ending[desk] = anyio.Event()
+        self.own_runtime.tasks.start(functools.partial(self.finish_end, desk, share, over))
+
+    async def finish_end(self, desk: DeskId, share: QuotaShare | None, over: anyio.Event) -> None:
+        """Burn what is left of a desk; one that resists counts again."""
+        try:
+            await self.burn(desk)
+        except (HotdeskError, OSError) as e:
+            log(e)
+        finally:
+            del self.ending[desk]
+            over.set()
+        if share is not None and self.has(desk):
+            self.counted[desk] = self.quotas.count(self.tenant, **share.amounts)
+
+    async def wait_for_ends(self) -> None:
+        """Wait until nothing is left of the desks that were ended so far."""
+        for over in list(self.ending.values()):
+            await over.wait()
 
     def count(self, desk: DeskId, spec: Spec) -> None:
         """Count a desk that is open already, though it may be too much."""

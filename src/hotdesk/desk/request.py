@@ -20,7 +20,7 @@ Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
     "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "hush",
     "make-volume", "drop-volume", "read-volume",
-    "may_save", "checkpoint", "hibernate", "recall", "woken",
+    "may_save", "checkpoint", "hibernate", "recall", "woken", "strike",
 ]  # fmt: skip
 Empty: TypeAlias = Literal[""]
 FIELDS: dict[str, Any] = {

@@ -18,6 +18,7 @@ from e2b.exceptions import RateLimitException
 
 from hotdesk.api.e2b.ports.traffic import AT_ONCE
 from hotdesk.api.keys import ApiKeys
+from hotdesk.config import get_tenant_settings
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import PATIENCE, Served, served
 from tests.leftovers import cmdline, keepers
@@ -95,6 +96,18 @@ def test_a_sandbox_that_is_killed_makes_room(client: httpx.Client) -> None:
     first, *_ = fill(client)
     assert client.delete(f"/sandboxes/{first}").status_code == 204
     assert client.post("/sandboxes", json=NEW).status_code == 201
+
+
+def test_a_sandbox_that_is_killed_makes_room_at_once_though_its_desk_still_burns(server: Served) -> None:
+    with as_tenant(server, "single") as one:
+        for _ in range(4):
+            made = one.post("/sandboxes", json=NEW)
+            assert made.status_code == 201, made.text
+            assert one.delete(f"/sandboxes/{made.json()['sandboxID']}").status_code == 204
+        end = time.monotonic() + PATIENCE
+        while os.listdir(get_tenant_settings(server.settings, "single").run / "desks"):
+            assert time.monotonic() < end
+            time.sleep(0.02)
 
 
 def test_a_sandbox_whose_time_is_over_makes_room(client: httpx.Client) -> None:

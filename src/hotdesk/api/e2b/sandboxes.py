@@ -249,9 +249,10 @@ class Sandboxes:
         return any(image in (each.spec.image, each.saved_image) for each in self.by_id.values())
 
     async def kill(self, sandbox: Sandbox) -> None:
-        """End a sandbox: it is no longer found, its streams are cut, its desk burns.
+        """End a sandbox: it is no longer found, its streams are cut, its programs are killed, and its desk burns.
 
-        A desk that resists is left to its keeper, and reported to the operator.
+        The removal of its files is awaited only if they are elsewhere, too. A desk that resists is left to its keeper,
+        and reported to the operator.
         """
         if self.by_id.pop(sandbox.id, None) is None:
             return
@@ -259,7 +260,8 @@ class Sandboxes:
         with anyio.CancelScope(shield=True):
             try:
                 if sandbox.opened is not None:
-                    await sandbox.tenant.host.burn(sandbox.opened.id)
+                    host, desk = sandbox.tenant.host, sandbox.opened.id
+                    await (host.burn(desk) if sandbox.saved_image else host.end(desk))
                 if self.saved is not None:
                     await self.saved.discard(sandbox)
             except (HotdeskError, OSError) as e:

@@ -233,6 +233,9 @@ class Keeper:
                 self.queue.add(number, request)
             case "burn":
                 self.burn(request.desk, "not whole" if request.spare_hibernated else "asked", number)
+            case "strike":
+                self.burn(request.desk, "asked")
+                self.send({"re": number, "ok": {}})
             case "touch":
                 if tracked := self.desks.get(request.desk):
                     operations.touch(tracked)

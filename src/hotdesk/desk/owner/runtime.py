@@ -363,6 +363,11 @@ class KeeperRuntime:
         self.used.discard(desk)
         self.departed(desk)
 
+    async def strike(self, desk: DeskId) -> None:
+        """Kill everything in a desk, and have it burn; `burn` waits until nothing is left of it."""
+        await self.keeper.ask(KeeperRequest("strike", desk))
+        self.let_go(desk)
+
     async def burn(self, desk: DeskId, *, spare_hibernated: bool = False) -> None:
         await self.keeper.ask(KeeperRequest("burn", desk, spare_hibernated=spare_hibernated))
         self.let_go(desk)

@@ -163,6 +163,7 @@ class VolumeRegistry:
             )
         origin = self.find(tenant.name, source) if source else None
         if origin is not None:
+            await tenant.host.wait_for_ends()
             self.require_unused(origin)
         size = origin.size if origin is not None else self.sandboxes.serving.volume_size
         record = VolumeRecord(new_id(), name, secrets.token_hex(32), size, round(time.time(), 6))
@@ -226,6 +227,7 @@ class VolumeRegistry:
         return ready
 
     async def destroy(self, tenant: Tenant, volume: str, by: str) -> None:
+        await tenant.host.wait_for_ends()  # a desk that burns has it mounted
         record = self.get(tenant.name, volume)
         self.require_unused(record)
         with anyio.CancelScope(shield=True), self.hold_change(volume):
