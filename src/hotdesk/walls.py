@@ -42,7 +42,7 @@ class Traits:
     to ports for the owner, and forwards what programs send to the gate."""
     counts_programs: bool
     """Whether the host's kernel counts its programs and their attempts to connect, on which verifying relies."""
-    min_share: int = 2
+    min_share: int = 64
     """CPU shares (of 1024) without which a desk that is kept ready does not start beside busy ones."""
     kernel_threads: int = 0
     """Threads on the host that its own kernel may take beside eight for each program; 0: programs are the host's."""
@@ -216,7 +216,6 @@ TRAITS: Mapping[str, Traits] = {
         survives_exhaustion=False,
         can_dial=False,
         counts_programs=False,
-        min_share=64,
         kernel_threads=512,
     ),
     "microvm": Traits(
@@ -228,7 +227,6 @@ TRAITS: Mapping[str, Traits] = {
         survives_exhaustion=True,
         can_dial=False,
         counts_programs=False,
-        min_share=64,
         kernel_threads=128,
         kernel_memory=256 << 20,
         stage="vmm",

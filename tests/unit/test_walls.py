@@ -41,6 +41,10 @@ def test_every_wall_that_can_be_named_has_traits() -> None:
     assert {*TRAITS} == {*NAMES}
 
 
+def test_a_desk_kept_ready_gets_enough_shares_to_start_beside_busy_processors() -> None:
+    assert {name: traits.min_share for name, traits in TRAITS.items() if traits.min_share < 64} == {}
+
+
 @pytest.mark.parametrize(
     ("required", "chosen"),
     [
