@@ -37,7 +37,6 @@ from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.host import Host, control_path
-from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
 from hotdesk.job.record import papers
 from hotdesk.job.record.replay import load_replay, make_harmless
@@ -221,6 +220,8 @@ def make_brain(
 async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
     """Yield the machine a brief's wall stands on; this process keeps the right to write results, and no more."""
     if job.wall == "local":
+        from hotdesk.job.local import local_machine  # its certificates would cost every other job 40 ms
+
         async with local_machine(settings) as local:
             yield local
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,9 @@ async def test_the_operators_prices_hold_for_every_provider(
             await brain.close()
     assert reply.usage.dollars is not None
     assert reply.usage.dollars >= reply.usage.input > 0
+
+
+def test_a_job_does_not_import_the_machine_without_a_wall_and_its_certificates() -> None:
+    code = "import sys, hotdesk.cli.job_runner; print({'hotdesk.job.local', 'cryptography.x509'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "set()\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from hotdesk.brain.seam import BudgetBalance, Situation
 from hotdesk.plan import Step
@@ -23,7 +23,7 @@ FINDINGS = f"# The check of your last delivery failed. {FIX}"
 
 @cache
 def read_prompt(name: str) -> str:
-    return files(__name__).joinpath(f"{name}.md").read_text().strip()
+    return (Path(__file__).parent / f"{name}.md").read_text().strip()
 
 
 def write_instructions(situation: Situation) -> str:
