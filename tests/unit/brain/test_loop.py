@@ -247,7 +247,7 @@ async def test_of_several_actions_at_the_screen_in_one_turn_only_the_last_shows_
 
     act = {"vendor": "anthropic", "actions": []}
     settle: tuple[str, object] = ("screen_settle", {"quiet": 1})
-    turn = (
+    turn: tuple[tuple[str, object], ...] = (
         ("computer", act),
         ("computer", act),
         settle,

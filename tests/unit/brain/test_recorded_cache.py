@@ -117,7 +117,7 @@ def test_after_turn_three_four_fifths_of_what_minds_were_sent_come_from_the_cach
 def test_of_pictures_only_those_are_left_out_that_a_later_one_replaces() -> None:
     click = {"vendor": "anthropic", "actions": [{"action": "left_click"}]}
     look = {"vendor": "anthropic", "actions": [{"action": "screenshot"}]}
-    uses = (("computer", click), ("computer", look), ("computer", click), ("shell", {}))
+    uses: tuple[tuple[str, object], ...] = (("computer", click), ("computer", look), ("computer", click), ("shell", {}))
     calls = [Call(str(number), *each) for number, each in enumerate(uses)]
     seen = show_as_today(Results(tuple((call, Observation(media="image/png")) for call in calls)))
     assert [bool(each.image) for _, each in seen.pairs] == [False, True, True, True]
