@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from e2b import AsyncTemplate, Template, wait_for_file
+from e2b import AsyncTemplate, Sandbox, Template, wait_for_file
 from e2b.exceptions import AuthenticationException, BuildException, TemplateException
 from e2b.template.types import BuildInfo
 
@@ -74,6 +74,18 @@ def test_a_template_is_listed_described_and_deleted(server: Served) -> None:
         assert client.get("/templates/listed").status_code == 404
         assert client.delete("/templates/listed").status_code == 404
         assert client.post("/v2/sandboxes", json={"templateID": "listed"}).status_code == 404
+
+
+def test_a_snapshot_goes_before_a_template_of_its_name(server: Served) -> None:
+    build(Template().from_base_image(), "doubled", server.e2b)
+    with Sandbox.create(**server.e2b) as made:
+        made.create_snapshot(name="doubled")
+    assert Sandbox.delete_snapshot("doubled", **api(server.e2b))
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=30) as client:
+        assert client.get("/snapshots", params={"name": "doubled"}).json() == []
+        assert client.get("/templates/doubled").status_code == 200
+        assert client.delete("/templates/doubled").status_code == 204
+        assert client.delete("/templates/doubled").status_code == 404
 
 
 MALFORMED: dict[str, tuple[str, str, Any, int]] = {

@@ -72,7 +72,7 @@ async def respond(
         case "GET", ["templates", name]:
             found, _ = store.find(name)
             return answer(describe(store, found) | {"builds": [_describe_build(each) for each in found.builds]})
-        case "DELETE", ["templates", name]:
+        case "DELETE", ["templates", name] if builds.snapshots.find(store.tenant, name) is None:
             return await delete(builds, store, name)
     return None
 
