@@ -19,6 +19,7 @@ from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief import CLOSED, Scope, parse_rule
 from hotdesk.brief.brief import Brief
 from hotdesk.config import Config
+from hotdesk.desk.image.description import ImageFacts
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.drive.table import FILE, connect, reading, set_up
 from hotdesk.event import Acted, Decided, Event, Note
@@ -81,6 +82,10 @@ class Machine:
     def walls(self) -> WallCatalog:
         """Give the walls of this machine."""
         return self.host.walls
+
+    def get_image_facts(self, name: str) -> ImageFacts:
+        """Give what is known of an image."""
+        return self.host.get_image_facts(name)
 
     async def prepare(self) -> None:
         """Be able to take notes."""

@@ -121,6 +121,12 @@ class Config:
     """The server's own settings as the file has them; `hotdesk serve` checks them."""
 
 
+def find_node_identity(settings: Config) -> Path | None:
+    """Return the folder with the certificate that nodes know this server by; None: desks are opened on this machine."""
+    identity = settings.serve.get("identity")
+    return Path(identity) if settings.serve.get("nodes") and isinstance(identity, str) else None
+
+
 def load(environ: dict[str, str] | None = None) -> Config:
     env = dict(os.environ) if environ is None else environ
     run, lib, etc = choose_folders(env)

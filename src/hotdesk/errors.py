@@ -7,6 +7,7 @@
     ├── ImageError        the operator: an image is missing, broken or cannot be built
     ├── DeskError         nobody: this desk is gone or broke; open another
     │   ├── DeskGone      it was burnt, or its keeper or guest died
+    │   │   └── NodeLost  the machine that had it is gone, and nothing in it was to blame
     │   └── LinkError     its guest broke the protocol or stopped answering
     ├── KeeperError       the operator: the privileged child refused or failed
     ├── DoorError         the operator: a desk's way out does not hold; the message says which canary
@@ -101,6 +102,10 @@ class DeskGone(DeskError):  # noqa: N818 - a state, and read as one: `except Des
     """The desk no longer exists."""
 
     code = "desk.gone"
+
+
+class NodeLost(DeskGone):
+    """The desk no longer exists because its node does not."""
 
 
 class LinkError(DeskError):

@@ -17,6 +17,7 @@ from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code, image
+from hotdesk.desk.image.description import ImageFacts, read_image_facts
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.spawn import Started, describe_missing_privilege
 from hotdesk.desk.link.desk import LinkedDesk
@@ -138,6 +139,10 @@ class Host:
         if self._walls is None:
             self._walls = survey(self.config)
         return self._walls
+
+    def get_image_facts(self, name: str) -> ImageFacts:
+        """Return what is known of an image where desks are opened."""
+        return read_image_facts(self.config.images, name)
 
     def supervise(self, parts: Parts, tasks: Background) -> Doors:
         """Make the supervisor of the ways out of this owner's desks."""
@@ -279,6 +284,14 @@ class Host:
     def has(self, desk: DeskId) -> bool:
         """Return whether anything of a desk is left."""
         return (self.config.run / "desks" / desk).exists()
+
+    async def list_desks(self) -> list[dict[str, object]]:
+        """List the desks of this state directory, the oldest first, whichever process opened them."""
+        return [record for record in state.list_own_desks(self.config) if record["kept"]]
+
+    async def find_owner(self, desk: DeskId) -> Path:
+        """Return the control socket of the process that has a desk; `DeskGone` when there is no such desk."""
+        return find_owner_path(self.config, desk)
 
     @property
     def pool(self) -> Pool:

@@ -47,7 +47,7 @@ def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
     """Describe another process from what the kernel says of it and its environment."""
     behind = _read_invoker(uid, variables)
     key = variables.get("HOTDESK_REQUESTER", "")
-    key_text = f" key {key}" if uid == 0 and _KEY_NAME.fullmatch(key) else ""
+    key_text = f" key {key}" if uid in (0, os.geteuid()) and _KEY_NAME.fullmatch(key) else ""
     return f"uid {uid} pid {pid}" + (f" sudo {behind[0]}" if behind else "") + key_text
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from hotdesk import __version__
 from hotdesk.checks.verdict_json import StoredVerdict
-from hotdesk.desk.image import image
+from hotdesk.desk.image.description import ImageFacts
 from hotdesk.drive.certificate import LARGEST, encode_canonical
-from hotdesk.errors import BriefError, ImageError
+from hotdesk.errors import BriefError
 from hotdesk.job.verify import Candidate
 
 _NO_WALL = "local"
+FindFacts: TypeAlias = Callable[[str], ImageFacts]
+"""Returns what is known of an image, by its name."""
 
 
-def describe_claim(candidate: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
+def describe_claim(candidate: Candidate, job: str, wall: str, facts: FindFacts, *, recorded: bool) -> dict[str, object]:
     """Describe what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
     claim: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},
-        "checks": [_describe_check(verdict, wall, images) for verdict in candidate.verdicts],
+        "checks": [_describe_check(verdict, wall, facts) for verdict in candidate.verdicts],
         "file": {"name": candidate.item.path, "sha256": candidate.sha256, "size": len(candidate.data)},
         "hotdesk": {"architecture": os.uname().machine, "version": __version__},
         "job": job,
@@ -32,14 +34,14 @@ def describe_claim(candidate: Candidate, job: str, wall: str, images: Path, *, r
     return claim
 
 
-def _describe_check(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
+def _describe_check(verdict: StoredVerdict, wall: str, facts: FindFacts) -> dict[str, object]:
     return {
         "beside": dict(verdict.beside),
         "check": verdict.check,
         "desk": _build_desk_fields(wall),
         "expect": dict(verdict.expect),
         "held": list(verdict.held),
-        "image": {"digest": _find_image_digest(images, verdict.image), "name": verdict.image},
+        "image": {"digest": facts(verdict.image).digest, "name": verdict.image},
         "looked_for": list(verdict.looked_for),
         "not_checked": list(verdict.not_checked),
         "pages": [
@@ -55,11 +57,3 @@ def _build_desk_fields(wall: str) -> Mapping[str, object]:
     """Describe where a file was examined; the journal knows which desk. Without a wall nothing is clean or confined."""
     walled = wall != _NO_WALL
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}
-
-
-def _find_image_digest(images: Path, name: str) -> str:
-    """Return an image's digest; nothing where there is no image, as without walls."""
-    try:
-        return image.find(images, name).digest
-    except ImageError:
-        return ""

@@ -9,6 +9,7 @@ from dataclasses import field
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.image.description import ImageFacts, read_image_facts
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.drive.journal import FILE, Journal
@@ -49,6 +50,10 @@ class LocalMachine:
     def walls(self) -> WallCatalog:
         """Accept any wall: a desk here has none, which is what this machine is for."""
         return NOMINAL_CATALOG
+
+    def get_image_facts(self, name: str) -> ImageFacts:
+        """Return what is known of an image: there may be one, and no desk here stands on it."""
+        return read_image_facts(self.config.images, name)
 
     async def prepare(self) -> None:
         """Be able to take notes."""

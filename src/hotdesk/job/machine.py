@@ -7,6 +7,7 @@ from typing import Protocol
 
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
+from hotdesk.desk.image.description import ImageFacts
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.event import Event, Note
 from hotdesk.hands.toolbox import Toolbox, WheelState
@@ -25,6 +26,10 @@ class Machine(Protocol):
     @property
     def walls(self) -> WallCatalog:
         """Return the walls this machine has and those it lacks."""
+        ...
+
+    def get_image_facts(self, name: str) -> ImageFacts:
+        """Return what is known of an image where desks are opened."""
         ...
 
     async def prepare(self) -> None:

@@ -13,7 +13,7 @@ from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.memory import MAX_AGE_DAYS
-from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, make_printable
+from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, NodeLost, make_printable
 from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBack, StepBegun, StepEnded
 from hotdesk.job.certificate import describe_claim
 from hotdesk.job.checkpoint import Checkpoints
@@ -54,6 +54,9 @@ class JobRun:
         try:
             yield
             ended = JobEnded(self.id, "done", "")
+        except NodeLost as e:
+            ended = JobPaused(self.id, describe_error(e))
+            raise
         except (JobStoppedError, DeskError) as e:  # a desk that breaks was broken by what is in it
             ended = JobEnded(self.id, "failed", describe_error(e))
         except (JobHaltedError, BudgetSpentError, ModelError) as e:
@@ -186,9 +189,8 @@ class JobRun:
         """Get the evidence of a deliverable signed; nothing if its brief has no checks."""
         if not candidate.item.checks:
             return b""
-        config = self.log.machine.config
-        wall = self.job.verify_wall or self.job.wall
-        claim = describe_claim(candidate, self.id, wall, config.images, recorded=self.steps.exact)
+        wall, facts = self.job.verify_wall or self.job.wall, self.log.machine.get_image_facts
+        claim = describe_claim(candidate, self.id, wall, facts, recorded=self.steps.exact)
         proof = self.log.machine.certify(claim)
         self.log.listener(Certified(self.id, candidate.item.path, candidate.sha256, hashlib.sha256(proof).hexdigest()))
         return proof

@@ -117,7 +117,8 @@ def _build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     log = order.log = JobLog(order.id, machine, folder, order.listener, job.budget, job.seconds, past.spent)
     people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
     eyes = MeteredVision(make_eyes(job.look, read_prices(settings.prices)), log) if job.look else None
-    tools, desk = machine.list_worker_tools(job.image, eyes, exact=order.exact), describe_desk(settings.images, job)
+    tools = machine.list_worker_tools(job.image, eyes, exact=order.exact)
+    desk = describe_desk(machine.get_image_facts(job.image), job)
     drive = Drive(settings.lib / "drive", settings.drive_quota)
     memory = JobMemory(job, log, past, MemoryStore(drive, get_current_user()), order.journal)
     plans = Plans(machine, job, brain, log, people, past, tools, memory, desk)

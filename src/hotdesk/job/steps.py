@@ -19,7 +19,7 @@ from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
-from hotdesk.errors import BriefError, ModelError
+from hotdesk.errors import BriefError, ModelError, NodeLost
 from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks, remove_tree
@@ -207,6 +207,8 @@ class Steps:
         except (JobHaltedError, BudgetSpentError, ModelError):
             await self.checkpoint(step)
             raise
+        except NodeLost:
+            raise  # the attempt was broken off, as when this process is killed: it counts as none that failed
         except BaseException as e:
             self.log.note(StepEnded(self.log.job, step.name, "failed", describe_error(e), stage.desk.id))
             raise

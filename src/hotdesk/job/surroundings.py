@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from hotdesk.brief import CLOSED, Grant, Rule, Scope, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.config import GIB
-from hotdesk.desk.image.description import describe_image
+from hotdesk.desk.image.description import ImageFacts
 
 _NO_QUERY = re.compile(r"\?(?=[` ])")
 MAX_RULES = 20
@@ -25,11 +24,11 @@ PROXY = (
 )
 
 
-def describe_desk(images: Path, job: Brief) -> str:
+def describe_desk(image: ImageFacts, job: Brief) -> str:
     """Describe what the desks of a job are like: the image's programs and libraries, and the size."""
     size = job.size
     limits = f"{size.cpus:g} CPUs, {size.memory / GIB:g} GiB of memory, {size.disk / GIB:g} GiB of disk"
-    return f"{describe_image(images, job.image)} Size: {limits}. Home folder: /home/user.".strip()
+    return f"{image.text} Size: {limits}. Home folder: /home/user.".strip()
 
 
 def describe_network(step: str, scope: Scope) -> str:

@@ -87,11 +87,16 @@ class Doors:
         """Let a desk reach more without a question: within the operator's ceiling, and never against a deny."""
         if desk not in self.admitted:
             raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
+        read = self.parse_allowed(rules)
+        await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
+
+    def parse_allowed(self, rules: Sequence[str]) -> tuple[Rule, ...]:
+        """Read rules that shall be allowed beside a scope: within the operator's ceiling."""
         read = tuple(parse_rule(each) for each in rules)
         if any(each.verdict != "allow" or each.tunnel for each in read):
             raise BriefError("a tunnel cannot be allowed for a running job; put it into a brief")
         self.require_within_ceiling(Scope(read))
-        await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
+        return read
 
     def require_within_ceiling(self, scope: Scope) -> Scope:
         """Refuse a scope beyond what the operator allows; the operator's own names lead where they lead."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -24,7 +25,7 @@ from hotdesk.door import canary
 from hotdesk.door.policy.policy import format_rules
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.outbox import take_in
-from hotdesk.drive.signing import Signer, load_signer
+from hotdesk.drive.signing import PUBLIC, Signer, load_signer
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import (
     Alarm,
@@ -32,6 +33,7 @@ from hotdesk.event import (
     Asked,
     Burnt,
     Certified,
+    DeskEvent,
     Event,
     Exchange,
     HandedBack,
@@ -58,8 +60,10 @@ from hotdesk.keys import token_command
 from hotdesk.keys.certify import certify
 from hotdesk.keys.certify_swarm import certify_swarm
 from hotdesk.keys.charter import Charter, grant_canary, make_authority
-from hotdesk.keys.parse import as_desk, as_list, decode_secret, parse_event, parse_values
+from hotdesk.keys.node_proof import check_proof
+from hotdesk.keys.parse import as_desk, as_list, decode_secret, parse_event
 from hotdesk.keys.peer import READ, REASON, Peer
+from hotdesk.keys.sealed_values import rehearse_sealing
 from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.keys.token_command import TokenCommands
 from hotdesk.keys.values import SecretValues
@@ -72,6 +76,8 @@ _MAX_GATED_DESKS = 16384
 NOTHING: Mapping[str, object] = {}
 _MOST_ALLOWED = 100
 """Rules that may be allowed a desk beside its scope."""
+NODE = "node"
+"""Whose word an event is that was pulled from a node."""
 LATE_S = 2.0
 """How long after a self-test a door's word counts that an exchange was part of it."""
 SHARE = 64 << 20
@@ -93,11 +99,13 @@ Images are signed by root's own command: a process that opens desks could otherw
 class KeysProcess:
     """Serves one keeper and its owner until they are gone."""
 
-    def __init__(self, keeper: socket.socket, folder: Path, tells: socket.socket) -> None:
+    def __init__(self, keeper: socket.socket, folder: Path, tells: socket.socket, authority: str = "") -> None:
+        self.authority = authority
+        """The certificate of a cluster's authority, in PEM: what its nodes sign of desks is then believed."""
         self.keeper = keeper
         self.folder = folder
         self.commands = TokenCommands(tells)
-        self.values = SecretValues(folder, self.commands)
+        self.values = SecretValues(folder, self.commands, authority)
         self.journal = Journal(folder / FILE, load_signer(folder))
         self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
@@ -167,6 +175,12 @@ class KeysProcess:
         if desk in self.charters:
             self.note_wall(desk)
 
+    def take_node_proof(self, desk: str, message: Mapping[str, object]) -> None:
+        """Take what the keeper of a node proved of a desk: its owner passes it on, and cannot make it up."""
+        proof = check_proof(message, desk, self.authority, datetime.now(UTC))
+        self.take_proof(desk, proof)
+        self.journal.add(desk, KEEPER, WallProven(desk, **asdict(proof)))
+
     def note_wall(self, desk: str) -> None:
         """Write down what the keeper proved of a desk with a way out; of others the keeper's own `Opened` says it."""
         if (proof := self.gated_desks.get(desk)) is not None:
@@ -226,6 +240,21 @@ class KeysProcess:
             case "certify swarm":
                 signed = certify_swarm(self.journal, as_desk(message["swarm"]), self.gated_desks)
                 self.answer_committed(line, number, {"certificate": signed.decode()})
+            case "opened on a node":
+                self.take_node_proof(desk, message)
+                self.answer_committed(line, number)
+            case "sealing":
+                line.tell(
+                    re=number,
+                    ok={**self.values.sealing.sign(self.journal.signer), "key": (self.folder / PUBLIC).read_text()},
+                )
+            case "seal":
+                sealed = self.values.seal(parse_scope(message["scope"]), message)
+                line.tell(re=number, ok={"sealed": base64.b64encode(sealed).decode()})
+            case "pulled":
+                for each in as_list(message["events"]):
+                    self.enter_pulled(each)
+                self.answer_committed(line, number)
             case "scan":
                 line.tell(re=number, ok={"secrets": self.find_secrets(message)})
             case "ready":
@@ -312,6 +341,14 @@ class KeysProcess:
             self.shares.pop(chain)
             self.answers.append(lambda why: self.journal.forget(chain))
 
+    def enter_pulled(self, message: object) -> None:
+        """Take down what a node wrote down of its desks, as told by whoever pulled it; a wall is not proven by it."""
+        at = message.get("at") if isinstance(message, dict) else None
+        event = parse_event(message)
+        if type(at) is not int or not isinstance(event, get_args(DeskEvent)):
+            raise BriefError("a node may only tell of its desks")
+        self.journal.add(as_desk(get_chain(event)), NODE, event, at)
+
     # -- charters ---------------------------------------------------------------------------------------------
 
     def open(self, line: Peer, desk: str, message: dict[str, object]) -> None:
@@ -328,7 +365,7 @@ class KeysProcess:
         charter = Charter(
             desk, scope, signing, granted if ready is not None else [*granted, tried], ceiling,
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
-            proxy_password=parse_values(message.get("values", {})).get(PROXY_PASSWORD, b""),
+            proxy_password=self.values.read_brought(message).get(PROXY_PASSWORD, b""),
         )  # fmt: skip
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
@@ -362,7 +399,7 @@ class KeysProcess:
         granted = self.values.load_grants(scope, message, charter.scopes + 1)
         charter.scope, charter.granted, charter.scopes = scope, [*granted, *tried], charter.scopes + 1
         charter.allowed = ()
-        charter.proxy_password = parse_values(message.get("values", {})).get(PROXY_PASSWORD, b"")
+        charter.proxy_password = self.values.read_brought(message).get(PROXY_PASSWORD, b"")
         grants = tuple(map(grant_text, scope.grants))
         self.journal.add(
             desk, "keys", Rescoped(desk, compute_digest(scope), format_rules(scope), grants, str(message["by"]))
@@ -479,6 +516,7 @@ def rehearse() -> None:
     open_sealed(root, seal(root, b"rehearsal", b""), b"")
     Signer(Ed25519PrivateKey.generate()).sign(b"rehearsal")
     compute_totp_code(b"0123456789", 0.0)
+    rehearse_sealing()
 
 
 def main() -> None:
@@ -487,6 +525,6 @@ def main() -> None:
     keeper.set_inheritable(False)
     tells = token_command.start(settings["uid"])
     rehearse()
-    jail.enter(Path(settings["root"]), settings["uid"], bpf.KEYS)
-    KeysProcess(keeper, Path("/"), tells).serve()
+    folder = jail.enter(Path(settings["root"]), settings["uid"], bpf.KEYS, trusting=True)
+    KeysProcess(keeper, folder, tells, settings.get("authority", "")).serve()
     os._exit(0)  # all is on disk; the interpreter's own clearing up would keep the keeper waiting

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from hotdesk.brief import Grant, Scope
-from hotdesk.errors import HostError, HotdeskError
+from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.keys.charter import Granted, grant, grant_all
 from hotdesk.keys.identity import IdentitySigner, load_identity
 from hotdesk.keys.parse import parse_values
 from hotdesk.keys.peer import REASON
+from hotdesk.keys.sealed_values import SEALED, SealingKey, seal_values
 from hotdesk.keys.token_command import TokenCommands
 from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, decode_seed
 
@@ -20,8 +21,10 @@ from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, d
 class SecretValues:
     """The vault, the signer of workload tokens, and the commands that print tokens, each opened on first need."""
 
-    def __init__(self, folder: Path, commands: TokenCommands) -> None:
+    def __init__(self, folder: Path, commands: TokenCommands, authority: str = "") -> None:
         self.folder = folder
+        self.authority = authority
+        self.sealing = SealingKey()
         self.commands = commands
         self.vault: Vault | None = None
         self.root: Secret | None = None
@@ -30,11 +33,29 @@ class SecretValues:
 
     def load_grants(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
         """Take the secrets of a scope: those its owner brings along, and the vault's."""
-        values = parse_values(message.get("values", {}))
+        values = self.read_brought(message)
         if scope.tokens:
             self.get_identity_signer()  # its public key is published from now on
         stored = any(one.secret not in values and one.secret not in scope.tokens for one in scope.grants)
         return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes, scope.tokens.keys())
+
+    def read_brought(self, message: Mapping[str, object]) -> dict[str, bytes]:
+        """Return the secrets an owner brings along, those among them that other keys sealed for these."""
+        values = parse_values(message.get("values", {}))
+        return {**self.sealing.open(values.pop(SEALED)), **values} if SEALED in values else values
+
+    def seal(self, scope: Scope, message: Mapping[str, object]) -> bytes:
+        """Seal the vault's secrets of a scope for the keys of a node: plain tokens alone, which need nothing here."""
+        values = parse_values(message.get("values", {}))
+        found: dict[str, bytes] = {}
+        for one in scope.grants:
+            if one.secret in values or one.secret in scope.tokens:
+                continue
+            entry, secret = self.open_vault().take(one.secret)
+            if entry.kind != "token":
+                raise BriefError(f"{one.secret} is of kind {entry.kind}; desks on nodes get secrets of kind token only")
+            found[one.secret] = secret.get_bytes()
+        return seal_values(found, message, self.authority)
 
     def open_vault(self) -> Vault:
         if self.vault is None:

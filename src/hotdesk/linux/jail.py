@@ -35,20 +35,24 @@ class SockFprog(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False, leashed: bool = False) -> None:
-    """Shut this process in `root`, which is `/` from here on. Needs root.
+def enter(
+    root: Path, uid: int, names: Collection[str], *, dials: bool = False, leashed: bool = False, trusting: bool = False
+) -> Path:
+    """Shut this process in `root`, and return where that is from here on: `/`, unless an ordinary user asks.
 
-    `dials`: it may still connect by TCP; `leashed`: it dies with its parent, whatever becomes of it.
+    `dials`: it may still connect by TCP; `leashed`: it dies with its parent, whatever becomes of it; `trusting`: it
+    hears only processes of ours, and an ordinary user's starts without Landlock, too.
     """
     parent = os.getppid()
     _refuse_rings()
     preload()
-    confine_to_root(root, uid, dials=dials)
+    place = confine_to_root(root, uid, dials=dials, trusting=trusting)
     if leashed:
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would undo it
         if os.getppid() != parent:
             os._exit(1)
     install(bpf.build_program(platform.machine(), names, os.getpid()))
+    return place
 
 
 def _refuse_rings() -> None:
@@ -67,12 +71,22 @@ def preload() -> None:
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # OpenSSL reads its configuration with the first
 
 
-def confine_to_root(root: Path, uid: int, *, dials: bool) -> None:
-    """Leave this process one folder, no privilege, and of TCP at most connecting."""
-    os.chroot(root)
-    os.chdir("/")
+def confine_to_root(root: Path, uid: int, *, dials: bool, trusting: bool = False) -> Path:
+    """Leave this process one folder, no privilege, and of TCP at most connecting; return where the folder is now.
+
+    An ordinary user cannot change the root: Landlock alone then keeps the process in, and without it none is started
+    that reads what desks send.
+    """
+    place = root
+    if os.geteuid() == 0:
+        os.chroot(root)
+        place = Path("/")
+    elif not trusting and not landlock.is_supported():
+        raise RuntimeError("this kernel has no Landlock, without which only root can confine a process")
+    os.chdir(place)
     drop_privileges(uid)
-    landlock.restrict([Path("/")], FILES, reads=landlock.READS, tcp=landlock.BIND if dials else landlock.TCP)
+    landlock.restrict([place], FILES, reads=landlock.READS, tcp=landlock.BIND if dials else landlock.TCP)
+    return place
 
 
 def drop_privileges(uid: int) -> None:

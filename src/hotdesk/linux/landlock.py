@@ -56,13 +56,15 @@ class Port(ctypes.Structure):
     _fields_ = (("access", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
-def confine(writable: Iterable[Path], *, any_owner: bool = False, dials: bool = False) -> None:
+def confine(
+    writable: Iterable[Path], *, any_owner: bool = False, dials: bool = False, ports: Collection[int] = ()
+) -> None:
     """Give up everything but writing below `writable`; `any_owner` keeps root's way with other users' files there.
 
-    One that `dials` may still connect by TCP.
+    One that `dials` may still connect by TCP, any other to `ports` alone.
     """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    restrict([find_existing(path) for path in writable], tcp=BIND if dials else TCP)
+    restrict([find_existing(path) for path in writable], tcp=BIND if dials else TCP, ports=ports)
     if os.geteuid() == 0:
         drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
 
@@ -102,6 +104,11 @@ def limit_capabilities(allowed: set[int]) -> None:
     for capability in range(_LAST_CAPABILITY + 1):
         if capability not in allowed:
             libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+
+
+def is_supported() -> bool:
+    """Return whether this kernel has Landlock, and lets this process use it."""
+    return int(libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))) >= 1
 
 
 def restrict(

@@ -31,6 +31,7 @@ from hotdesk.checks.seam import DrawnPixels, Verdict
 from hotdesk.checks.verdict_json import make_stored_verdict
 from hotdesk.cli.jobs.verify_page import format_page, format_short_page
 from hotdesk.config import Config
+from hotdesk.desk.image.description import ImageFacts
 from hotdesk.drive.certificate import CLAIM, DOMAIN, PROVEN, encode_canonical, fits, read, sign
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
@@ -54,6 +55,10 @@ FOURTH = GOLDEN.with_name("certificate-v4.json")
 BESIDE = {"rule.py": "78" * 32}
 
 
+def no_facts(name: str) -> ImageFacts:
+    return ImageFacts()
+
+
 def looked_at(**more: Any) -> Candidate:
     verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (DrawnPixels(2, 1, b"\0" * 6),))
     seen = make_stored_verdict(verdict, "sheet", "base", EXPECT, ("the rest",))
@@ -62,8 +67,8 @@ def looked_at(**more: Any) -> Candidate:
     )
 
 
-def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
-    told: Any = describe_claim(looked_at(), JOB, "container", tmp_path, recorded=True)
+def test_what_a_job_says_has_every_thing_a_check_saw() -> None:
+    told: Any = describe_claim(looked_at(), JOB, "container", no_facts, recorded=True)
     assert fits(json.loads(json.dumps(told)), CLAIM)
     (check,) = told["checks"]
     (shown,) = looked_at().verdicts[0].pictures
@@ -71,16 +76,16 @@ def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
     assert (check["expect"], check["not_checked"], check["tools"]) == (EXPECT, ["the rest"], {"python": "3.13"})
     assert check["desk"] == {"id": "", "network": False, "sterile": True, "wall": "container"}
     assert told["file"] == {"name": NAME, "sha256": hashlib.sha256(FILE).hexdigest(), "size": len(FILE)}
-    assert describe_claim(looked_at(), JOB, "container", tmp_path, recorded=False)["brain"] == {"kind": "model"}
+    assert describe_claim(looked_at(), JOB, "container", no_facts, recorded=False)["brain"] == {"kind": "model"}
 
 
-def test_a_certificate_claims_no_more_than_it_holds(tmp_path: Path) -> None:
+def test_a_certificate_claims_no_more_than_it_holds() -> None:
     with pytest.raises(BriefError, match="too large for a certificate"):
-        describe_claim(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", tmp_path, recorded=True)
+        describe_claim(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", no_facts, recorded=True)
 
 
-def test_without_a_wall_nothing_is_said_to_be_clean(tmp_path: Path) -> None:
-    told: Any = describe_claim(looked_at(), JOB, "local", tmp_path, recorded=True)
+def test_without_a_wall_nothing_is_said_to_be_clean() -> None:
+    told: Any = describe_claim(looked_at(), JOB, "local", no_facts, recorded=True)
     assert told["checks"][0]["desk"] == {"id": "", "network": True, "sterile": False, "wall": "local"}
     assert told["checks"][0]["image"] == {"digest": "", "name": "base"}
 

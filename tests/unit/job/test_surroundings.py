@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hotdesk.brief import CLOSED, Scope, parse_grant, parse_rule
 from hotdesk.brief.load import parse_job
+from hotdesk.desk.image.description import ImageFacts
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.job.surroundings import MAX_RULES, describe_desk, describe_network, describe_secrets
 
@@ -75,4 +76,6 @@ def test_a_secret_is_named_with_the_variable_of_its_placeholder() -> None:
 def test_a_desk_whose_image_is_not_here_is_described_by_its_size(tmp_path: Path) -> None:
     text = b'goal = "x"\nwall = "local"\ndeliverables = [{path = "a.txt", checks = []}]'
     job = parse_job(text, tmp_path, scope_of)
-    assert describe_desk(tmp_path, job) == ("Size: 2 CPUs, 2 GiB of memory, 16 GiB of disk. Home folder: /home/user.")
+    assert describe_desk(ImageFacts(), job) == (
+        "Size: 2 CPUs, 2 GiB of memory, 16 GiB of disk. Home folder: /home/user."
+    )

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import Image, find
 from hotdesk.errors import BriefError, ImageError
 
@@ -59,6 +60,24 @@ _INSTALLED = b"\nStatus: install ok installed\n"
 _DISTRIBUTION = re.compile(r"([a-z0-9_]{1,40})-(\d{1,8}(?:\.\d{1,8}){0,3})[a-z0-9.+]{0,20}\.dist-info", re.IGNORECASE)
 _PYTHON = re.compile(r"python3\.\d{1,2}")
 _DEBIAN = re.compile(rb'^VERSION_ID="(\d{1,3})"$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What is known of an image; nothing where there is none of that name."""
+
+    digest: str = ""
+    text: str = ""
+    """System, Python and its libraries, programs: a sentence."""
+
+
+def read_image_facts(store: Path, name: str) -> ImageFacts:
+    """Return what is known of an image here."""
+    try:
+        image = find(store, name)
+    except (BriefError, ImageError):
+        return ImageFacts()
+    return ImageFacts(image.digest, describe_image(store, name))
 
 
 def describe_image(store: Path, name: str) -> str:

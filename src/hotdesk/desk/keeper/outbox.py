@@ -57,7 +57,8 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
         return
-    os.chown(folder, uids.KEYS, uids.KEYS)
+    if os.geteuid() == 0:
+        os.chown(folder, uids.KEYS, uids.KEYS)
 
 
 @contextmanager

@@ -23,8 +23,10 @@ SCRATCH = "size=256k,nr_inodes=64,mode=700"
 class Doorman:
     """One door and one keys process, if they run."""
 
-    def __init__(self, settings: Config) -> None:
+    def __init__(self, settings: Config, authority: Path | None = None) -> None:
         self.settings = settings
+        self.authority = authority
+        """The certificate of the cluster's authority: keys then take what its nodes sign of desks."""
         self.door = Child("hotdesk.door.process")
         self.keys = Child("hotdesk.keys.process")
         self.gates: dict[str, socket.socket] = {}
@@ -84,7 +86,8 @@ class Doorman:
         if self.keys.pid:
             return
         folder = _make_keys_folder(self.settings.lib / "keys")
-        self.keys.start({"uid": uids.KEYS, "root": str(folder)})
+        authority = self.authority.read_text() if self.authority is not None else ""
+        self.keys.start({"uid": uids.KEYS, "root": str(folder), "authority": authority})
         for desk, proof in self.proofs.items():
             self.keys.tell({"desk": desk, "proof": asdict(proof)})
         if self.door.pid:
@@ -119,7 +122,8 @@ class Doorman:
 
 def _make_keys_folder(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):
-        os.chown(folder, uids.KEYS, uids.KEYS)
+    if os.geteuid() == 0:
+        with suppress(FileNotFoundError):
+            os.chown(folder, uids.KEYS, uids.KEYS)
     folder.chmod(0o700)
     return folder

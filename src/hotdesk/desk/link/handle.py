@@ -24,6 +24,10 @@ class Handle(Protocol):
         """Freeze or thaw the desk."""
         ...
 
+    async def hush(self, hushed: bool) -> None:
+        """Stop all of the desk but its screen, window manager and browser, or let it go on."""
+        ...
+
     async def halt(self, snapshot: str = "") -> None:
         """End every process of the desk and keep its files; raises `BriefError` first if the snapshot is missing."""
         ...
@@ -76,6 +80,10 @@ class NoHandle:
         return Usage(0.0, 0, 0, 0, 0)
 
     async def pause(self, paused: bool) -> None:
+        raise HostError("a desk without a keeper cannot be paused")
+
+    async def hush(self, hushed: bool) -> None:
+        """Refuse."""
         raise HostError("a desk without a keeper cannot be paused")
 
     async def halt(self, snapshot: str = "") -> None:

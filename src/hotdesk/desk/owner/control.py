@@ -38,12 +38,12 @@ import anyio
 import h11
 
 from hotdesk.brief import CLOSED, Scope, parse_scope
+from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join, relay
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
-from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
 from hotdesk.desk.seam import DeskId, Keep, SnapshotId, Spec, as_id
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, unwrap_group
@@ -101,6 +101,32 @@ class Leases(Protocol):
         ...
 
 
+class ControlledRuntime(Protocol):
+    """The desks that an owner has, wherever they are."""
+
+    config: Config
+    calls: int
+    """Calls of other processes that are being answered."""
+    served: int
+    """Calls that were answered so far."""
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Open a desk."""
+        ...
+
+    async def find(self, desk: DeskId) -> LinkedDesk:
+        """Return an open desk of this owner; `DeskGone` when there is none."""
+        ...
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk."""
+        ...
+
+    async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> LinkedDesk:
+        """Have a hibernated desk go on."""
+        ...
+
+
 class ScreenServices(Protocol):
     """Answers those who use desks' tools, or look at their screens."""
 
@@ -113,7 +139,7 @@ class ScreenServices(Protocol):
 class ControlServer:
     """Serves one owner's desks."""
 
-    runtime: KeeperRuntime
+    runtime: ControlledRuntime
     tasks: Background
     everyone: bool = False
     """Whether other users may call: the socket's own mode then says who."""
@@ -274,6 +300,7 @@ class ControlServer:
     async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str, memory: bool) -> None:
         """Fork a desk for a caller; the copies burn if it is gone by then, as it would never know the ids."""
         forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None, memory=memory)
+        self.note_forks(desk.id, [each.id for each in forks])
         try:
             await respond(sock, 201, {"ids": [each.id for each in forks]})
         except BaseException:
@@ -281,6 +308,9 @@ class ControlServer:
                 for each in forks:
                     await self.runtime.burn(each.id)
             raise
+
+    def note_forks(self, desk: DeskId, forks: Sequence[DeskId]) -> None:
+        """Note that a desk was forked, before its caller knows."""
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope, personal: bool) -> None:
         """Open a desk for a caller; it burns if the caller is gone by then, as it would never know the id."""
@@ -441,7 +471,7 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
 
 @contextlib.asynccontextmanager
 async def serve_control(
-    runtime: KeeperRuntime,
+    runtime: ControlledRuntime,
     path: Path,
     asks: Callable[[], Asks] | None = None,
     mode: int = 0o600,

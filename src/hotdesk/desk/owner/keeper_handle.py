@@ -250,7 +250,6 @@ class KeeperHandle:
 
 async def hush(desk: LinkedDesk, hushed: bool) -> None:
     """Freeze all of a desk but its screen, window manager and browser, or thaw it; calls to it wait meanwhile."""
-    assert isinstance(desk.outside, KeeperHandle)
     async with desk.rebooting:
         await desk.outside.hush(hushed)
         desk.link.hush(hushed)

@@ -55,6 +55,10 @@ class RemoteHandle:
     async def pause(self, paused: bool) -> None:
         await self.runtime.call("POST", f"/desks/{self.desk}/{'pause' if paused else 'resume'}")
 
+    async def hush(self, hushed: bool) -> None:
+        """Have the owner stop all of the desk but its screen, or let it go on."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/hush", {"hushed": hushed})
+
     async def halt(self, snapshot: str = "") -> None:
         await self.runtime.call("POST", f"/desks/{self.desk}/halt", {"snapshot": snapshot})
 

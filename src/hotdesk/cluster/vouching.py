@@ -1,0 +1,43 @@
+"""A node says by its certificate that a key, which signs events of a tenant there, is its own."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from hotdesk.cluster.certificates import CERTIFICATE, PRIVATE_KEY
+from hotdesk.dataclass import dataclass
+from hotdesk.errors import HostError
+from hotdesk.keys.node_proof import encode_vouching
+
+
+@dataclass(frozen=True, slots=True)
+class Vouching:
+    """A key, and which node vouches for it."""
+
+    key: str
+    certificate: str = ""
+    signature: str = ""
+
+
+def load_voucher(identity: Path) -> Callable[[str], Vouching]:
+    """Return what vouches for keys, in PEM; the private key is read now, while this process may."""
+    try:
+        certificate = (identity / CERTIFICATE).read_text()
+        private = load_pem_private_key((identity / PRIVATE_KEY).read_bytes(), None)
+    except (OSError, ValueError, TypeError) as e:
+        raise HostError(f"{identity} holds no identity of a node: {e}; `hotdesk node enroll` writes one") from e
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise HostError(f"{identity / PRIVATE_KEY} is of another kind; `hotdesk node enroll` writes one")
+    own = private
+
+    def vouch(key: str) -> Vouching:
+        signature = own.sign(encode_vouching(key.encode()), ec.ECDSA(hashes.SHA256()))
+        return Vouching(key, certificate, base64.b64encode(signature).decode())
+
+    return vouch

@@ -1,0 +1,140 @@
+"""A keeper without desks: keys and readers for an owner whose desks are on nodes. It needs no privilege.
+
+It speaks what a keeper speaks to its owner, and refuses every verb that is about a desk. What it starts is confined by
+Landlock and seccomp under the user of its owner, and ends with it. Standard library only, as the keeper.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.config import Config
+from hotdesk.desk.keeper.readers import Readers
+from hotdesk.desk.keeper.services import Doorman
+from hotdesk.desk.keeper.spawn import decode_settings, encode_settings
+from hotdesk.desk.request import KeeperRequest, parse, read_number
+from hotdesk.errors import HostError, HotdeskError, KeeperError
+from hotdesk.ipc.child import LINES, MAX_PACKET_BYTES, send_now, spawn
+
+_END_TIMEOUT_S = 3.0
+"""Seconds keys may take to end once they are no longer needed."""
+
+
+class PartsKeeper:
+    """Serves one owner until it is gone."""
+
+    def __init__(self, settings: Config, owner: socket.socket, authority: Path | None = None) -> None:
+        self.owner = owner
+        self.doorman = Doorman(settings, authority)
+        self.readers = Readers(settings)
+        self.is_over = False
+        (settings.run / "private").mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def serve(self) -> None:
+        """Answer until the owner is gone."""
+        wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.note_signal)
+        ears = selectors.DefaultSelector()
+        ears.register(self.owner, selectors.EVENT_READ)
+        ears.register(wake_r, selectors.EVENT_READ)
+        while not self.is_over:
+            ready = {key.fd for key, _ in ears.select()}
+            if wake_r in ready:
+                os.read(wake_r, 4096)
+                self.reap()
+            if self.owner.fileno() in ready:
+                self.receive()
+        self.close()
+
+    def note_signal(self, number: int, _frame: object) -> None:
+        """Note a signal; Ctrl-C is for the owner."""
+        if number == signal.SIGTERM:
+            self.is_over = True
+
+    def receive(self) -> None:
+        """Take one request and answer it."""
+        try:
+            data = self.owner.recv(MAX_PACKET_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            self.is_over = True
+            return
+        number = read_number(data)
+        try:
+            number, request = parse(data)
+            self.answer(number, request)
+        except HotdeskError as e:
+            self.refuse(number, e)
+        except OSError as e:
+            self.refuse(number, KeeperError(f"a process of this server cannot be started: {e.strerror}"))
+
+    def answer(self, number: int, request: KeeperRequest) -> None:
+        """Carry out one request."""
+        match request.verb:
+            case "keys":
+                talk, wait = self.doorman.meet()
+                with talk, wait:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
+            case "reader":
+                talk, hand = self.readers.start(request.desk)
+                with talk, hand:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), hand.fileno())
+            case "dismiss":
+                self.readers.dismiss(request.desk)
+                self.send({"re": number, "ok": {}})
+            case "touch" | "door":
+                pass
+            case _:
+                raise HostError("no desk is opened here: the desks of this server are on nodes")
+
+    def refuse(self, number: int, error: HotdeskError) -> None:
+        """Answer a request with what went wrong."""
+        self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
+
+    def send(self, message: dict[str, object], *fds: int) -> None:
+        """Tell the owner; one that does not listen is gone."""
+        try:
+            send_now(self.owner, json.dumps(message).encode(), fds)
+        except OSError:
+            self.is_over = True
+
+    def reap(self) -> None:
+        """Collect exits."""
+        with suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                if not self.doorman.note_exit(pid):
+                    self.readers.note_exit(pid)
+
+    def close(self) -> None:
+        """Hang up on everything, and wait until it has ended."""
+        self.doorman.close()
+        self.readers.close()
+        end = time.monotonic() + _END_TIMEOUT_S
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0] or time.monotonic() < end:
+                time.sleep(0.002)
+
+
+def launch(settings: Config, authority: Path, theirs: socket.socket) -> int:
+    """Start one whose owner is at the other end of a line; give its pid."""
+    return spawn(__name__, {"settings": encode_settings(settings), "authority": str(authority)}, theirs)
+
+
+def main() -> None:
+    """Serve the owner at descriptor 3."""
+    os.umask(0o022)
+    arguments = json.loads(sys.argv[3])
+    owner = socket.socket(fileno=LINES)
+    owner.set_inheritable(False)
+    PartsKeeper(decode_settings(arguments["settings"]), owner, Path(arguments["authority"])).serve()

@@ -1,0 +1,84 @@
+"""What a node signed of a desk's wall, checked by keys elsewhere: from the authority to the wall without a gap.
+
+The authority of the cluster vouches for a node's certificate, the certificate for the key that signs events there, and
+that key for the event by which the node's keeper opened the desk. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+from collections.abc import Mapping
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from hotdesk.drive.chain import Row, compute_digest, encode_statement
+from hotdesk.drive.export import load_json, parse_row
+from hotdesk.drive.signing import is_signed
+from hotdesk.errors import BriefError
+from hotdesk.event import Opened
+from hotdesk.event.desk import KEEPER, find_proof
+from hotdesk.walls import WallProof
+
+MAX_TEXT = 16384
+"""Characters of each part."""
+
+
+def encode_vouching(key: bytes) -> bytes:
+    """Write what a node's certificate signs of the key, in PEM, that signs events there."""
+    return b"hotdesk-node-key 1 " + hashlib.sha256(key).hexdigest().encode()
+
+
+def check_proof(statement: Mapping[str, object], desk: str, authority: str, now: datetime.datetime) -> WallProof:
+    """Return the wall that a node's keeper proved of a desk without a way out; `BriefError` when that is not shown."""
+    texts = {name: statement.get(name) for name in ("row", "key", "certificate", "signature")}
+    if not authority or not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts.values()):
+        raise BriefError("no node vouches for this desk")
+    row, key, certificate, signature = (str(text) for text in texts.values())
+    try:
+        check_vouching(key, certificate, signature, authority, now)
+        public, event = load_pem_public_key(key.encode()), parse_row(load_json(row))
+    except (ValueError, InvalidSignature) as e:
+        raise BriefError("no node of this cluster vouches for the key that signed this desk's opening") from e
+    if not isinstance(public, Ed25519PublicKey) or event is None or not _is_whole(event, public):
+        raise BriefError("what a node says of this desk's opening is not as it was signed")
+    opened = event.read_event()
+    proof = find_proof(opened)
+    if event.chain != desk or event.actor != KEEPER or not isinstance(opened, Opened) or proof is None:
+        raise BriefError("what a node signed is not the opening of this desk by its keeper")
+    if opened.desk != desk or opened.scope or opened.rules or opened.grants:
+        raise BriefError("this desk was opened with a door")
+    return proof
+
+
+def check_vouching(key: str, certificate: str, signature: str, authority: str, now: datetime.datetime) -> None:
+    """Raise `ValueError` or `InvalidSignature` unless a node of the authority's vouches for a key."""
+    issuer = x509.load_pem_x509_certificate(authority.encode())
+    node = x509.load_pem_x509_certificate(certificate.encode())
+    try:
+        node.verify_directly_issued_by(issuer)
+        usage = node.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except (TypeError, x509.ExtensionNotFound) as e:
+        raise ValueError(str(e)) from e
+    if list(usage) != [ExtendedKeyUsageOID.SERVER_AUTH]:
+        raise ValueError("a certificate of a server vouches for no desk")
+    if not node.not_valid_before_utc <= now <= node.not_valid_after_utc:
+        raise ValueError("the certificate is not valid now")
+    public = node.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise ValueError("the certificate is of another kind")
+    public.verify(base64.b64decode(signature, validate=True), encode_vouching(key.encode()), ec.ECDSA(hashes.SHA256()))
+
+
+def _is_whole(row: Row, key: Ed25519PublicKey) -> bool:
+    """Return whether a row begins its chain, and is hashed and signed."""
+    if row.seq != 1 or row.signature is None or row.hash != compute_digest(row, None):
+        return False
+    return is_signed(key, encode_statement(row.chain, row.seq, row.hash), row.signature)

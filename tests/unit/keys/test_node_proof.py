@@ -1,0 +1,107 @@
+"""What a node signed of a desk's wall is believed only without a gap: authority, node, key, event."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hotdesk.cluster.certificates import AUTHORITY, enroll
+from hotdesk.cluster.vouching import load_voucher
+from hotdesk.drive.export import as_line
+from hotdesk.drive.journal import FILE, Journal, read
+from hotdesk.drive.signing import PUBLIC, load_signer
+from hotdesk.errors import BriefError
+from hotdesk.event import Event, Opened
+from hotdesk.keys.node_proof import check_proof
+from hotdesk.linux import private_files
+
+DESK, OTHER = "i" + "a" * 20, "i" + "b" * 20
+OPENED = Opened(DESK, "", (), (), "key test", "base", "gvisor", "sentry", True, "runsc 1", "systrap")
+WITH_DOOR = Opened(DESK, "ab" * 32, ("GET https://erp.test/*",), (), "", "base", "gvisor", "sentry", True)
+Told = dict[str, object]
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+class Room:
+    """A node's folder, and an authority's."""
+
+    def __init__(self, folder: Path, role: str = "node") -> None:
+        self.folder = folder
+        enroll(folder / "authority", role, "n1", folder / "identity", 1)  # type: ignore[arg-type]
+        self.authority = (folder / "identity" / AUTHORITY).read_text()
+
+    def tell(self, event: Event = OPENED, actor: str = "keeper", chain: str = DESK, before: int = 0) -> Told:
+        """Give what this node says of a desk whose opening is written down."""
+        keys = self.folder / f"keys-{actor}-{chain}-{before}-{type(event).__name__}"
+        private_files.make_folder(keys)
+        with closing(Journal(keys / FILE, load_signer(keys))) as journal:
+            for _ in range(before):
+                journal.add(chain, actor, event)
+                journal.commit()
+            journal.add(chain, actor, event)
+            journal.commit()
+        row = list(read(keys / FILE))[-1]
+        vouching = load_voucher(self.folder / "identity")((keys / PUBLIC).read_text())
+        return {"row": as_line(row), "key": vouching.key, "certificate": vouching.certificate,
+                "signature": vouching.signature}  # fmt: skip
+
+
+def changed(told: Told, **fields: object) -> Told:
+    """Give what is told with other fields of its event."""
+    row = json.loads(str(told["row"]))
+    return {**told, "row": json.dumps({**row, **fields})}
+
+
+FORGED: dict[str, Callable[[Room, Path], Told]] = {
+    "another desk's": lambda room, _: room.tell(Opened(OTHER, "", (), ()), chain=OTHER),
+    "of a desk with a door": lambda room, _: room.tell(WITH_DOOR),
+    "told by an owner": lambda room, _: room.tell(actor="owner"),
+    "not the first of its chain": lambda room, _: room.tell(before=1),
+    "without a wall": lambda room, _: room.tell(Opened(DESK, "", (), ())),
+    "data changed": lambda room, _: changed(
+        room.tell(), data=str(json.loads(str(room.tell()["row"]))["data"]).replace("gvisor", "microvm")
+    ),
+    "signature gone": lambda room, _: {
+        **room.tell(),
+        "row": json.dumps({k: v for k, v in json.loads(str(room.tell()["row"])).items() if k != "signature"}),
+    },
+    "another key": lambda room, _: {**room.tell(), "key": room.tell(actor="keys")["key"]},
+    "a node of another authority": lambda room, other: Room(other).tell(),
+    "vouched for by a server": lambda room, other: {**room.tell(), **{
+        name: value for name, value in Room(other, "server").tell().items() if name != "row"
+    }},
+    "no certificate": lambda room, _: {**room.tell(), "certificate": ""},
+    "no signature of the node": lambda room, _: {**room.tell(), "signature": ""},
+    "nothing": lambda room, _: {},
+}  # fmt: skip
+
+
+def test_a_keeper_behind_a_node_of_the_authority_is_believed(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    proof = check_proof(room.tell(), DESK, room.authority, now())
+    assert (proof.wall, proof.kernel, proof.is_boundary, proof.version) == ("gvisor", "sentry", True, "runsc 1")
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_what_has_a_gap_proves_no_wall(tmp_path: Path, how: str) -> None:
+    for name in ("room", "other"):
+        (tmp_path / name).mkdir()
+    room = Room(tmp_path / "room")
+    with pytest.raises(BriefError):
+        check_proof(FORGED[how](room, tmp_path / "other"), DESK, room.authority, now())
+
+
+def test_a_certificate_that_ended_and_keys_without_an_authority_believe_nothing(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    with pytest.raises(BriefError):
+        check_proof(room.tell(), DESK, room.authority, now() + datetime.timedelta(days=2))
+    with pytest.raises(BriefError, match="no node vouches"):
+        check_proof(room.tell(), DESK, "", now())
