@@ -57,6 +57,7 @@ test-long: e2b-images gvisor microvm test-tools  ## Soaks, sweeps, many seeds, d
 	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
 	@command -v podman >/dev/null || $(APT) install --yes --no-install-recommends podman >/dev/null
 	@command -v pebble >/dev/null || $(APT) install --yes --no-install-recommends pebble >/dev/null
+	@$(MAKE) --no-print-directory manifests CHECK=1
 	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
 	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1) --since "$(SINCE)"
 
@@ -111,6 +112,14 @@ docs: .venv/.docs  ## Build these pages as a static site into out/docs; a link t
 
 .venv/.docs: .venv/.installed
 	@uv=uv; uv --version >/dev/null 2>&1 || uv=.venv/bin/uv; $$uv pip install --quiet --python $(PYTHON) --group docs
+	@touch $@
+
+.PHONY: manifests
+manifests: .venv/.cluster  ## Write the Helm chart from deploy/base; hold both against Kubernetes' schemas. CHECK=1 writes nothing.
+	@$(PYTHON) tools/manifests.py $(if $(CHECK),--check)
+
+.venv/.cluster: .venv/.installed
+	@uv=uv; uv --version >/dev/null 2>&1 || uv=.venv/bin/uv; $$uv pip install --quiet --python $(PYTHON) --group cluster
 	@touch $@
 
 .PHONY: dist

@@ -1,0 +1,212 @@
+"""Check `deploy/`, and write the Helm chart from it: `python tools/manifests.py [--check]`, or `make manifests`.
+
+The manifests of `deploy/base` are the source. The chart has the same objects, with a value wherever `VALUES` names a
+place; rendered with its defaults it is the base. Every object is held against the strict schema of the newest
+Kubernetes that `kubernetes-validate` has, and every pod that is not an agent's against the standard `restricted`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[1]
+BASE, CHART = ROOT / "deploy/base", ROOT / "deploy/chart"
+Document: TypeAlias = dict[str, Any]
+VALUES: dict[str, dict[str, str]] = {
+    "DaemonSet/hotdesk-node": {
+        "nodes.image": "spec.template.spec.containers.0.image",
+        "nodes.args": "spec.template.spec.containers.0.args",
+        "nodes.resources": "spec.template.spec.containers.0.resources",
+        "nodes.selector": "spec.template.spec.nodeSelector",
+        "nodes.tolerations": "spec.template.spec.tolerations",
+        "nodes.graceSeconds": "spec.template.spec.terminationGracePeriodSeconds",
+        "nodes.identitySecret": "spec.template.spec.volumes.0.secret.secretName",
+        "nodes.state": "spec.template.spec.volumes.1.hostPath.path",
+    },
+    "StatefulSet/hotdesk-server": {
+        "server.image": "spec.template.spec.containers.0.image",
+        "server.args": "spec.template.spec.containers.0.args",
+        "server.resources": "spec.template.spec.containers.0.resources",
+        "server.identitySecret": "spec.template.spec.volumes.1.secret.secretName",
+        "server.storage": "spec.volumeClaimTemplates.0.spec.resources.requests.storage",
+    },
+    "ConfigMap/hotdesk-server": {"server.config": "data"},
+}
+"""Where a chart's value stands, by object."""
+AGENT = "DaemonSet/hotdesk-node"
+"""What is root on nodes of its own, and no standard but `privileged` admits."""
+_NAMESPACE = "hotdesk"
+_VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+_CHART = """\
+# Written by `make manifests` from deploy/base; change that.
+apiVersion: v2
+name: hotdesk
+description: Disposable, sealed computers for AI workers, lent by agents on nodes of their own.
+type: application
+version: {version}
+appVersion: "{version}"
+kubeVersion: ">=1.25.0-0"
+"""
+
+
+def main() -> int:
+    """Write the chart, or say what is wrong."""
+    documents = read_base()
+    faults = [*find_schema_faults(documents), *find_restricted_faults(documents)]
+    files = build_chart(documents)
+    if "--check" in sys.argv[1:]:
+        faults += [f"{CHART / name} is not what deploy/base says; run `make manifests`" for name in find_stale(files)]
+    else:
+        for name, text in files.items():
+            (CHART / name).parent.mkdir(parents=True, exist_ok=True)
+            (CHART / name).write_text(text)
+    faults += compare_with_helm(documents)
+    print(*faults, sep="\n", end="\n" if faults else "")
+    return bool(faults)
+
+
+def read_base() -> list[Document]:
+    """Return the objects of the base, each with its namespace, in the order of its files."""
+    kustomization = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    found: list[Document] = []
+    for name in kustomization["resources"]:
+        found += [each for each in yaml.safe_load_all((BASE / name).read_text()) if each is not None]
+    for each in found:
+        if each["kind"] != "Namespace":
+            each["metadata"]["namespace"] = kustomization["namespace"]
+    return found
+
+
+def name_of(document: Document) -> str:
+    """Name an object by its kind and name."""
+    return f"{document['kind']}/{document['metadata']['name']}"
+
+
+class ValuesDumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Writes texts of several lines as such."""
+
+
+ValuesDumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+# -- what is wrong ------------------------------------------------------------------------------------------------
+
+
+def find_schema_faults(documents: list[Document]) -> list[str]:
+    """Say what the newest Kubernetes would not take, field by field: a misspelt one is a fault."""
+    validator: Any = import_module("kubernetes_validate")  # of the group `cluster`
+    faults = []
+    for each in documents:
+        try:
+            validator.validate(each, validator.latest_version(), strict=True)
+        except validator.ValidationError as e:
+            faults.append(f"{name_of(each)}: {e.message}")
+    return faults
+
+
+def find_restricted_faults(documents: list[Document]) -> list[str]:
+    """Say which pods, but agents, the pod security standard `restricted` would not admit, and why."""
+    return [
+        f"{name_of(each)}: {fault}"
+        for each in documents
+        if (pod := each.get("spec", {}).get("template", {}).get("spec")) is not None and name_of(each) != AGENT
+        for fault in find_pod_faults(pod)
+    ]
+
+
+def find_pod_faults(pod: Mapping[str, Any]) -> Iterator[str]:
+    """Say what of a pod `restricted` refuses (Kubernetes' pod security standards, 1.37)."""
+    shared = pod.get("securityContext", {})
+    yield from (f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name))
+    for volume in pod.get("volumes", []):
+        yield from (f"volume {volume['name']} is of kind {kind}" for kind in volume.keys() - {"name"} - _VOLUMES)
+    for container in (*pod.get("containers", []), *pod.get("initContainers", [])):
+        own = {**shared, **container.get("securityContext", {})}
+        name = container["name"]
+        if own.get("runAsNonRoot") is not True or own.get("runAsUser") == 0:
+            yield f"{name} may run as root"
+        if own.get("privileged") or own.get("allowPrivilegeEscalation") is not False:
+            yield f"{name} may gain privileges"
+        capabilities = own.get("capabilities", {})
+        if "ALL" not in capabilities.get("drop", []) or set(capabilities.get("add", [])) - {"NET_BIND_SERVICE"}:
+            yield f"{name} has capabilities"
+        if own.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+            yield f"{name} has no seccomp profile"
+        yield from (f"{name} takes a port of its node" for port in container.get("ports", []) if port.get("hostPort"))
+
+
+# -- the chart ----------------------------------------------------------------------------------------------------
+
+
+def build_chart(documents: list[Document]) -> dict[str, str]:
+    """Return the files of a chart that has these objects."""
+    values: dict[str, Any] = {}
+    files: dict[str, str] = {}
+    for each in documents:
+        if each["kind"] == "Namespace":
+            continue  # `helm install --namespace` names it
+        copied: Document = json.loads(json.dumps(each))
+        copied["metadata"]["namespace"] = "{{ .Release.Namespace }}"
+        for value, place in VALUES.get(name_of(each), {}).items():
+            section, name = value.split(".")
+            text = f"{{{{ .Values.{value} | toJson }}}}"
+            values.setdefault(section, {})[name] = _replace(copied, place.split("."), text)
+        written: str = yaml.safe_dump(copied, sort_keys=False, width=1000)
+        file = f"templates/{each['metadata']['name']}-{each['kind'].lower()}.yaml"
+        files[file] = written.replace("'{{", "{{").replace("}}'", "}}")
+    version = _read_version()
+    head = "# Written by `make manifests` from deploy/base, whose objects these are the defaults of.\n"
+    files["Chart.yaml"] = _CHART.format(version=version)
+    files["values.yaml"] = head + yaml.dump(values, Dumper=ValuesDumper, sort_keys=False, width=110)
+    return files
+
+
+def _replace(document: Any, place: list[str], text: str) -> Any:
+    """Put a text at a place, and return what was there."""
+    at = document
+    for step in place[:-1]:
+        at = at[int(step)] if isinstance(at, list) else at[step]
+    found = at[place[-1]]
+    at[place[-1]] = text
+    return found
+
+
+def find_stale(files: Mapping[str, str]) -> list[str]:
+    """Name the files of the chart that are not as they would be written, and those that no longer would be."""
+    there = {str(path.relative_to(CHART)) for path in CHART.rglob("*") if path.is_file()}
+    changed = {name for name, text in files.items() if name not in there or (CHART / name).read_text() != text}
+    return sorted(changed | (there - set(files)))
+
+
+def compare_with_helm(documents: list[Document]) -> list[str]:
+    """Say where the chart, as Helm itself renders it with its defaults, is not the base; or what Helm's linter says."""
+    helm = str(Path(sys.executable).with_name("helm"))
+    linted = subprocess.run([helm, "lint", "--strict", str(CHART)], capture_output=True, text=True, check=False)
+    argv = [helm, "template", "hotdesk", str(CHART), "--namespace", _NAMESPACE]
+    rendered = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if linted.returncode or rendered.returncode:
+        return [linted.stdout + linted.stderr + rendered.stderr]
+    found = {name_of(each): each for each in yaml.safe_load_all(rendered.stdout) if each is not None}
+    wanted = {name_of(each): each for each in documents if each["kind"] != "Namespace"}
+    other = [name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)]
+    return [f"Helm renders {name} otherwise than deploy/base has it" for name in other]
+
+
+def _read_version() -> str:
+    text = (ROOT / "src/hotdesk/__init__.py").read_text()
+    return next(line.split('"')[1] for line in text.splitlines() if line.startswith("__version__"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
