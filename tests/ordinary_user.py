@@ -18,6 +18,9 @@ UID = 60000
 SOURCE = Path(__file__).parents[1] / "src"
 SHOW = """
 for name in python site src; do mount --bind "$1" "$ROOM/$name" || exit 99; shift; done
+case "$BASE" in /root/*)  # a shared library of Python's is looked for there
+  mount -t tmpfs -o mode=755 none /root && mkdir -p "$BASE" && mount --bind "$ROOM/python" "$BASE" || exit 98;;
+esac
 exec "$@"
 """
 COMMAND = "from hotdesk.cli import main; main()"
@@ -36,9 +39,24 @@ class OrdinaryUser:
         """Make the folder; every folder above it must let others pass."""
         for name in ("python", "site", "src", "home", "runtime"):
             (self.folder / name).mkdir(mode=0o755)
+        self.make_environment()
         for name in ("home", "runtime"):
             os.chown(self.folder / name, self.uid, self.uid)
         return self
+
+    def make_environment(self) -> None:
+        """Make a virtual environment of what is shown: processes of ours that take no variables find packages there."""
+        packages = self.folder / "venv" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+        packages.parent.mkdir(mode=0o755, parents=True)
+        packages.symlink_to(self.folder / "site")
+        (self.folder / "venv/pyvenv.cfg").write_text(f"home = {self.python.parent}\n")
+        (self.folder / "venv/bin").mkdir(mode=0o755)
+        (self.folder / "venv/bin/python").symlink_to(self.python)
+
+    @property
+    def python(self) -> Path:
+        """Return where this user sees Python."""
+        return self.folder / "python" / Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
 
     def run(self, *argv: str, program: str = COMMAND, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run `hotdesk` with arguments, or another program of Python's."""
@@ -56,17 +74,17 @@ class OrdinaryUser:
     def command(self, *argv: str, program: str = COMMAND) -> list[str]:
         """Return what runs `hotdesk`, or another program of Python's, as this user."""
         shown = [sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE)]
-        python = self.folder / "python" / Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
         member = ["--groups", ",".join(map(str, self.groups))] if self.groups else ["--clear-groups"]
         who = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), *member, "--bounding-set=-all"]
         alone = ["unshare", "--mount", "--propagation", "private", "sh", "-c", SHOW, "sh", *shown]
-        return [*alone, *who, str(python), "-B", "-c", program, *argv]
+        return [*alone, *who, str(self.folder / "venv/bin/python"), "-B", "-c", program, *argv]
 
     @property
     def environment(self) -> dict[str, str]:
         return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "ROOM": str(self.folder),
+            "BASE": sys.base_prefix,
             "HOME": str(self.folder / "home"),
             "XDG_RUNTIME_DIR": str(self.folder / "runtime"),
             "PYTHONPATH": f"{self.folder / 'src'}:{self.folder / 'site'}",

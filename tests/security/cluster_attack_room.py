@@ -26,6 +26,7 @@ from hotdesk.config import Config
 from hotdesk.desk.owner.control import read_request, switch
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.sockets import accept, send
+from tests.conftest import settings_in
 
 REPORT = NodeReport("n1", "1" * 32, 2, 8 << 30, 0, ("container",), ("base",))
 Answer = Callable[[socket.socket, str], Any]
@@ -57,7 +58,7 @@ class ClusterAttacks:
         context = make_tls_context(self.identity("server", server), "server")
         nodes = Nodes([StaticNode(each) for each in addresses], context, self.tasks, self.errors.append)
         self.tasks.start(nodes.run)
-        self.clusters.append(found := ClusterRuntime(nodes, "default", self.tasks))
+        self.clusters.append(found := ClusterRuntime(settings_in(self.folder / server), nodes, "default", self.tasks))
         return found
 
     async def close(self) -> None:

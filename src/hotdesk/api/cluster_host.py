@@ -1,71 +1,72 @@
-"""The host of a tenant whose server uses nodes: no desk, keeper, door or keys run here."""
+"""A tenant of a server whose desks are on nodes: it opens none itself, and has no keeper and no door here."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import functools
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NoReturn
 
 import anyio
 
 from hotdesk.api.e2b.responses import log
+from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.settings import Serving
 from hotdesk.api.walls import TenantWalls
-from hotdesk.brief.data import Scope
 from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.discovery import parse_discovery
+from hotdesk.cluster.host import ClusterMachine
+from hotdesk.cluster.names import get_node_code
 from hotdesk.cluster.nodes import ClusterNode, NodeCalls, Nodes
 from hotdesk.cluster.pull import BATCH, PulledJournal
-from hotdesk.cluster.runtime import ClusterRuntime
 from hotdesk.config import Config
-from hotdesk.desk.seam import DeskId, Spec
-from hotdesk.errors import HostError, HotdeskError
+from hotdesk.desk.keeper.spawn import Started
+from hotdesk.drive.chain import Row
+from hotdesk.errors import HotdeskError
 from hotdesk.ipc.tasks import background
 from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus
 
 _PULL_INTERVAL_S = 1.0
+_STRAYS_INTERVAL_S = 5.0
+_PIECE = 50
+"""Events of a node that keys are told of at once."""
 NODES = "nodes"
 """Where events of nodes are, below a tenant's `serve` folder."""
 
 
-class ClusterHost(MeteredHost):
+class ClusterHost(MeteredHost, ClusterMachine):
     """A tenant's desks on nodes, counted against its quota."""
 
     def __init__(
-        self, settings: Config, tenant: str, quotas: Quotas, walls: TenantWalls | None, nodes: Nodes | None
+        self,
+        settings: Config,
+        tenant: str,
+        quotas: Quotas,
+        walls: TenantWalls,
+        nodes: Nodes,
+        starter: LauncherClient | None = None,
     ) -> None:
         super().__init__(settings, tenant, quotas, walls=walls)
         self.nodes = nodes
-        self.cluster: ClusterRuntime
+        self.starter = starter
 
     async def __aenter__(self) -> ClusterHost:
-        assert self.nodes is not None
-        await self.stack.__aenter__()
-        tasks = await self.stack.enter_async_context(background())
-        self.runtime = self.cluster = ClusterRuntime(self.nodes, self.tenant, tasks)
-        self.stack.callback(self.cluster.close)
-        tasks.start(self.pull_events)
+        await super().__aenter__()
+        self.tasks.start(self.pull_events)
+        self.tasks.start(self.burn_strays)
         return self
 
-    def get_keeper_runtime(self) -> NoReturn:
-        """Refuse what only a server with desks of its own offers."""
-        raise HostError(
-            "this server opens its desks on nodes; it offers no volumes, secrets, jobs or journal of its own"
-        )
+    async def start_parts(self) -> Started:
+        """Have the launcher start what starts keys and readers; without one it is this process's own child."""
+        return await (self.starter.start_keeper(self.tenant) if self.starter is not None else super().start_parts())
 
-    def has_ended(self, desk: DeskId) -> bool:
-        return desk not in self.cluster.desks
-
-    async def prepare(self) -> None:
-        """Be ready: nodes take their own notes."""
-
-    def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        self.cluster.keep_ready(self.route(spec), count, proven=proven)
-
-    async def change_scope(self, desk: DeskId, scope: Scope, by: str = "owner") -> None:
-        await self.cluster.change_scope(desk, scope, by)
+    async def burn_strays(self) -> None:
+        """Burn what jobs leave on nodes that were killed, again and again, once an earlier server's desks are found."""
+        while True:
+            await anyio.sleep(_STRAYS_INTERVAL_S)
+            for node in list(self.nodes.by_name.values()) if self.cluster.is_settled else []:
+                await self.cluster.burn_strays(node)
 
     def sweep(self) -> None:
         for desk in [desk for desk in self.counted if desk not in self.cluster.desks]:
@@ -79,16 +80,23 @@ class ClusterHost(MeteredHost):
             for node in list(self.cluster.nodes.by_name.values()):
                 place = self.config.lib / "serve" / NODES / node.name
                 journal = journals.setdefault(node.name, PulledJournal(place))
+                take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node.code))
                 try:
-                    await _pull(self.cluster.on(node), journal)
+                    await _pull(self.cluster.on(node), journal, take)
                 except (HotdeskError, OSError) as e:
                     log(e)
 
+    def _write_down(self, code: str, rows: Sequence[Row]) -> None:
+        """Have keys here write down what a node's keeper, keys and doors did for its own desks."""
+        events = [row for row in rows if get_node_code(row.chain) == code]
+        for place in range(0, len(events), _PIECE):
+            self.cluster_doors.note_pulled(events[place : place + _PIECE])
 
-async def _pull(calls: NodeCalls, journal: PulledJournal) -> None:
+
+async def _pull(calls: NodeCalls, journal: PulledJournal, take: Callable[[dict[str, object]], int]) -> None:
     while True:
         reply = await calls.call("GET", f"/journal/{journal.after}")
-        if await anyio.to_thread.run_sync(journal.take, reply) < BATCH:
+        if await anyio.to_thread.run_sync(take, reply) < BATCH:
             return
 
 

@@ -12,9 +12,11 @@ from hotdesk.api.e2b.responses import log
 from hotdesk.api.quotas import QuotaError, Quotas, QuotaShare
 from hotdesk.api.walls import TenantWalls
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.cluster.runtime import ClusterRuntime
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.spawn import Started
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, DeskId, SnapshotId, Spec, new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.event import VolumeChanged
@@ -43,7 +45,8 @@ class MeteredHost(Host):
 
     async def __aenter__(self) -> MeteredHost:
         await super().__aenter__()
-        self.get_keeper_runtime().route = self.route
+        assert isinstance(self.runtime, KeeperRuntime | ClusterRuntime)
+        self.runtime.route = self.route
         return self
 
     def route(self, spec: Spec) -> Spec:

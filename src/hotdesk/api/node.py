@@ -22,10 +22,12 @@ from hotdesk.cluster.agent import NodeAgent
 from hotdesk.cluster.certificates import ANY_NODE, make_tls_context, read_name
 from hotdesk.cluster.names import check_name
 from hotdesk.cluster.report import NodeReport
+from hotdesk.cluster.vouching import load_voucher
 from hotdesk.config import Config, get_tenant_settings
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.ipc.tasks import background
@@ -74,15 +76,17 @@ class NodeReporter:
         """Those as strong as their names promise: an emulated machine is none."""
         self.boot = os.urandom(16).hex()
         self.images: tuple[str, ...] = ()
+        self.screens: tuple[str, ...] = ()
         self.listed = -_LOOK_SECONDS
 
     def measure(self, desks: int, cordoned: bool) -> NodeReport:
         if time.monotonic() - self.listed >= _LOOK_SECONDS:
-            found = (each.name for each in image.ls(self.settings.images) if not each.name.startswith("snapshot-"))
-            self.images, self.listed = tuple(found)[:400], time.monotonic()
+            found = [each for each in image.ls(self.settings.images) if not each.name.startswith("snapshot-")][:400]
+            self.images, self.listed = tuple(each.name for each in found), time.monotonic()
+            self.screens = tuple(each.name for each in found if each.has(SESSION))
         return NodeReport(
             self.name, self.boot, len(os.sched_getaffinity(0)), max(0, state.measure_available_memory()), desks,
-            self.walls, self.images, cordoned, tuple(state.find_shortages(self.settings)),
+            self.walls, self.images, self.screens, cordoned, tuple(state.find_shortages(self.settings)),
         )  # fmt: skip
 
 
@@ -91,6 +95,7 @@ async def serve_node(
 ) -> None:
     """Lend desks until asked to stop: then no more are opened, and the open ones get a grace period."""
     name, context = node.find_name(), make_tls_context(node.identity, "node")
+    vouch = load_voucher(node.identity)
     catalog = survey(settings)  # not in a thread, which would keep its privileges
     walls = TenantWalls(catalog, settings.limits.wall)
     async with (
@@ -100,7 +105,7 @@ async def serve_node(
     ):
         privileges.give_up(settings)
         reporter = NodeReporter(settings, name, catalog)
-        agent = NodeAgent(name, registry, context, tasks, reporter.measure, log)
+        agent = NodeAgent(name, registry, context, tasks, reporter.measure, log, vouch)
         await _bury(settings, registry)
         tasks.start(lambda: agent.serve(listener))
         tasks.start(lambda: agent.burn_orphans(node.orphan_seconds))

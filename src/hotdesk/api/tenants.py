@@ -93,7 +93,7 @@ class Tenants:
 
     def make_host(self, settings: Config, name: str, keeper: Started | None = None) -> MeteredHost:
         if self.nodes is not None:
-            return ClusterHost(settings, name, self.quotas, self.walls, self.nodes)
+            return ClusterHost(settings, name, self.quotas, self.walls, self.nodes, self.starter)
         return MeteredHost(settings, name, self.quotas, keeper, self.walls)
 
     async def replace_with_keeper(self, tenant: Tenant) -> None:

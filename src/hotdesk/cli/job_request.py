@@ -29,9 +29,11 @@ from hotdesk.checks import find
 from hotdesk.checks.required import list_checks
 from hotdesk.cli import prestart, unlock
 from hotdesk.cli.desks.run import show
-from hotdesk.config import Config
+from hotdesk.cluster.host import open_cluster_machine
+from hotdesk.config import Config, find_node_identity
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image, sterilize
+from hotdesk.desk.wall.registry import survey
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
@@ -43,7 +45,7 @@ from hotdesk.job.record.replay import load_replay, make_harmless
 from hotdesk.job.verify import OFFICE
 from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
-from hotdesk.walls import NAMES, UNWALLED
+from hotdesk.walls import NAMES, NOMINAL_CATALOG, UNWALLED, WallCatalog
 
 APPROVE = "who approves: no one; a person the plan; a person if something is at stake; a person the plan and each step"
 MODELS = "models"
@@ -225,6 +227,14 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
         async with local_machine(settings) as local:
             yield local
         return
+    if find_node_identity(settings) is not None:
+        async with open_cluster_machine(settings, lambda error: say(f"hotdesk: {error}")) as remote:
+            folders = [*writable, settings.run / "control"]
+            confine(folders, any_owner=True, dials=dials, ports=remote.list_ports())
+            await remote.find_nodes()
+            remote.doors.on_question = show
+            yield remote
+        return
     key = unlock.find(settings, job.scope)
     if os.geteuid() == 0:
         office = any(each.name == OFFICE for each in image.ls(settings.images))
@@ -236,6 +246,11 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
         if key:
             await host.doors.unlock(key)
         yield host
+
+
+def survey_walls(settings: Config) -> WallCatalog:
+    """Return the walls of this machine; over nodes every one, which of them there are is seen when a desk is opened."""
+    return NOMINAL_CATALOG if find_node_identity(settings) is not None else survey(settings)
 
 
 def make_result_folders(settings: Config, *more: Path) -> list[Path]:

@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.routing import route_brief
 from hotdesk.cli.board import Board, JsonLines, ShownLimits, format_receipt
-from hotdesk.cli.job_request import PAUSED, JobRequest, machine_for, make_brain, make_result_folders, say
+from hotdesk.cli.job_request import PAUSED, JobRequest, machine_for, make_brain, make_result_folders, say, survey_walls
 from hotdesk.cli.job_terminal import UNDONE, ask_here, change_limits, copy_out, halt, run_beside_board
 from hotdesk.cli.ordinary import require_root_for_job
 from hotdesk.cli.prompt import open_terminal
@@ -20,20 +21,23 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
-from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import HotdeskError, make_printable
+from hotdesk.errors import HotdeskError, NodeLost, make_printable
 from hotdesk.event import Decided, Event, JobBegun, Pending
 from hotdesk.job import report
+from hotdesk.job.machine import Machine
 from hotdesk.job.people.wait import Card
 from hotdesk.job.record import papers
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.job.results import Out
 from hotdesk.work import JobContext, work
+
+_MOST_NODES = 10
+"""Nodes that one process of a job may lose."""
 
 
 @dataclass(slots=True)
@@ -68,10 +72,10 @@ class TerminalJob:
         return code
 
     async def work(self) -> int:
-        walls = survey(self.settings)
+        walls = survey_walls(self.settings)
         job = admit_brief(self.chosen.build_job(), self.settings.limits, walls)
         job = route_brief(job, walls, self.settings.verify_wall)
-        require_root_for_job(job.wall)
+        require_root_for_job(job.wall, self.settings)
         folder = Path(self.chosen.out or Path("out") / self.id)
         writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
@@ -84,25 +88,31 @@ class TerminalJob:
             try:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
                     await machine.prepare()
-                    brain = make_brain(
-                        self.chosen, job, self.settings, self.record, self.key, self.answered_by, self.tell
-                    )
-                    self.order = JobContext(
-                        machine, job, self.id, self.goes_on, self.show_event, self.prompt, exact=exact
-                    )
-                    self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
-                    self.order.anew = self.anew
-                    try:
-                        assert self.board is not None
-                        receipt = await run_beside_board(partial(work, self.order, brain), self.board)
-                    finally:
-                        self.make_report()
-                        await brain.close()
+                    receipt = await self.work_at(machine, job, exact=exact)
                 self.leave_report(out, page)
                 return self.finish(receipt, out)
             finally:
                 self.leave_report(out, page)
                 say(*([f"report   {self.report_path}"] if self.report_path else []))
+
+    async def work_at(self, machine: Machine, job: Brief, *, exact: bool) -> Receipt:
+        """Do the work; when the node of its desks is lost, go on at another as after a kill."""
+        for _ in range(_MOST_NODES):
+            brain = make_brain(self.chosen, job, self.settings, self.record, self.key, self.answered_by, self.tell)
+            self.order = JobContext(machine, job, self.id, self.goes_on, self.show_event, self.prompt, exact=exact)
+            self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
+            self.order.anew = self.anew
+            try:
+                assert self.board is not None
+                receipt: Receipt = await run_beside_board(partial(work, self.order, brain), self.board)
+                return receipt
+            except NodeLost as e:
+                self.tell(f"hotdesk: {e}; the job continues at another desk")
+                self.goes_on, self.anew, lost = True, False, e
+            finally:
+                self.make_report()
+                await brain.close()
+        raise lost
 
     def make_report(self) -> None:
         """Make the job's report, however it ended, while its journal is open; without one the job does not fail."""

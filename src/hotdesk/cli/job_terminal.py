@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import anyio
 
-from hotdesk.cli.job_request import JobRequest, say
+from hotdesk.cli.job_request import JobRequest, say, survey_walls
 from hotdesk.cli.prompt import PromptOutcome, ask
 from hotdesk.config import Config
-from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import OPERATOR, describe_actor
 from hotdesk.drive.keep import Drive
+from hotdesk.errors import unwrap_group
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people.wait import Card, decide
 from hotdesk.job.record import papers
@@ -49,10 +49,13 @@ async def run_beside_board(work: Callable[[], Awaitable[Any]], board: TickingBoa
             await anyio.sleep(_TICK_INTERVAL_S)
             board.tick()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(tick)
-        result = await work()
-        tasks.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tick)
+            result = await work()
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as e:
+        raise unwrap_group(e) from None
     return result
 
 
@@ -92,6 +95,6 @@ def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:
 def change_limits(settings: Config, request: JobRequest, limits: dict[str, Any]) -> JobRequest:
     """Return what is carried out within other limits, where they are given. The least wall only goes up."""
     changed = {name: value for name, value in limits.items() if value is not None}
-    if wall := survey(settings).choose(request.limits.get("wall") or "", changed.get("wall", "")):
+    if wall := survey_walls(settings).choose(request.limits.get("wall") or "", changed.get("wall", "")):
         changed["wall"] = wall
     return replace(request, limits={**request.limits, **changed})

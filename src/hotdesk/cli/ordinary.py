@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from hotdesk.config import Config, find_node_identity
 from hotdesk.errors import HostError
 
 MACHINE = Path("/var/lib/hotdesk")
@@ -20,9 +21,9 @@ def note_own_state(command: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def require_root_for_job(wall: str) -> None:
-    """Refuse a job that needs a keeper, doors and keys of its own, before anything is made for it."""
-    if os.geteuid() != 0 and wall != "local":
+def require_root_for_job(wall: str, settings: Config) -> None:
+    """Refuse a job that needs a keeper, doors and keys of its own, before anything is made for it; not over nodes."""
+    if os.geteuid() != 0 and wall != "local" and find_node_identity(settings) is None:
         raise HostError(
             "Carrying out a brief needs root: use `sudo hotdesk work`. Without root, start the job at a "
             "server, on its page or through its API with a key."

@@ -27,6 +27,8 @@ def begin(*, keys: bool = False) -> None:
     """Start a keeper, and keys if they will be needed; a command that opens no desk lets them end by themselves."""
     if os.geteuid() == 0:
         chosen = config.load()
+        if config.find_node_identity(chosen) is not None:
+            return  # desks are on nodes
         keeper = start(chosen)
         _started.append((chosen, _send_ahead(keeper, "keys") if keys else keeper))
 

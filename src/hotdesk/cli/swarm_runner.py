@@ -17,7 +17,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.cli import prestart
 from hotdesk.cli.board.stream import JsonLines
-from hotdesk.cli.job_request import PAUSED, JobRequest, machine_for, make_brain, make_result_folders, say
+from hotdesk.cli.job_request import PAUSED, JobRequest, machine_for, make_brain, make_result_folders, say, survey_walls
 from hotdesk.cli.job_terminal import UNDONE, ask_here, change_limits, copy_out, halt, run_beside_board
 from hotdesk.cli.prompt import open_terminal
 from hotdesk.cli.swarm_board import SwarmBoard, format_receipt
@@ -25,13 +25,13 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import new_id
-from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import BriefError, make_printable
+from hotdesk.errors import BriefError, NodeLost, make_printable
 from hotdesk.event import Decided, Event, Pending
 from hotdesk.host import Host
+from hotdesk.job.machine import Machine
 from hotdesk.job.people.wait import Card
 from hotdesk.job.results import Out
 from hotdesk.swarm.brains import Brains, ModelBrains, ReplayBrains, ScriptBrains
@@ -90,7 +90,7 @@ class TerminalSwarm:
         return run_interruptible(self.work, self.stop)
 
     async def work(self) -> int:
-        brief = admit_brief(self.chosen.build_job(), self.settings.limits, survey(self.settings))
+        brief = admit_brief(self.chosen.build_job(), self.settings.limits, survey_walls(self.settings))
         if brief.each is None:
             raise BriefError("the brief has no items; write [each] with `over`, or carry it out with `hotdesk work`")
         writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
@@ -104,28 +104,37 @@ class TerminalSwarm:
         with Out(folder, [*names, CERTIFICATE, RECORDS, RESULTS, PAGE]) as out:
             async with machine_for(self.settings, whole, [*writable, out.folder], dials) as machine:
                 await machine.prepare()
-                brains = _make_brains(self.chosen, brief, self.settings, self.board.say, self.record, self.answered_by)
-                self.order = JobContext(
-                    machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact
-                )
-                self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
-                context = SwarmContext(
-                    self.order,
-                    brains,
-                    pilot=self.chosen.limits.get("pilot") or 0,
-                    review=self.chosen.limits.get("review") or 0,
-                    most=self.chosen.limits.get("most") or MOST,
-                    retry_failed=self.choice.retry,
-                    accept_failed=self.choice.accept,
-                    add_items=self.choice.add,
-                    doors=machine.doors if isinstance(machine, Host) else None,
-                    on_progress=self.board.watch,
-                )
-                try:
-                    receipt = await run_beside_board(partial(run_swarm, context), self.board)
-                finally:
-                    await brains.close()
+                while True:
+                    try:
+                        receipt = await self.work_at(machine, brief)
+                        break
+                    except NodeLost as e:  # that of its report's desk: items go on by themselves
+                        self.board.say(f"hotdesk: {e}; the swarm continues at other desks")
+                        self.goes_on = True
             return self.finish(receipt, out)
+
+    async def work_at(self, machine: Machine, brief: Brief) -> SwarmReceipt:
+        """Do the work on a machine."""
+        brains = _make_brains(self.chosen, brief, self.settings, self.board.say)
+        self.order = JobContext(machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact)
+        self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
+        context = SwarmContext(
+            self.order,
+            brains,
+            pilot=self.chosen.limits.get("pilot") or 0,
+            review=self.chosen.limits.get("review") or 0,
+            most=self.chosen.limits.get("most") or MOST,
+            retry_failed=self.choice.retry,
+            accept_failed=self.choice.accept,
+            add_items=self.choice.add,
+            doors=machine.doors if isinstance(machine, Host) else None,
+            on_progress=self.board.watch,
+        )
+        try:
+            receipt: SwarmReceipt = await run_beside_board(partial(run_swarm, context), self.board)
+        finally:
+            await brains.close()
+        return receipt
 
     def show_event(self, event: Event) -> None:
         if self.stream is not None:

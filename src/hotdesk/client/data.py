@@ -32,6 +32,8 @@ class DeskShown:
     wall_version: str = ""
     """The program that put the wall up, with its version."""
     platform: str = ""
+    node: str = ""
+    """The node that has it; empty: the server's own machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,13 @@
 GET  /node                       upgrade to this node's reports, a line of JSON a second: how a server shows it is there
 *    /tenants/NAME/desks…        the control protocol (`desk/owner/control.py`), for a tenant of the server that calls
 POST /tenants/NAME/desks         as there; secrets that the server's caller brings may come with the scope
-PUT  /tenants/NAME/desks/ID/scope  have a desk reach something else
+PUT  /tenants/NAME/desks/ID/scope  have a desk reach something else; `step`: hold another step's rules; `allow`: more
+PUT  /tenants/NAME/desks/ID/owner  name the server's process that has a desk from now on
+GET  /tenants/NAME/desks/ID/opened  what was signed of its opening, and who vouches for the key
+POST /tenants/NAME/desks/ID/hush  stop all but its screen, or let it go on
+GET  /tenants/NAME/sealing       the key to seal secrets for, and who vouches for it
+GET  /tenants/NAME/images/NAME   what is known of an image here
+GET  /tenants/NAME/questions     what desks ask for at their doors; `POST …/ID` answers
 PUT  /tenants/NAME/ready         keep desks ready
 GET  /tenants/NAME/journal/N     events after number N, as they were hashed and signed, and the key that signs them
 
@@ -15,12 +21,13 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, field, replace
 from typing import Protocol
 
 import anyio
@@ -29,13 +36,16 @@ from hotdesk.brief import parse_scope
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cluster.certificates import find_peer_name
 from hotdesk.cluster.names import get_tenant_on_node, new_node_id
-from hotdesk.cluster.pull import read_events
+from hotdesk.cluster.pull import read_events, read_opened
 from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
 from hotdesk.cluster.tls import TlsTunnel
+from hotdesk.cluster.vouching import Vouching
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.keeper import state
+from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.control import NOTHING, STATUS, ControlServer, read_request, respond, switch
 from hotdesk.desk.request import parse_spec
-from hotdesk.desk.seam import Spec, as_id
+from hotdesk.desk.seam import DeskId, Spec, as_id
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import Background
@@ -48,6 +58,7 @@ _IDLE_SECONDS = 300.0
 """Seconds a connection may be open before its request: servers make some ahead."""
 _RETRY_S = 0.1
 _MAX_READY = 1000
+_OWNER = re.compile(r"[0-9a-z-]{0,40}")
 
 
 class TenantMachine(Protocol):
@@ -71,22 +82,43 @@ class NodeControl(ControlServer):
 
     host: Host | None = None
     is_cordoned: Callable[[], bool] = bool
+    owners: dict[DeskId, str] = field(default_factory=dict)
+    """Which process of the server has a desk, as it says: for that server alone."""
+    vouch: Callable[[str], Vouching] = Vouching
+    """Has this node say that a key is its own."""
 
     @property
     def machine(self) -> Host:
         assert self.host is not None
         return self.host
 
+    @property
+    def desks(self) -> Mapping[DeskId, LinkedDesk]:
+        """Return the desks that are open here for this tenant."""
+        return self.machine.get_keeper_runtime().desks
+
     async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
         match method, parts:
             case "POST", ["desks"]:
                 work = self._open(sock, body)
-            case "PUT", ["desks", name, "scope"]:
-                work = self._change_scope(sock, name, body)
+            case "GET", ["desks"]:
+                work = self._list_desks(sock)
+            case "GET", ["desks", name, "opened"]:
+                work = self._read_opened(sock, name)
+            case "PUT" | "POST", ["desks", name, "scope" | "step" | "allow" | "owner" | "hush" as what]:
+                work = self._change(sock, name, what, body)
             case "PUT", ["ready"]:
                 work = self._keep_ready(sock, body)
             case "GET", ["journal", after] if after.isascii() and after.isdecimal() and len(after) < 19:
                 work = self._read_journal(sock, int(after))
+            case "GET", ["sealing"]:
+                work = self._read_sealing_key(sock)
+            case "GET", ["images", name]:
+                work = self._read_image(sock, name)
+            case "GET", ["questions"]:
+                work = respond(sock, 200, [asdict(each) for each in self.machine.doors.open_questions()])
+            case "POST", ["questions", number]:
+                work = self._answer(sock, number, body)
             case _, ["unlock" | "leases" | "allow" | "questions", *_]:
                 work = respond(sock, 400, {"code": BriefError.code, "text": NOTHING})
             case _:
@@ -102,12 +134,14 @@ class NodeControl(ControlServer):
     async def _open(self, sock: socket.socket, body: bytes) -> None:
         """Open a desk; the caller is the one the server names, since a lost one would never learn its id."""
         data = json.loads(body)
-        spec, scope = parse_spec(data.pop("spec")), _take_scope(data)
+        spec, scope, owner = parse_spec(data.pop("spec")), _take_scope(data), _check_owner(data.pop("owner", ""))
         if data or spec.volumes:
             raise BriefError("a request to open a desk on a node has a spec and a scope only, and no volumes")
         if self.is_cordoned():
             raise HostError("this node is being drained; open the desk on another")
         desk = await self.machine.open(spec, scope)
+        self.owners = {each: name for each, name in self.owners.items() if each in self.desks}
+        self.owners[desk.id] = owner
         try:
             await respond(sock, 201, {"id": desk.id})
         except BaseException:
@@ -115,11 +149,53 @@ class NodeControl(ControlServer):
                 await self.machine.burn(desk.id)
             raise
 
-    async def _change_scope(self, sock: socket.socket, name: str, body: bytes) -> None:
-        data = json.loads(body)
-        scope, by = _take_scope(data), Spec(by=str(data.pop("by", ""))).by
-        await self.machine.change_scope((await self.runtime.find(as_id(name))).id, scope, by)
+    def note_forks(self, desk: DeskId, forks: Sequence[DeskId]) -> None:
+        """Note that forks are of the process that has the desk."""
+        self.owners |= dict.fromkeys(forks, self.owners.get(desk, ""))
+
+    async def _list_desks(self, sock: socket.socket) -> None:
+        listed = state.list_own_desks(self.runtime.config)
+        await respond(sock, 200, [{**each, "owner": self.owners.get(DeskId(str(each["id"])), "")} for each in listed])
+
+    async def _change(self, sock: socket.socket, name: str, what: str, body: bytes) -> None:
+        """Change what a desk may do, or who has it."""
+        data, desk = json.loads(body), await self.runtime.find(as_id(name))
+        match what:
+            case "scope":
+                scope, by = _take_scope(data), Spec(by=str(data.pop("by", ""))).by
+                await self.machine.change_scope(desk.id, scope, by)
+            case "step":
+                await self.machine.enter_step(desk.id, str(data["step"]))
+            case "allow":
+                await self.machine.allow(desk.id, read(list[str], data["rules"]), Spec(by=str(data["by"])).by)
+            case "owner":
+                self.owners[desk.id] = _check_owner(data["owner"])
+            case "hush":
+                async with desk.rebooting:
+                    await desk.outside.hush(data["hushed"] is True)
+                    desk.link.hush(data["hushed"] is True)
         await respond(sock, 200, {})
+
+    async def _answer(self, sock: socket.socket, number: str, body: bytes) -> None:
+        """Pass on what a person at the server said to what a desk asks."""
+        data = json.loads(body)
+        by, digest = Spec(by=str(data["by"])).by, str(data["digest"])
+        if not digest:
+            raise BriefError("an answer names the digest of what was asked")
+        await respond(sock, 200, asdict(await self.machine.doors.answer(number, data["approved"] is True, by, digest)))
+
+    async def _read_sealing_key(self, sock: socket.socket) -> None:
+        keys = await (await self.machine.doors.meet()).ask("sealing", "")
+        fields = {name: str(keys[name]) for name in ("sealing", "signed")}
+        await respond(sock, 200, {**fields, **asdict(self.vouch(str(keys["key"])))})
+
+    async def _read_image(self, sock: socket.socket, name: str) -> None:
+        await respond(sock, 200, asdict(await anyio.to_thread.run_sync(self.machine.get_image_facts, name)))
+
+    async def _read_opened(self, sock: socket.socket, name: str) -> None:
+        await self.machine.prepare()  # what waits in the outbox is in the journal by then
+        found = await anyio.to_thread.run_sync(read_opened, self.machine.config, as_id(name))
+        await respond(sock, 200, {"row": found.row, **asdict(self.vouch(found.key))})
 
     async def _keep_ready(self, sock: socket.socket, body: bytes) -> None:
         data = json.loads(body)
@@ -131,6 +207,12 @@ class NodeControl(ControlServer):
 
     async def _read_journal(self, sock: socket.socket, after: int) -> None:
         await respond(sock, 200, await anyio.to_thread.run_sync(read_events, self.machine.config, after))
+
+
+def _check_owner(name: object) -> str:
+    if not isinstance(name, str) or not _OWNER.fullmatch(name):
+        raise BriefError("this does not name a process of a server")
+    return name
 
 
 def _take_scope(data: dict[str, object]) -> Scope:
@@ -153,8 +235,10 @@ class NodeAgent:
         tasks: Background,
         measure: Callable[[int, bool], NodeReport],
         log: Callable[[Exception], None],
+        vouch: Callable[[str], Vouching] = Vouching,
     ) -> None:
         self.name = name
+        self.vouch = vouch
         self.machines = machines
         self.context = context
         self.tasks = tasks
@@ -248,6 +332,7 @@ class NodeAgent:
                 people=machine.choose_screen_services,
                 host=machine,
                 is_cordoned=lambda: self.is_cordoned,
+                vouch=self.vouch,
             )
             self.controls[server, tenant] = found
             if not self.listeners.get(server):
@@ -270,7 +355,7 @@ class NodeAgent:
                 self.absent[server] = time.monotonic()
 
     def count_desks(self) -> int:
-        return sum(len(each.runtime.desks) for each in self.controls.values())
+        return sum(len(each.desks) for each in self.controls.values())
 
     async def burn_orphans(self, seconds: float) -> None:
         """Burn the desks of servers that have sent nothing for the timeout."""
@@ -285,6 +370,6 @@ class NodeAgent:
     async def burn_desks(self, server: str = "") -> None:
         """Burn the desks of a server; without a name, of all."""
         for (name, _), control in list(self.controls.items()):
-            for desk in list(control.runtime.desks) if server in ("", name) else []:
+            for desk in list(control.desks) if server in ("", name) else []:
                 with suppress(HotdeskError):
                     await control.machine.burn(desk)

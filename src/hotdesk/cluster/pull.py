@@ -7,7 +7,7 @@ with it: up to a second of events.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from hotdesk.config import Config
+from hotdesk.dataclass import dataclass
+from hotdesk.desk.seam import DeskId
 from hotdesk.drive.audit import Walk
+from hotdesk.drive.chain import Row
 from hotdesk.drive.export import as_line, load_json, parse_row
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.signing import PUBLIC, compute_fingerprint
@@ -34,6 +37,28 @@ def read_events(settings: Config, after: int) -> dict[str, object]:
     return {"key": (folder / PUBLIC).read_text(), "events": [as_line(row) for row in rows]}
 
 
+@dataclass(frozen=True, slots=True)
+class SignedOpening:
+    """The event by which a desk was opened here, as it was hashed and signed."""
+
+    row: str
+    key: str
+    """What signed it, in PEM."""
+
+
+def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
+    """Return what the journal here has of a desk's opening."""
+    folder = settings.lib / _KEYS
+    rows = list(islice(read(folder / FILE, desk), 1)) if (folder / FILE).exists() else []
+    if not rows:
+        raise HostError(f"nothing is written down of the opening of desk {desk}")
+    return SignedOpening(as_line(rows[0]), (folder / PUBLIC).read_text())
+
+
+def _ignore_rows(rows: Sequence[Row]) -> None:
+    """Pass events on to nobody."""
+
+
 class PulledJournal:
     """A tenant's events on one node, in files of this server: one for each key that signed them."""
 
@@ -46,25 +71,34 @@ class PulledJournal:
     def after(self) -> int:
         return self.walk.last.id if self.walk is not None and self.walk.last is not None else 0
 
-    def take(self, reply: dict[str, object]) -> int:
-        """Check events and append them; return how many. `KeeperError` when they do not follow what is here."""
+    def take(self, reply: dict[str, object], pass_on: Callable[[Sequence[Row]], None] = _ignore_rows) -> int:
+        """Check events, pass them on and append them; return how many. `KeeperError` when they do not follow what is
+        here.
+
+        Events that were passed on just before this process was killed are passed on again: none is left out.
+        """
         pem, lines = reply.get("key"), reply.get("events")
         if not isinstance(pem, str) or not isinstance(lines, list) or len(lines) > BATCH:
             raise KeeperError("malformed journal reply from a node")
         if not lines:
             return 0
         walk = self._find_walk(pem)
+        rows: list[Row] = []
         for line in lines:
             row = parse_row(load_json(line)) if isinstance(line, str) else None
             if row is None:
                 raise KeeperError("a node sent a malformed journal event")
             walk.step(row)
+            rows.append(row)
             if walk.faults:
                 self.walk = None
                 fault = walk.faults[0]
-                raise KeeperError(
-                    f"the journal of a node contradicts events that it sent before: {fault.chain}: {fault.why}"
-                )
+                raise KeeperError(f"a node's journal contradicts events it sent before: {fault.chain}: {fault.why}")
+        try:
+            pass_on(rows)
+        except BaseException:
+            self.walk = None  # what is in the file is walked along anew
+            raise
         self._append("".join(f"{line}\n" for line in lines).encode())
         return len(lines)
 

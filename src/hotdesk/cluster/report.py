@@ -35,6 +35,8 @@ class NodeReport:
     walls: Annotated[tuple[_Name, ...], Length(16)]
     images: Annotated[tuple[_Name, ...], Length(400)]
     """Images that every tenant has."""
+    screens: Annotated[tuple[_Name, ...], Length(400)] = ()
+    """Those of them that have a screen of ours."""
     cordoned: bool = False
     """Whether it opens no more desks."""
     lacks: Annotated[tuple[_Name, ...], Length(16)] = ()

@@ -16,7 +16,7 @@ from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brain.vision import make_eyes
 from hotdesk.brief.brief import Brief, Each
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, DeskError, DoorError, ModelError, make_printable, unwrap_group
+from hotdesk.errors import BriefError, DeskError, DoorError, ModelError, NodeLost, make_printable, unwrap_group
 from hotdesk.event import Decided, Event, ItemEnded, ItemsBegun, PilotEnded
 from hotdesk.job.error_text import describe_error
 from hotdesk.job.look import MeteredVision
@@ -295,6 +295,8 @@ class SwarmRun:
                 raise
             self.pace.slow_down()
             await self.put_back(item, queue)
+        except NodeLost:  # nothing in the desk was to blame
+            await self.put_back(item, queue)
         except DoorError:  # a door that was killed fails every desk that is being opened; the next desk has another
             self.failed_doors += 1
             if self.failed_doors > _MAX_FAILED_DOORS + self.active:
@@ -351,6 +353,8 @@ class SwarmRun:
             await self.worker.take(item, attempt, objections)
         except ItemFailedError as e:
             return e
+        except NodeLost:
+            raise
         except DeskError as e:  # a desk that breaks was broken by what is in it
             return ItemFailedError(describe_error(e), "desk")
         except BriefError as e:

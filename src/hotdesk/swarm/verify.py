@@ -23,7 +23,7 @@ from hotdesk.checks.seam import Check, Evidence
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.dataclass import dataclass
 from hotdesk.drive.swarm_certificate import MOST_SHARED
-from hotdesk.errors import BriefError, DeskError
+from hotdesk.errors import BriefError, DeskError, NodeLost
 from hotdesk.job.desks import BESIDE, Desks
 from hotdesk.job.error_text import describe_error
 from hotdesk.job.machine import Machine
@@ -145,9 +145,17 @@ class ItemVerifier:
 
     async def survive(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack, *, is_last: bool = False) -> bool:
         """Look at a batch; a clean desk that breaks was broken by what was looked at in it."""
-        at = await self.enter(len(batch), stack)
+        while True:
+            try:
+                at = await self.enter(len(batch), stack)
+                break
+            except NodeLost:
+                await self.leave()
         try:
             return await self.try_batch(batch, at, is_last=is_last)
+        except NodeLost:  # nothing in the desk was to blame
+            await self.leave()
+            return await self.survive(batch, stack, is_last=is_last)
         except DeskError:
             for request in batch if is_last else ():
                 request.refuse("the clean desk that checked it failed")

@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.api.launch import job_command
-from hotdesk.config import Config, get_tenant_settings
+from hotdesk.config import Config, find_node_identity, get_tenant_settings
+from hotdesk.desk.keeper import parts_keeper
 from hotdesk.desk.keeper.spawn import decode_settings, launch
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, SOURCE, send_now
@@ -161,7 +162,10 @@ class Starting:
         for folder in (settings.run, settings.lib):
             folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
         with socket.socket(fileno=os.dup(fd)) as theirs:
-            pid = launch(settings, theirs)
+            if (identity := find_node_identity(settings)) is None:
+                pid = launch(settings, theirs)
+            else:
+                pid = parts_keeper.launch(settings, identity / "authority.pem", theirs)
         self.keepers.add(pid)
         return pid
 

@@ -15,7 +15,6 @@ from hotdesk.api.native.jobs.views import JobLine, summarize_job
 from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import Model
 from hotdesk.api.tenants import Tenant
-from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import HotdeskError
 from hotdesk.job.record.decisions import JOBS
@@ -92,7 +91,7 @@ async def _count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
     costs = [each.whole_cost for each in tales]
     spend = Spend(dollars=sum(each.dollars for each in costs), tokens=sum(each.tokens for each in costs))
     desks = sum(
-        each["state"] not in ("ready", "opening") for each in state.list_own_desks(settings)
+        each["state"] not in ("ready", "opening") for each in await tenant.host.list_desks()
     )  # those nobody has
     return TenantShare(tenant=tenant.name, desks=desks, jobs=live, spend=spend)
 

@@ -99,7 +99,7 @@ async def _format_numbers(context: RequestContext) -> list[str]:
     for tenant in context.list_visible_tenants():
         name, settings = tenant.name, tenant.settings
         tales = (await context.native.get_ledger(tenant).read_summaries()).values()
-        found = state.list_own_desks(settings)
+        found = await tenant.host.list_desks()
         for state_name, count in Counter(str(each["state"]) for each in found).items():
             desks[format_labels(tenant=name, state=state_name)] = count
         for proof, count in Counter(read_proof(each) for each in found if "proof" in each).items():

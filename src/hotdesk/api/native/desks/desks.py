@@ -20,12 +20,10 @@ from hotdesk.api.native.schema import After, DeskName, IdempotencyKey, Limit, Mo
 from hotdesk.api.scopes import run_in_thread
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import GIB, parse_size
-from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import DeskGone
-from hotdesk.host import find_owner_path
 from hotdesk.walls import read_proof
 
 router = APIRouter(prefix="/desks", tags=["desks"], responses=document_errors(409, 502, 507))
@@ -81,6 +79,7 @@ class DeskShown(Model):
     boundary: bool = Field(description="Whether the wall's vendor calls it an isolation boundary.")
     wall_version: str = Field(description="The program that implements the wall, with its version.")
     platform: str = Field(description="The platform of that program, if it has several; otherwise empty.")
+    node: str = Field(default="", description="The node that has the desk; empty: the server's own machine.")
 
 
 class RunOrder(Model):
@@ -237,11 +236,7 @@ async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[Desk
 async def load_desks(context: RequestContext) -> list[DeskShown]:
     summaries = (await context.ledger.read_summaries()).values()
     jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
-    found = [
-        record
-        for record in state.list_own_desks(context.tenant.settings)
-        if record["kept"] and record["state"] in SHOWN
-    ]
+    found = [record for record in await context.tenant.host.list_desks() if record["state"] in SHOWN]
     return [as_shown(record, jobs.get(str(record["id"]), "")) for record in found]
 
 
@@ -258,7 +253,7 @@ def as_shown(record: dict[str, object], job: str) -> DeskShown:
     walls = {"wall": proof.wall, "kernel": proof.kernel, "boundary": proof.is_boundary}
     walls |= {"wall_version": proof.version, "platform": proof.platform}
     facts = {name: record.get(name, 0) for name in FACTS}
-    return DeskShown.model_validate({**facts, **walls, "job": job}, strict=False)
+    return DeskShown.model_validate({**facts, **walls, "job": job, "node": record.get("node", "")}, strict=False)
 
 
 def _count_bytes(size: str | int) -> int:
@@ -269,7 +264,7 @@ def _count_bytes(size: str | int) -> int:
 async def connect_to_owner(context: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
     """Yield the process that keeps a desk; one that has just ended takes its desks along."""
     try:
-        async with remote_runtime(find_owner_path(context.tenant.settings, desk)) as owner:
+        async with remote_runtime(await context.tenant.host.find_owner(desk)) as owner:
             yield owner
     except NoOwnerError:
         raise DeskGone(

@@ -69,6 +69,7 @@ async function one(here) {
     keep(usage, told, () => facts([
       ["image", desk.image],
       ["wall", wall(desk)],
+      ["node", desk.node],
       ["processor", told ? `${Number(told.cpu).toFixed(1)} s` : ""],
       ["memory", told ? size(told.memory) : ""],
       ["disk", told ? size(told.disk) : ""],
