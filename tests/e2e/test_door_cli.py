@@ -148,8 +148,11 @@ def test_a_denial_beats_what_is_allowed(place: Place) -> None:
     [
         (["--deny", "pypi"], "--allow pypi"),
         (["--allow", "GET"], "write it like"),
-        (["--allow", "other.test", "--grant", "erp-token@erp.test"], "add --allow 'erp.test'"),
-        (["--allow", "tunnel erp.test", "--grant", "erp-token@erp.test:8443"], "add --allow 'https://erp.test:8443'"),
+        (["--allow", "other.test", "--grant", "erp-token@erp.test"], "allow it with --allow 'erp.test'"),
+        (
+            ["--allow", "tunnel erp.test", "--grant", "erp-token@erp.test:8443"],
+            "allow it with --allow 'https://erp.test:8443'",
+        ),
         (["--allow", "erp.test", "--map", "erp.test=127.0.0.1"], "127.0.0.1:8443"),
         (["--allow", "erp.test", "--grant", "no-such-secret@erp.test"], "no-such-secret"),
     ],

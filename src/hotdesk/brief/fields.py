@@ -36,7 +36,7 @@ def read_path(field: BriefValue) -> str:
     found = PurePosixPath(field.value) if isinstance(field.value, str) else PurePosixPath("/")
     if found.is_absolute() or not found.parts or ".." in found.parts or not field.value.isprintable():
         shown = make_printable(str(field.value)[:80])
-        raise field.make_error(f"{shown!r} is not a relative path; write it like 'out/report.xlsx'")
+        raise field.make_error(f"{shown!r} is not a relative path without '..'; write it like 'out/report.xlsx'")
     return str(found)
 
 

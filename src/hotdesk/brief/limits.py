@@ -56,7 +56,7 @@ def read_wall(field: BriefValue) -> str:
         case str(name) if name in WALLS:
             return name
         case _:
-            why = f"wall must be one of {', '.join(WALLS[1:])}"
+            why = f"unknown wall {make_printable(str(field.value)[:80])!r}; wall must be one of {', '.join(WALLS[1:])}"
     raise field.make_error(f"{why}; write {format_example(field, 'wall')}")
 
 

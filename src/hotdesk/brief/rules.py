@@ -166,7 +166,10 @@ def read_option(name: str, value: str | None) -> object:
         case "step", str() if value:
             return value
     if value is None and (name in ("read", "write") or name.isupper()):
-        raise ValueError(f"{make_printable(name[:80])!r} must come before the host")
+        raise ValueError(
+            f"{make_printable(name[:80])!r} is in the wrong place: before the host comes one of read, write, or methods "
+            "such as POST,PUT"
+        )
     raise ValueError(
         f"{make_printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
     )

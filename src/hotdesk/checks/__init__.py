@@ -8,6 +8,7 @@ nothing, and judges on the host what that program told: bounded, typed JSON. The
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 
 from hotdesk.checks.seam import Check
@@ -36,7 +37,9 @@ CHECKS = {
 def find(name: str, expect: Mapping[str, object]) -> Check:
     """Return a check; `BriefError` if it is unknown, or the expectations do not fit."""
     if name not in CHECKS:
-        raise BriefError(f"unknown check {name!r}; the checks are {', '.join(sorted(CHECKS))}")
+        close = get_close_matches(name, CHECKS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise BriefError(f"unknown check {name!r}; the checks are {', '.join(sorted(CHECKS))}{hint}")
     module, _, path = CHECKS[name].partition(":")
     found: object = import_module(module)
     for attribute in path.split("."):

@@ -90,5 +90,5 @@ def run(argv: list[str]) -> dict[str, str]:
         return {"error": f"{argv[0]} ended with exit code {done.returncode}"}
     token = done.stdout[: _MAX_TOKEN_BYTES + 1].strip()
     if not 8 <= len(token) <= _MAX_TOKEN_BYTES or not token.isascii() or not token.decode().isprintable():
-        return {"error": f"{argv[0]} printed no token: one line of 8 or more plain characters"}
+        return {"error": f"{argv[0]} printed no token; it must print one line of 8 or more printable ASCII characters"}
     return {"value": token.decode()}

@@ -86,7 +86,10 @@ class Layout:
                     yield Fault("overlap", self.describe_place(place, other.box), "text that does not overlap", found)
             if remaining <= 0:
                 yield Fault(
-                    "overlap", self.describe_place(place), "text that can be compared", "too many lines in one place"
+                    "overlap",
+                    self.describe_place(place),
+                    "text that can be compared",
+                    "too many lines close together to compare them",
                 )
                 return
 

@@ -44,7 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk pause --keep disk $ID
     """
     if arguments.no_memory and arguments.keep == "disk":
-        raise BriefError("--no-memory cannot be combined with --keep: it keeps no memory")
+        raise BriefError("--no-memory cannot be combined with --keep disk, which keeps memory; leave one of them out")
     return act_on_desks(arguments.desks, functools.partial(_stop, no_memory=arguments.no_memory, keep=arguments.keep))
 
 

@@ -118,7 +118,7 @@ def _find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> N
     try:
         find(name, expect)
     except BriefError as e:
-        raise BriefError(f"deliverable {item.path!r}: {e}; to skip checking write checks = []") from None
+        raise BriefError(f"deliverable {item.path!r}: {e}") from None
 
 
 def _check_hosts(job: Brief, settings: Config) -> None:

@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="a trusted signer: a fingerprint, or a file with a public key; repeatable; only these are trusted then",
     )
-    parser.add_argument("--item", metavar="NAME", help="the file is what this item of a swarm delivered")
+    parser.add_argument("--item", metavar="NAME", help="verify FILE as the result of this item of a swarm")
     proof = "with --item: the item's proof; default: computed from records.jsonl next to the certificate"
     parser.add_argument("--proof", type=Path, metavar="FILE", help=proof)
     parser.add_argument("--write-proof", type=Path, metavar="FILE", help="with --item: write the item's proof there")

@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def add_show(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--desk", metavar="ID", help="only the events of this desk")
-    chosen.add_argument("--chain", help="only this chain: a job's or desk's")
+    chosen.add_argument("--chain", help="only the events of this chain (the id of a job or desk)")
     parser.add_argument("--follow", action="store_true", help="keep printing new events")
     parser.add_argument("--limit", type=parse_count, metavar="N", help="only the newest N events")
     options.add_json(parser)

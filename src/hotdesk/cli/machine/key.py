@@ -55,7 +55,7 @@ def add_ls(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_revoke(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="eight digits, as `ls` prints them")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="the key's eight digits, as `hotdesk key ls` prints them")
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:

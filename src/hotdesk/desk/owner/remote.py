@@ -210,7 +210,7 @@ class RemoteRuntime:
                 await send(sock, data)
                 return await read_answer(sock)
         except (OSError, h11.RemoteProtocolError) as e:
-            raise DeskGone("the owner closed the connection, or sent a malformed response") from e
+            raise DeskGone("the process that owns this desk closed the connection, or sent a malformed response") from e
         raise KeeperError(f"the owner at {self.path} did not respond within {seconds:.0f} s")
 
     async def dial(self) -> socket.socket:
@@ -279,7 +279,7 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
         elif isinstance(event, h11.EndOfMessage):
             return status, bytes(body)
         elif not isinstance(event, h11.InformationalResponse):
-            raise DeskGone("the owner closed the connection")
+            raise DeskGone("the process that owns this desk closed the connection; `hotdesk ps` lists the open desks")
 
 
 async def read_head(sock: socket.socket) -> bytes:

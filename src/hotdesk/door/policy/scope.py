@@ -98,5 +98,6 @@ def _check_reach(scope: Scope) -> None:
         if not policy.can_reach("https", grant.host, grant.port):
             host = bracket_ipv6(grant.host) if grant.port == 443 else f"https://{bracket_ipv6(grant.host)}:{grant.port}"
             raise BriefError(
-                f"{grant.secret} is granted for {grant.host}, but no rule allows that host; add --allow {host!r}"
+                f"{grant.secret} is granted for {grant.host}, but no rule allows that host; change the grant's host, "
+                f'or allow it with --allow {host!r}, in a brief with egress = ["{host}"]'
             )

@@ -69,9 +69,9 @@ def explain_excess(kind: str, body: bytes) -> str | None:
     """Explain why a body has too much in it to be taken apart; counted without doing so."""
     match kind:
         case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:
-            return f"the form is too large for a secret: the limit is {MOST_FIELDS} fields and {MOST_LOOKED_AT} escapes"
+            return f"no secret is put into a form of more than {MOST_FIELDS} fields or {MOST_LOOKED_AT} percent escapes"
         case "json" if max(body.count(b'"') // 2, sum(map(body.count, (b",", b"[", b"{")))) > MOST_LOOKED_AT:
-            return f"the JSON is too large for a secret: the limit is {MOST_LOOKED_AT} strings, members and elements"
+            return f"no secret is put into JSON of more than {MOST_LOOKED_AT} strings, members and elements"
     return None
 
 

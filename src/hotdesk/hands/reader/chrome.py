@@ -64,7 +64,7 @@ class Connection:
             return VerbResult({"interrupted": True})
         finally:
             self.all_tabs.patient = True
-        raise DeskError(f"the page blocked this action for {seconds:g} seconds")
+        raise DeskError(f"the page did not finish this action within {seconds:g} seconds")
 
     async def add_context(self, cdp: Cdp, done: VerbResult) -> VerbResult:
         await self.look_around(cdp)

@@ -218,7 +218,7 @@ def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
     leaves = tuple(PageContent((600, 800), lines) for _ in range(200))
     layout = Layout(PageExpectations(), DocumentEvidence(200, leaves, "", {}), (), frozenset())
     assert MOST_COMPARED < 2000 * 2000
-    assert [fault.found for fault in layout.overlap()] == ["too many lines in one place"]
+    assert [fault.found for fault in layout.overlap()] == ["too many lines close together to compare them"]
 
 
 @pytest.mark.parametrize(

@@ -98,13 +98,13 @@ def test_a_preset_behind_a_verdict_is_no_host(verdict: str) -> None:
 @pytest.mark.parametrize(
     ("rules", "grant", "remedy"),
     [
-        (["other.test"], "key@erp.test", "add --allow 'erp.test'"),
-        ([], "key@erp.test", "add --allow 'erp.test'"),
-        (["erp.test"], "key@erp.test:8443", "add --allow 'https://erp.test:8443'"),
-        (["http://erp.test"], "key@erp.test", "add --allow 'erp.test'"),
-        (["erp.test", "deny erp.test"], "key@erp.test", "add --allow 'erp.test'"),
-        (["tunnel erp.test"], "key@erp.test", "add --allow 'erp.test'"),
-        (["other.test"], "key@[2001:db8::1]", r"add --allow '\[2001:db8::1\]'"),
+        (["other.test"], "key@erp.test", "allow it with --allow 'erp.test'"),
+        ([], "key@erp.test", "allow it with --allow 'erp.test'"),
+        (["erp.test"], "key@erp.test:8443", "allow it with --allow 'https://erp.test:8443'"),
+        (["http://erp.test"], "key@erp.test", "allow it with --allow 'erp.test'"),
+        (["erp.test", "deny erp.test"], "key@erp.test", "allow it with --allow 'erp.test'"),
+        (["tunnel erp.test"], "key@erp.test", "allow it with --allow 'erp.test'"),
+        (["other.test"], "key@[2001:db8::1]", r"allow it with --allow '\[2001:db8::1\]'"),
     ],
 )
 def test_a_secret_for_a_host_no_rule_admits_is_refused(rules: list[str], grant: str, remedy: str) -> None:
