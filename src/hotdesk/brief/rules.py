@@ -167,7 +167,7 @@ def read_option(name: str, value: str | None) -> object:
             return value
     if value is None and (name in ("read", "write") or name.isupper()):
         raise ValueError(
-            f"{make_printable(name[:80])!r} is in the wrong place: before the host comes one of read, write, or methods "
+            f"{make_printable(name[:80])!r} is in the wrong place: before the host is one of read, write, or methods "
             "such as POST,PUT"
         )
     raise ValueError(

@@ -174,7 +174,7 @@ def test_an_unknown_field_that_resembles_another_suggests_it(folder: Path, key: 
 @pytest.mark.parametrize("word", ["write", "POST"])
 def test_a_method_behind_the_host_of_a_rule_is_refused_with_its_place(folder: Path, word: str) -> None:
     brief = {"goal": "x", "deliverables": [{"path": "a.xlsx"}], "egress": [f"ledger.test/totals {word}"]}
-    with pytest.raises(BriefError, match=f"'{word}' is in the wrong place: before the host comes one of"):
+    with pytest.raises(BriefError, match=f"'{word}' is in the wrong place: before the host is one of"):
         parse_table(brief, folder, scope_of)
 
 
