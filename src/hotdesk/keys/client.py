@@ -55,8 +55,6 @@ class KeysClient(Calls[dict[str, Any]]):
         self.waiting = threading.Lock()
         """Held while one of several threads waits for its answer."""
         self.sending = anyio.Lock()
-        self.desks: set[str] = set()
-        """Desks that keys were asked for something of, and not yet to close: they know no other."""
         self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
         """Called with events: which desks are in use, what a desk asks for."""
 
@@ -73,11 +71,6 @@ class KeysClient(Calls[dict[str, Any]]):
         self.fail(HostError(GONE))
 
     async def ask(self, verb: str, desk: str, **fields: object) -> dict[str, Any]:
-        """Send a request and wait for its reply."""
-        if verb == "close":
-            self.desks.discard(desk)
-        elif desk:
-            self.desks.add(desk)
         number = self.begin_call()
         request = self.send({"n": number, "verb": verb, "desk": desk, **fields})
         return read_body(await self.call(number, request, ANSWER_TIMEOUT_S), self.peer)
