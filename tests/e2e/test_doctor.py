@@ -95,7 +95,14 @@ SLOW = {
         ("linux/cgroup.py", '"cpu.cfs_quota_us", limits.quota', '"cpu.cfs_quota_us", -1'),
         ("linux/cgroup.py", 'f"{limits.quota} {PERIOD}"', 'f"max {PERIOD}"'),
     ),
-    "the freezer": loss("freeze", ("linux/cgroup.py", '"""Stop or continue all of it."""', "return")),
+    "the freezer": loss(
+        "freeze",
+        (
+            "linux/cgroup.py",
+            "def freeze(self, frozen: bool) -> None:\n",
+            "def freeze(self, frozen: bool) -> None:\n        return\n",
+        ),
+    ),
     "the deadline": loss(
         "deadline",
         ("desk/keeper/keeper.py", "if at <= read_clock():", "if at <= read_clock() and self.desks[desk].runtime:"),
@@ -296,7 +303,14 @@ SENTRY = {
     "the disk's limit": loss(
         "sentry-disk", ("desk/room/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0", "LIMIT_MAX_REFERENCED, most * 99, 0")
     ),
-    "the freezer": loss("sentry-freeze", ("linux/cgroup.py", '"""Stop or continue all of it."""', "return")),
+    "the freezer": loss(
+        "sentry-freeze",
+        (
+            "linux/cgroup.py",
+            "def freeze(self, frozen: bool) -> None:\n",
+            "def freeze(self, frozen: bool) -> None:\n        return\n",
+        ),
+    ),
     "the link's end": loss(
         "sentry-one-caller",
         (

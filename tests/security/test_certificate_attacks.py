@@ -389,8 +389,16 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "has ended"),
     "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "with a door"),
     "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "with a door"),
-    "a model, where there was a script": ([WRITTEN, *BEGUN[1:], passed()], {"brain": {"kind": "model"}}, "were fixed"),
-    "a model, where an older journal has a script": ([*BEGUN, passed()], {"brain": {"kind": "model"}}, "were fixed"),
+    "a model, where there was a script": (
+        [WRITTEN, *BEGUN[1:], passed()],
+        {"brain": {"kind": "model"}},
+        "were recorded beforehand",
+    ),
+    "a model, where an older journal has a script": (
+        [*BEGUN, passed()],
+        {"brain": {"kind": "model"}},
+        "were recorded beforehand",
+    ),
     "fields of its own": ([*BEGUN, passed()], {"at": 1}, "unknown or missing fields"),
     "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "unknown or missing fields"),
 }

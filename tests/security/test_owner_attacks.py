@@ -83,7 +83,9 @@ def told(tmp_path: Path) -> dict[str, object]:
 
 
 NO_LANDLOCK = Removal(
-    "linux/landlock.py", "    restrict([find_existing(path) for path in writable], tcp=BIND if dials else TCP)\n", ""
+    "linux/landlock.py",
+    "    restrict([find_existing(path) for path in writable], tcp=BIND if dials else TCP, ports=ports)\n",
+    "",
 )
 
 

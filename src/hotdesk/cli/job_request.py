@@ -29,7 +29,6 @@ from hotdesk.checks import find
 from hotdesk.checks.required import list_checks
 from hotdesk.cli import prestart, unlock
 from hotdesk.cli.desks.run import show
-from hotdesk.cluster.host import open_cluster_machine
 from hotdesk.config import Config, find_node_identity
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import image, sterilize
@@ -228,6 +227,8 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
             yield local
         return
     if find_node_identity(settings) is not None:
+        from hotdesk.cluster.host import open_cluster_machine  # its certificates would cost every other job 40 ms
+
         async with open_cluster_machine(settings, lambda error: say(f"hotdesk: {error}")) as remote:
             folders = [*writable, settings.run / "control"]
             confine(folders, any_owner=True, dials=dials, ports=remote.list_ports())

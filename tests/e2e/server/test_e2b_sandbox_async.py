@@ -78,7 +78,7 @@ async def test_a_token_of_mcp_servers_is_read_where_a_gateway_left_it(server: Se
 
 
 async def test_unsupported_calls_are_refused_with_a_reason(server: Served) -> None:
-    with pytest.raises(SandboxException, match="404: template 'mcp-gateway' not found"):
+    with pytest.raises(SandboxException, match="404: template mcp-gateway not found"):
         await AsyncSandbox.create(mcp={}, **server.e2b)
     assert await AsyncTemplate.exists("base", **server.e2b)
 

@@ -41,6 +41,9 @@ class Tenant:
     async def burn(self, desk: DeskId) -> None:
         self.burnt.append(desk)
 
+    async def end(self, desk: DeskId) -> None:
+        await self.burn(desk)
+
 
 @dataclass
 class Computer:

@@ -290,7 +290,7 @@ def test_explaining_names_the_rule_that_decided_and_why_others_did_not() -> None
         "read b.test: it is for another host",
         "deny a.test/admin/**: decides",
         "POST a.test/x: it is for another method",
-        "read a.test: matches, but a more specific rule decides",
+        "read a.test: it matches, but a more specific rule decides",
         "ceiling: write a.test: decides",
         "read a.test step=two: it is for another step",
     )
