@@ -197,4 +197,4 @@ def test_a_port_that_nobody_is_let_in_at_says_why(room: FarRoom, to: str) -> Non
         line.recv(20)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 4404
-    assert "port" in closed.value.rcvd.reason
+    assert f"port {to} cannot be forwarded" in closed.value.rcvd.reason

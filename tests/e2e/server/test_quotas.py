@@ -100,14 +100,16 @@ def test_a_sandbox_that_is_killed_makes_room(client: httpx.Client) -> None:
 
 def test_a_sandbox_that_is_killed_makes_room_at_once_though_its_desk_still_burns(server: Served) -> None:
     with as_tenant(server, "single") as one:
-        killed = set()
+        desks, killed = get_tenant_settings(server.settings, "single").run / "desks", set()
         for _ in range(4):
             made = one.post("/sandboxes", json=NEW)
             assert made.status_code == 201, made.text
-            killed.add(made.json()["sandboxID"])
-            assert one.delete(f"/sandboxes/{made.json()['sandboxID']}").status_code == 204
+            sandbox = made.json()["sandboxID"]
+            assert sandbox in os.listdir(desks)
+            killed.add(sandbox)
+            assert one.delete(f"/sandboxes/{sandbox}").status_code == 204
         end = time.monotonic() + PATIENCE
-        while killed & set(os.listdir(get_tenant_settings(server.settings, "single").run / "desks")):
+        while killed & set(os.listdir(desks)):
             assert time.monotonic() < end
             time.sleep(0.02)
 
