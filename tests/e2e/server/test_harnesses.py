@@ -95,7 +95,7 @@ def test_harbor_builds_uploads_runs_and_verifies(server: Served, tmp_path: Path,
     assert result["verifier_result"]["rewards"] == {"reward": reward}
     assert (files / "verifier/built-by.txt").read_text() == "root\n"
     if agent == "oracle":
-        assert (files / "agent/oracle.txt").read_text() == "solved in /work\n"
+        assert (files / "agent/oracle.txt").read_text() == "solved in /task\n"
     assert list_sandboxes(server) == []
 
 

@@ -1,4 +1,4 @@
 #!/bin/bash
-echo begun >/work/begun
+echo begun >/task/begun
 sleep 600
-echo done >/work/done
+echo done >/task/done

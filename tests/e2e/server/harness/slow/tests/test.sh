@@ -1,3 +1,3 @@
 #!/bin/bash
-[ -e /work/begun ] && [ ! -e /work/done ] && reward=0.5 || reward=0
+[ -e /task/begun ] && [ ! -e /task/done ] && reward=0.5 || reward=0
 echo "$reward" >/logs/verifier/reward.txt
