@@ -116,7 +116,7 @@ class Config:
     holder_ready: int = 1
     """Desks a holder keeps ready for the next command, like the last one asked for."""
     holder_idle: float = 60.0
-    """Seconds after which a holder that nobody uses ends."""
+    """Seconds after which a holder that no one uses ends."""
     serve: Mapping[str, object] = field(default_factory=dict, hash=False)
     """The server's own settings as the file has them; `hotdesk serve` checks them."""
 

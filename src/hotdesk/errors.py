@@ -5,7 +5,7 @@
     ├── HostError         the operator: this machine lacks something; the message says what and the remedy
     │   └── WallError     the wall that a desk needs cannot be put up here
     ├── ImageError        the operator: an image is missing, broken or cannot be built
-    ├── DeskError         nobody: this desk is gone or broke; open another
+    ├── DeskError         no one: this desk is gone or broke; open another
     │   ├── DeskGone      it was burnt, or its keeper or guest died
     │   │   └── NodeLost  the machine that had it is gone, and nothing in it was to blame
     │   └── LinkError     its guest broke the protocol or stopped answering

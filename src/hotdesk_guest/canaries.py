@@ -34,7 +34,7 @@ def knock(kind: int, host: str, port: int) -> int:
 
 
 def call(family: int, kind: int, address: "tuple[str, int] | bytes") -> int:
-    """Send a byte to a listener on this machine; return the error, 0 if accepted, -1 if nobody refused it."""
+    """Send a byte to a listener on this machine; return the error, 0 if accepted, -1 if no one refused it."""
     try:
         sock = _socket.socket(family, kind)
         sock.settimeout(TIMEOUT_S / 10)

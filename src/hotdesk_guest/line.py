@@ -137,7 +137,7 @@ class VirtioPort:
         return posix.write(self.fd, data)
 
     def recv(self, size: int) -> bytes:
-        """Read what there is. No byte means that nobody holds the other end at this moment, and not that it ended."""
+        """Read what there is. No byte means that no one holds the other end at this moment, and not that it ended."""
         data = posix.read(self.fd, size)
         if not data:
             raise BlockingIOError

@@ -1,7 +1,7 @@
 """The server's log on standard error: start, stop, reload, sign-in, refusal, error; one line each, text or JSON.
 
 What stands in a line is the server's own word, a checked name, or escaped. Requests that are refused are counted and
-summed up, so that nobody without a key can fill a disk.
+summed up, so that no one without a key can fill a disk.
 """
 
 from __future__ import annotations

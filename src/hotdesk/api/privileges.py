@@ -1,7 +1,7 @@
 """Privileges that a server drops once its launcher runs, because it reads untrusted data.
 
 It keeps reading, and writing where results, keys, uploads and sockets go. It makes no connection and no listener, gains
-no privilege, signals nobody else, and has no capability but to read. Keepers and jobs are its starter's to begin.
+no privilege, signals no one else, and has no capability but to read. Keepers and jobs are its starter's to begin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Permissions of a plan: rules, grants and tools of each step, never more than the brief has. Pure.
 
 In a step the door admits what the plan lists for it, and asks about everything else the brief admits: the first write
-nobody planned, a host nobody planned. What the brief asks is asked, what it denies is denied, and what it does not
+no one planned, a host no one planned. What the brief asks is asked, what it denies is denied, and what it does not
 name is refused.
 """
 

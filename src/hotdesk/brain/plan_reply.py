@@ -1,6 +1,6 @@
 """Finds and reads the plan in a model's reply. What a plan means is read strictly; how it is wrapped is forgiven.
 
-Prose round the plan, fields nobody knows, `null`, one name in place of a list and paths that begin with the home folder
+Prose round the plan, fields no one knows, `null`, one name in place of a list and paths that begin with the home folder
 change nothing about what the plan permits, so they cost no correction.
 """
 

@@ -28,7 +28,7 @@ VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", 
 WORDS = frozenset({*VERDICTS, "read", "write", "private"})
 """What cannot be a host: it means something else in a rule."""
 NEVER = frozenset({"CONNECT", "TRACE", "TRACK"})
-"""Methods nobody may use: they open what the door cannot judge, or send back what it put in."""
+"""Methods no one may use: they open what the door cannot judge, or send back what it put in."""
 METHOD_SHAPE = re.compile(r"(?=.{1,32}\Z)[A-Z]+(?:-[A-Z]+)*")
 _METHODS_SHAPE = re.compile(r"[A-Z-]+(?:,[A-Z-]+)*")
 _NETWORK_SHAPE = re.compile(r"\A([A-Za-z]+://)?([0-9]+(?:\.[0-9]+){3}/[0-9]{1,2})(?=[:/?]|\Z)")

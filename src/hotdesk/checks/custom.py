@@ -56,7 +56,7 @@ class CustomCheck:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List the brief's statements on its own check; nobody else knows what it looks for."""
+        """List the brief's statements on its own check; no one else knows what it looks for."""
         given = f", given {show(json.dumps(dict(self.given), default=str))}" if self.given else ""
         return (*map(show, self.stated), f"The brief's own program {show(self.file)}{given}, must find no fault in it.")
 

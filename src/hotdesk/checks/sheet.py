@@ -28,7 +28,7 @@ from hotdesk.errors import BriefError, make_printable
 LOOK_TIMEOUT_S = 60.0
 MOST_CELLS = 20_000
 MOST_ADDED = 10_000_000
-"""Numbers that all sums together add up, so that nobody can keep us busy."""
+"""Numbers that all sums together add up, so that no one can keep us busy."""
 _SUM_SHAPE = re.compile(r"=SUM\(([^()]*)\)")
 _DIFFERENCE_SHAPE = re.compile(r"=([^-]*)-([^-]*)")
 FILL_SHAPE = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)

@@ -34,7 +34,7 @@ def begin(*, keys: bool = False) -> None:
 
 
 def _send_ahead(keeper: Started, verb: str) -> Started:
-    """Send a keeper an early request about no desk, whose answer nobody waits for yet."""
+    """Send a keeper an early request about no desk, whose answer no one waits for yet."""
     message = {"n": 1, "verb": verb, "desk": f"i{os.urandom(10).hex()}"}
     keeper.sock.send(json.dumps(message).encode())
     return replace(keeper, ahead=verb)

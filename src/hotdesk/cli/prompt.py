@@ -1,8 +1,8 @@
 """A question to the person at the terminal: a card, and one line of answer.
 
-Nobody says yes by accident: what was typed before the question stood there is thrown away, an empty line is no answer,
+No one says yes by accident: what was typed before the question stood there is thrown away, an empty line is no answer,
 and what a desk or a worker wrote cannot look like our own words. The answer may come from elsewhere meanwhile: then
-nobody is asked any more.
+no one is asked any more.
 """
 
 from __future__ import annotations

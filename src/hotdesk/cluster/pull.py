@@ -56,7 +56,7 @@ def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
 
 
 def _ignore_rows(rows: Sequence[Row]) -> None:
-    """Pass events on to nobody."""
+    """Pass events on to no one."""
 
 
 class PulledJournal:

@@ -236,9 +236,9 @@ class Usage:
     oom_kills: int
     """Processes its memory limit has killed."""
     processes: int = 0
-    """Processes, its guest among them; 0 where nobody counts."""
+    """Processes, its guest among them; 0 where no one counts."""
     outgoing: int = 0
-    """Attempts of its programs to send something over TCP or UDP, on loopback as well; 0 where nobody counts."""
+    """Attempts of its programs to send something over TCP or UDP, on loopback as well; 0 where no one counts."""
 
 
 ChangeKind = Literal["create", "write", "remove", "rename", "chmod", "overflow"]

@@ -7,7 +7,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 HOST = "echo.door.local"
-"""Where it goes: a server inside the door, which says back what it hears. Nobody dials a network for it."""
+"""Where it goes: a server inside the door, which says back what it hears. No one dials a network for it."""
 PATH = "/canary"
 RULE = Rule(HOST, scheme="https", methods=("GET",), path=PATH)
 GRANT = Grant("hotdesk-canary", HOST)

@@ -1,7 +1,7 @@
 """Bytes under their SHA-256: written whole, on disk, readable by one user, and never changed.
 
 Bytes come in under a name of their own beside the blobs, and take their place there in one step. What a killed process
-left half written is nobody's, and is swept away.
+left half written is no one's, and is swept away.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ CHECK: dict[str, _Shape] = {
     "tools": dict[str, str],
     "values": dict[str, str | int | float | bool | None],
 }
-"""One check: `network` says whether its desk reached any, `sterile` whether nobody had worked on what it stood on.
+"""One check: `network` says whether its desk reached any, `sterile` whether no one had worked on what it stood on.
 
 `beside` has what the brief gave it: a check of the brief's own, and what a file was compared with.
 """

@@ -58,7 +58,7 @@ def check_owner(text: str) -> str:
 
 
 def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
-    """Refuse readers that name nobody; return each once."""
+    """Refuse readers that name no one; return each once."""
     found = tuple(dict.fromkeys(readers))
     if len(found) > _MOST_READERS:
         raise BriefError(f"more than {_MOST_READERS} readers; use * to let everyone read it")

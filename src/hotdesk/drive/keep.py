@@ -3,7 +3,7 @@
 drive/blobs/SHA256   the bytes, never changed; those of certificates, too
 drive/drive.db       names, versions, owners, where each comes from
 
-The bytes are on disk before the catalog says so, in one transaction. A process killed between leaves a blob nobody has,
+The bytes are on disk before the catalog says so, in one transaction. A process killed between leaves a blob no one has,
 which `sweep` removes.
 """
 
@@ -38,7 +38,7 @@ INPUT = "drive:"
 
 
 def tell_nobody(version: Version) -> None:
-    """Tell nobody."""
+    """Tell no one."""
 
 
 class Drive:
@@ -154,7 +154,7 @@ class Drive:
         return self.collect(self.blobs.list_blobs()) + self.blobs.sweep_halves()
 
     def collect(self, candidates: Iterable[str]) -> int:
-        """Remove blobs without owner, while nobody can start to use them; return how many bytes that were."""
+        """Remove blobs without owner, while no one can start to use them; return how many bytes that were."""
         with self.catalog.writing() as db:
             proofs = self.catalog.list_certificates(db)
             unused = [each for each in candidates if each not in proofs and not self.catalog.is_referenced(db, each)]

@@ -4,7 +4,7 @@ memory/NAME/facts/DIGEST   one fact, a line of text
 memory/NAME/files/FILE     one file
 
 NAME is what briefs call their memory. Where an item comes from is in the journal, as the `MemoryKept` event of the job
-that the drive names for it. What somebody put below `memory/` by hand has no job, and is offered to nobody.
+that the drive names for it. What somebody put below `memory/` by hand has no job, and is offered to no one.
 
 Everything here was written by a worker that may have been turned. It is bounded and named strictly, and never read.
 """

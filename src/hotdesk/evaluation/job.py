@@ -127,7 +127,7 @@ class JobOutput:
 
 
 async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Sequence[str], seconds: float) -> JobOutput:
-    """Carry out a brief; questions to people are refused or answered at once, because nobody attends."""
+    """Carry out a brief; questions to people are refused or answered at once, because no one attends."""
     limits = ["--approve", "auto", "--seconds", f"{seconds:g}"]
     output, began = JobOutput(), time.monotonic()
     with anyio.move_on_after(seconds + _GRACE_S) as scope:

@@ -223,7 +223,7 @@ class HandedBack:
     clicks: int
     keys: int
     note: str = ""
-    """Why, when nobody did it."""
+    """Why, when no one did it."""
 
 
 DeskEvent: TypeAlias = (

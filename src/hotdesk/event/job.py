@@ -228,7 +228,7 @@ class Resumed:
     step: str = ""
     """The step that was being taken."""
     unknown: tuple[str, ...] = ()
-    """Acts whose outcome nobody knows: `17 shell`."""
+    """Acts whose outcome no one knows: `17 shell`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class Free:
         return None
 
     async def wait_until_free(self) -> None:
-        """Wait for nobody."""
+        """Wait for no one."""
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:

@@ -140,7 +140,7 @@ class Desks:
 
     @asynccontextmanager
     async def closing(self) -> AsyncIterator[None]:
-        """Burn open desks when the block ends and nobody drives; at once when the job is cancelled."""
+        """Burn open desks when the block ends and no one drives; at once when the job is cancelled."""
         try:
             yield
         finally:

@@ -72,7 +72,7 @@ class JobRun:
             self.bury(ended)
 
     def bury(self, ended: JobEnded | JobPaused) -> None:
-        """Burn the desks that nobody resumes, and write the receipt."""
+        """Burn the desks that no one resumes, and write the receipt."""
         if isinstance(ended, JobEnded):
             self.checkpoints.destroy()
         self.log.note(self.make_burnt_event(ended))

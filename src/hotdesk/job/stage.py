@@ -130,17 +130,17 @@ class StepStage:
             self.toolbox.allowed = before
 
     async def keep_undriven(self, call: Call) -> Observation:
-        """Store something for later jobs, once nobody drives."""
+        """Store something for later jobs, once no one drives."""
         assert isinstance(call.arguments, dict)  # the caller has checked them
         arguments = call.arguments
         return await self.run_undriven(lambda: self.keep(call.tool, arguments))
 
     async def describe_missing(self) -> str:
-        """Describe the step's broken promises, once nobody drives: a person may be changing files."""
+        """Describe the step's broken promises, once no one drives: a person may be changing files."""
         return await self.run_undriven(self.check_outputs)
 
     async def run_undriven(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Wait until nobody drives the desk, then run something."""
+        """Wait until no one drives the desk, then run something."""
         results: list[Result] = []
 
         async def collect() -> None:

@@ -233,7 +233,7 @@ class Steps:
             await self.desks.close()
 
     async def finish(self, step: Step, ended: StepOutcome) -> None:
-        """Save the workspace, and with it the end of the step, once nobody drives."""
+        """Save the workspace, and with it the end of the step, once no one drives."""
         async with self.desks.undriven():
             await self.conclude(step, ended)
 
@@ -370,7 +370,7 @@ class Steps:
             self.checkpoints.forget_others(saved.sha256, saved.side, *((before.sha256, before.side) if before else ()))
 
     async def give_back(self) -> None:
-        """Save the workspace and burn the desks, once nobody drives."""
+        """Save the workspace and burn the desks, once no one drives."""
         async with self.desks.undriven():
             if self.stage is not None and self.desks.main is not None:
                 await self.keep_amid(self.stage.step)

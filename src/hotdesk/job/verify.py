@@ -234,7 +234,7 @@ class DeliverableVerifier:
 
         A look that did not end by itself, or that left something running, proves nothing, and its desk is burnt. So is
         the desk of a file that tried to send: programs remember what they could not reach, and do not try twice. Where
-        nobody counts what runs, no desk is used for a second look.
+        no one counts what runs, no desk is used for a second look.
         """
         await self.count_late(at)
         at.last = place

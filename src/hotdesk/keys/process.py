@@ -90,7 +90,7 @@ HEARD: dict[str, tuple[type[Event], ...]] = {
     ),
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
-"""What each line may have written down. Nobody approves over the door's, and that something was signed we say.
+"""What each line may have written down. No one approves over the door's, and that something was signed we say.
 
 Images are signed by root's own command: a process that opens desks could otherwise have any image signed.
 """

@@ -26,7 +26,7 @@ _FULL_SHARE = 1024
 _SHARE_STEP = 1.25
 """How much more of a processor a process gets than one whose niceness is one higher, in the kernel's scheduler."""
 KERNEL_TCP = 32 << 20
-"""Socket buffers a v1 desk may fill; v1 charges them to nobody otherwise."""
+"""Socket buffers a v1 desk may fill; v1 charges them to no one otherwise."""
 DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*")
 """null, zero, full, random, urandom, tty, ptmx, and the desk's own ptys."""
 
@@ -85,7 +85,7 @@ class Hierarchies:
     mounts: dict[str, Path]
 
     def get_folders(self, desk: str) -> dict[str, Path]:
-        """Return a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers nobody else switches."""
+        """Return a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers no one else switches."""
         above = _ABOVE if self.version == 2 else ""
         return {name: mount / above / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
 

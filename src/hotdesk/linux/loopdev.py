@@ -69,7 +69,7 @@ def find(file: Path) -> tuple[str, int] | None:
 
 
 def _open_device(path: str, kind: int, major: int, minor: int) -> int:
-    """Open a loop device; in a container, where nobody makes nodes for what the kernel added later, make its node."""
+    """Open a loop device; in a container, where no one makes nodes for what the kernel added later, make its node."""
     flags = os.O_RDWR | os.O_CLOEXEC
     try:
         return os.open(path, flags)

@@ -91,7 +91,7 @@ def openat2(fd: int, path: bytes, flags: int, resolve: int, mode: int = 0) -> in
 
 
 def open_strictly(fd: int, path: bytes, flags: int) -> int:
-    """Open what lies below a directory in the same mount, following no link at all and waiting for nobody."""
+    """Open what lies below a directory in the same mount, following no link at all and waiting for no one."""
     patient = 0 if flags & os.O_PATH else os.O_NONBLOCK  # with O_PATH nothing is opened, and openat2 takes no more
     return openat2(fd, path, flags | os.O_NOFOLLOW | patient, STRICT)
 

@@ -108,7 +108,7 @@ def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool
 
 @contextmanager
 def _write_temporary(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
-    """Write a file under a name nobody uses; it goes away if what follows fails."""
+    """Write a file under a name no one uses; it goes away if what follows fails."""
     temporary = f".{name}.{secrets.token_hex(8)}"
     fd = create(place, temporary, mode)
     try:

@@ -13,7 +13,7 @@ _REMOTE, _UID, _INODE = 2, 7, 9
 
 
 def find_peer_uid(sock: socket.socket, folder: Path = _FOLDER) -> int | None:
-    """Return the user who made the socket at the other end; None when nobody on this machine has it open.
+    """Return the user who made the socket at the other end; None when no one on this machine has it open.
 
     A socket that its process closed has no inode, and older kernels say that it is root's.
     """

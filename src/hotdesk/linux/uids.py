@@ -14,10 +14,10 @@ from hotdesk.linux.filelock import hold_lock
 FIRST = 0x70000000
 """Start of the range systemd's uid plan leaves unused; containers of others (LXD, nspawn, podman) lie elsewhere."""
 WIDTH = 1024
-"""Host ids a desk takes: inside 0 to 1000, one for nobody, and two for what stands around it."""
+"""Host ids a desk takes: inside 0 to 1000, one for no one, and two for what stands around it."""
 SLOTS = 16384
 NOBODY, ANCHOR, SUPERVISOR = 1001, 1002, 1003
-"""Ids of a desk's range that its programs cannot have: who is nobody inside, who owns its user namespace, and who waits
+"""Ids of a desk's range that its programs cannot have: who is no one inside, who owns its user namespace, and who waits
 for the end of a sandbox. Of these only the first is in its map."""
 DOOR = FIRST + WIDTH * SLOTS - 1
 """The door's own user, at the end of the range, where no desk reaches."""
@@ -42,7 +42,7 @@ _FIRST_PROCESSES = 0xEFFFFFFC
 
 
 def format_id_map(base: int) -> str:
-    """Write the map of a desk's user namespace: system ids, `user` and nobody; nothing else exists inside."""
+    """Write the map of a desk's user namespace: system ids, `user` and no one; nothing else exists inside."""
     return f"0 {base} {USER + 1}\n65534 {base + NOBODY} 1\n"
 
 

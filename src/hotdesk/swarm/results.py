@@ -40,7 +40,7 @@ class SwarmState:
     items: dict[str, ItemEnded] = field(default_factory=dict)
     """By name; the last record of an item holds."""
     open: dict[str, None] = field(default_factory=dict)
-    """Items that may change something outside, were begun, and of which nobody knows how they ended."""
+    """Items that may change something outside, were begun, and of which no one knows how they ended."""
     pilot: PilotEnded | None = None
     reduce: ReduceBegun | None = None
     reduced: Reduced | None = None

@@ -214,7 +214,7 @@ class SwarmRun:
             self.context.doors.on_question, self.context.doors.gathers = cohorts.hear, True
 
     async def give_up_unknown(self) -> None:
-        """Put items into quarantine of which nobody knows what they did outside: they are not done twice unasked."""
+        """Put items into quarantine of which no one knows what they did outside: they are not done twice unasked."""
         if self.context.retry_failed:
             return
         for item in [each for each in self.list_pending() if each.key in self.state.open]:

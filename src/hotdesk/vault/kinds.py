@@ -235,7 +235,7 @@ def encode_argv(argv: Sequence[str]) -> bytes:
 
 
 def decode_argv(value: bytes) -> tuple[str, ...]:
-    """Read a command's arguments; the program is an absolute path, found by nobody's PATH."""
+    """Read a command's arguments; the program is an absolute path, found by no one's PATH."""
     try:
         argv = json.loads(value)
     except ValueError:

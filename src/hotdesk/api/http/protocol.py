@@ -17,7 +17,7 @@ HEAD_LIMIT = 64 << 10
 """Bytes a request's head may have, more or less: what was read with it counts, too."""
 MAX_HEADERS = 256
 HEAD_TIMEOUT_S = 10.0
-"""Seconds a head may take, from the connection or its first byte on; and the rest of a body nobody reads."""
+"""Seconds a head may take, from the connection or its first byte on; and the rest of a body no one reads."""
 BODY_TIMEOUT_S = 30.0
 """Seconds without a byte of a body that is waited for."""
 MAX_DESCRIPTORS = 1 << 16

@@ -23,7 +23,7 @@ from typing import TypeAlias
 from hotdesk.dataclass import dataclass
 
 SWITCH = "HOTDESK_STALLS"
-"""Milliseconds; empty or unset: nobody watches."""
+"""Milliseconds; empty or unset: no one watches."""
 _LOOK_INTERVAL_S = 0.02
 """Seconds between two looks at what runs."""
 _LOOKS = 8

@@ -144,7 +144,7 @@ def _list_methods(request: Request) -> list[str]:
 
 
 async def _answer_disconnected(request: Request, error: Exception) -> JSONResponse:
-    """Answer nobody: the caller is gone."""
+    """Answer no one: the caller is gone."""
     return _make_problem_response(400, "request.left", "the client disconnected")
 
 

@@ -9,7 +9,7 @@ from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver, DriverOptions
 
 WINDOW = 200_000
-"""Tokens a request may have where nobody says otherwise: more is slower, dearer and not better read."""
+"""Tokens a request may have where no one says otherwise: more is slower, dearer and not better read."""
 VARIABLE = "ANTHROPIC_API_KEY"
 OWN = ("https://api.anthropic.com", "ANTHROPIC_BASE_URL")
 """The vendor's address, and what leads elsewhere."""

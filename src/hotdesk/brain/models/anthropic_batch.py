@@ -82,7 +82,7 @@ class TurnBatch:
         return name
 
     async def leave(self, name: str) -> None:
-        """Stop waiting for a turn; a batch that nobody waits for any more is cancelled: it would be paid for."""
+        """Stop waiting for a turn; a batch that no one waits for any more is cancelled: it would be paid for."""
         self.waiting.discard(name)
         if not self.id:
             self.turns[name] = {}  # it keeps its place, so that no two turns have one name

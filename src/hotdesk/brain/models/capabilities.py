@@ -82,7 +82,7 @@ DEFAULTS: Mapping[str, Capabilities] = {
     "openai": replace(_GPT, context=272_000, output=64_000),
     "chat": Capabilities(16_000, 1_000_000, caching="automatic", cache_floor=0),
 }
-"""For names nobody knows: most are newer than the table. What they do not take is refused, learned and left out."""
+"""For names no one knows: most are newer than the table. What they do not take is refused, learned and left out."""
 TABLE: Mapping[str, tuple[tuple[str, Capabilities], ...]] = {
     "anthropic": (
         (r"claude-(opus|sonnet|haiku)-5-5", _BOUND),

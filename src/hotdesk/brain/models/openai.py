@@ -9,7 +9,7 @@ from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver, DriverOptions
 
 WINDOW = 272_000
-"""Tokens a request may have where nobody says otherwise: longer ones cost twice as much for each token."""
+"""Tokens a request may have where no one says otherwise: longer ones cost twice as much for each token."""
 VARIABLE = "OPENAI_API_KEY"
 OWN = ("https://api.openai.com/v1", "OPENAI_BASE_URL")
 """The vendor's address, and what leads elsewhere."""

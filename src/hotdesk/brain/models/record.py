@@ -65,7 +65,7 @@ class RecordingModel:
     """A model whose requests and replies are recorded."""
 
     def __init__(self, model: LanguageModel, file: Path | TextIO, part: str = "") -> None:
-        """Append to a file that nobody else may read; a link is not followed. `part` is whose conversation it is."""
+        """Append to a file that no one else may read; a link is not followed. `part` is whose conversation it is."""
         self.model = model
         self.part = part
         self.name = model.name
@@ -196,6 +196,6 @@ def _is_header(line: object) -> bool:
 
 
 def open_to_append(file: Path) -> TextIO:
-    """Open a file that nobody else may read; a link is not followed."""
+    """Open a file that no one else may read; a link is not followed."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "a", encoding="utf-8")

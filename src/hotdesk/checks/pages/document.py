@@ -189,7 +189,7 @@ class Frame:
     """The intended place of content: a shape of a slide, a cell or a text box of fixed height."""
 
     page: Annotated[int, Range(-1, MOST_PAGES - 1)]
-    """From 0; -1: nobody knows."""
+    """From 0; -1: no one knows."""
     kind: Word
     name: Word
     box: Place

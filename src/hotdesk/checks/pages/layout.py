@@ -16,13 +16,13 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 
 NEAR = 1.5
-"""Points that nobody sees."""
+"""Points that no one sees."""
 FAR = 8.0
 """Points that text may stand out of its column: the padding of a table's cells."""
 _SHORTEST = 3
 """Letters of the shortest text that can lie on another."""
 MOST_COMPARED = 1_000_000
-"""Pairs of lines, so that nobody can keep us busy."""
+"""Pairs of lines, so that no one can keep us busy."""
 MOST_SOUGHT = 2_000_000
 """Lines that are looked at for the text of shapes, for the same reason."""
 _MOST_OF_IT = 0.6

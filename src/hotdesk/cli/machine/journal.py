@@ -197,7 +197,7 @@ def select_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, No
 
 
 def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str | None]) -> int:
-    """Print events as they come, until they end, nobody reads them, or SIGINT.
+    """Print events as they come, until they end, no one reads them, or SIGINT.
 
     A shell starts background commands with SIGINT ignored, and Python then installs no handler of its own.
     """

@@ -154,7 +154,7 @@ def _list_owners(settings: Config) -> list[int]:
 
 
 def _remove_images(settings: Config) -> SetupStep:
-    """Remove the image store once nobody writes to it; one outside may belong to another state directory, too."""
+    """Remove the image store once no one writes to it; one outside may belong to another state directory, too."""
     if not settings.images.is_dir():
         return SetupStep("images", "none", False)
     if not settings.images.is_relative_to(settings.lib):

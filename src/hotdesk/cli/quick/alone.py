@@ -1,7 +1,7 @@
 """`hotdesk run` without a holder, and without asyncio: this process owns one desk, through a keeper of its own.
 
 The first command takes this way, and those that find no holder. It knows plain desks only: every option that makes one
-another computer is left to the command itself, and so is every error, which nobody tells better.
+another computer is left to the command itself, and so is every error, which no one tells better.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BURN_SECONDS = 30.0
-"""Seconds a desk may take to burn before nobody waits for it any longer."""
+"""Seconds a desk may take to burn before no one waits for it any longer."""
 
 
 def follow(follower: Follower, order: QuickRun, burn: Callable[[], None]) -> int:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hotdesk.cli.ssh.transport import Transport
 
 GATE_PORT = 3128
-"""Behind it is the door: a desk's way out is nobody's way in."""
+"""Behind it is the door: a desk's way out is no one's way in."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MAX_HEAD_BYTES = 1 << 14
 _END = b"\r\n\r\n"

@@ -1,6 +1,6 @@
 """Fetch a file over https: `python -m hotdesk.desk.image.fetch URL LIMIT`, to descriptor 1.
 
-The child loads what it needs as root and then becomes a user that owns nothing: what a server sends is read by nobody
+The child loads what it needs as root and then becomes a user that owns nothing: what a server sends is read by no one
 with rights. Redirects lead to https only, and are few; the length is bounded, and so is the time.
 """
 

@@ -60,7 +60,7 @@ def import_image(
 def import_payload(
     store: Path, payload: int, image: Image, progress: Progress, limits: ArchiveLimits, timeout: float = 3600.0
 ) -> Image:
-    """Make an image of a verified root file system's tar, open as a descriptor of a file that nobody else can write.
+    """Make an image of a verified root file system's tar, open as a descriptor of a file that no one else can write.
 
     `image` says everything but the Python and the size, which are found here.
     """

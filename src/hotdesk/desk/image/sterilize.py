@@ -101,7 +101,7 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
 
 @contextmanager
 def hold_layer(layer: Path) -> Iterator[Path]:
-    """Hold a layer as a desk does, so that nobody removes it meanwhile."""
+    """Hold a layer as a desk does, so that no one removes it meanwhile."""
     try:
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as e:

@@ -35,7 +35,7 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
     """Hold the store's lock; yield a fresh work directory in it and the lock's descriptor.
 
     Children that write below the directory get the descriptor too: if this process is killed, the lock stays taken
-    until they are gone, and nobody sweeps under them.
+    until they are gone, and no one sweeps under them.
     """
     for folder in (store, store / "tmp", store / "layers", store / "images"):
         make_private(folder)

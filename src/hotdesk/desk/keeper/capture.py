@@ -58,7 +58,7 @@ _MAX_BUNDLE_BYTES = 4 << 20
 
 
 def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_id: str) -> None:
-    """Make an image of an upper directory that nobody writes to, on `source`, the image its desk was opened from.
+    """Make an image of an upper directory that no one writes to, on `source`, the image its desk was opened from.
 
     Give `source` itself where it is known: its name may be another image's by now.
     """

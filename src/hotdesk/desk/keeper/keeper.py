@@ -65,7 +65,7 @@ class Keeper:
         self.queue = Queue()
         self.desks: dict[str, TrackedDesk] = {}
         self.early: set[int] = set()
-        """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
+        """Exits seen while a runtime is at work that were no one's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.desks, self.early, self)
         self.burning = Burning(settings, self.report_end)
         self.opening = Opening(settings, self.burning, _read_peer_credentials(owner)[0])

@@ -1,6 +1,6 @@
 """Snapshots that are being taken: in a thread each, as a desk decides how much there is to write out.
 
-Meanwhile the desk is frozen and its disk is nobody else's; the keeper goes on, and deadlines hold.
+Meanwhile the desk is frozen and its disk is no one else's; the keeper goes on, and deadlines hold.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Socket buffers of desks, watched where no memory limit counts them.
 
 The kernel lets every socket queue one packet in each direction whatever the limits say, and a desk's memory pays for
-tens of thousands of sockets. On cgroup v1 those packets are nobody's memory: `memory.kmem.tcp` counts them, but its
+tens of thousands of sockets. On cgroup v1 those packets are no one's memory: `memory.kmem.tcp` counts them, but its
 limit only slows each socket down. So they are read here, and a desk that has too much of them is burnt. On cgroup v2
 they are charged to the desk's memory like all else.
 """

@@ -30,7 +30,7 @@ from hotdesk.linux.cgroup import Cgroup, Hierarchies, read_headroom
 
 SCHEMA = 1
 _ABANDONED_AFTER_S = 60.0
-"""Seconds after which a folder that is neither there nor gone belongs to nobody."""
+"""Seconds after which a folder that is neither there nor gone belongs to no one."""
 
 
 @dataclass(slots=True)

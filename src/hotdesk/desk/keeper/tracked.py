@@ -105,5 +105,5 @@ class TrackedDesk:
 
 
 def read_clock() -> float:
-    """Return the time of a clock that nobody sets and that counts sleep."""
+    """Return the time of a clock that no one sets and that counts sleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -314,7 +314,7 @@ class Link:
         return self.make_lost_error()
 
     def is_over(self) -> bool:
-        """Return whether the link ended, or the other end hung up and nobody has noticed yet."""
+        """Return whether the link ended, or the other end hung up and no one has noticed yet."""
         if self.failure is not None:
             return True
         try:

@@ -15,7 +15,7 @@ from hotdesk_guest import wire
 
 STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
 EXIT_GRACE_S = 2.0
-"""Seconds after a program's time is up until nobody waits any longer for its guest to say so."""
+"""Seconds after a program's time is up until no one waits any longer for its guest to say so."""
 MAX_TIMEOUT_S = 366 * 86400.0
 """A program's time beyond this is none at all."""
 

@@ -11,7 +11,7 @@ POST   /desks/ID/forks   open others that begin with its files
 POST   /desks/ID/images  keep its files as an image
 GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel; `root` links to root's
 GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
-GET    /questions        what desks ask for and nobody has answered
+GET    /questions        what desks ask for and no one has answered
 POST   /questions/ID     answer one; the body says how, and the digest of what was asked
 POST   /allow/ID         let a desk reach something more; the body names a rule
 POST   /unlock           give keys the vault's root key

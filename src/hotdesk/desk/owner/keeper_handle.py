@@ -208,7 +208,7 @@ class KeeperHandle:
     async def get_root_link(self) -> Link:
         """Return the link to root's guest; the first call makes the keeper start it.
 
-        A start is finished even if its caller is cancelled: nobody else would take the guest's call, and a desk whose
+        A start is finished even if its caller is cancelled: no one else would take the guest's call, and a desk whose
         root is starting cannot be paused.
         """
         while True:

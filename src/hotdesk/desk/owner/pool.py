@@ -23,7 +23,7 @@ from hotdesk.walls import TRAITS
 MAX_READY = 1000
 """Desks a pool may keep ready."""
 MAX_AGE_S = 3600.0
-"""Seconds after which a desk nobody claimed is replaced by a fresh one."""
+"""Seconds after which a desk no one claimed is replaced by a fresh one."""
 PROVEN_SECONDS = 86400.0
 """The longest deadline a desk that was proven beforehand may get: its authority lives no longer."""
 _QUIET_S = 0.1

@@ -37,7 +37,7 @@ _PULSE_INTERVAL_S = 1.0
 SESSION = "/usr/local/lib/hotdesk/session"
 """In an image with a screen: the program that starts what shows it, and then runs its arguments."""
 DRAW = ("sleep", "0.5")
-"""Until the panel, for which nobody else waits, is drawn."""
+"""Until the panel, for which no one else waits, is drawn."""
 OPEN = ("env", *(f"--unset={name}" for name in door_files.build_closed_environment()))
 """Starts the desktop of a desk kept ready, whose programs may have egress later."""
 READY = "/usr/local/lib/hotdesk/ready"
@@ -241,7 +241,7 @@ class KeeperRuntime:
         """Accept a guest's call: only from the very process that the keeper named, and only one.
 
         Behind a wall whose programs all call through one process, the guest is the first to call: nothing else runs
-        before it has, and from then on nobody listens.
+        before it has, and from then on no one listens.
         """
         listener = socket.socket(fileno=listening)
         listener.setblocking(False)

@@ -19,7 +19,7 @@ _INODES_PER_MIB = 256
 
 
 class Disk(Protocol):
-    """Stores writable layers. A snapshot is a named layer that nobody writes to."""
+    """Stores writable layers. A snapshot is a named layer that no one writes to."""
 
     @property
     def plain(self) -> bool:
@@ -44,7 +44,7 @@ class Disk(Protocol):
         ...
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Take a snapshot of a layer that nobody writes to meanwhile."""
+        """Take a snapshot of a layer that no one writes to meanwhile."""
         ...
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:

@@ -156,7 +156,7 @@ class Room:
         return self.listen("root.sock", 0, 0o600)
 
     def hang_up(self) -> None:
-        """Accept no more calls of a guest: the owner has the socket, or nobody will."""
+        """Accept no more calls of a guest: the owner has the socket, or no one will."""
         if self.listener is not None:
             self.listener.close()
             self.listener = None

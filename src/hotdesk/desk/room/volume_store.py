@@ -102,7 +102,7 @@ class VolumeStore:
         self.get_file(volume).unlink(missing_ok=True)
 
     def wait_unused(self, volume: str) -> bool:
-        """Wait a moment until nobody has a volume mounted; the kernel takes a mount down when its last user is gone."""
+        """Wait a moment until no one has a volume mounted; the kernel takes a mount down when its last user is gone."""
         end = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while (found := loopdev.find(self.get_file(volume))) is not None:
             os.close(found[1])

@@ -1,7 +1,7 @@
 """The files of one volume, as the content API sees them. No link is followed: every name in a volume is a desk's.
 
 Paths are resolved by openat2 below one directory, without links and without crossing a mount. A file is written beside
-the tree and renamed into it when it is whole, so that nobody reads half of one.
+the tree and renamed into it when it is whole, so that no one reads half of one.
 """
 
 from __future__ import annotations

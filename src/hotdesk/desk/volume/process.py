@@ -1,6 +1,6 @@
 """The process that reads and writes one volume for the content API, shut in that volume.
 
-It is root of a user namespace and nobody outside, its root directory is the volume, and it has four capabilities on
+It is root of a user namespace and no one outside, its root directory is the volume, and it has four capabilities on
 files and no network. Each connection it is handed is one request: a frame that says what, frames with bytes if it is an
 upload, and for an answer a frame with the status and frames with the body.
 """

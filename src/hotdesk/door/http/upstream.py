@@ -20,7 +20,7 @@ from hotdesk.door.policy.address import METADATA, as_network
 DIAL_SECONDS = 10.0
 HEAD_SECONDS = 10.0
 ANYWHERE = "*"
-"""The host of the rule that admits the whole internet: it names nobody."""
+"""The host of the rule that admits the whole internet: it names no one."""
 
 
 _Bars: TypeAlias = Callable[[str], bool]

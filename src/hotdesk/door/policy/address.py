@@ -43,7 +43,7 @@ SPECIAL: tuple[tuple[Network, str], ...] = tuple(
     }.items()
     for network in networks.split()
 )
-"""Ranges that are nobody's on the internet; the first that holds an address names it."""
+"""Ranges that are no one's on the internet; the first that holds an address names it."""
 INSIDE = (PRIVATE, "documentation", "benchmarking")
 """Addresses of private networks; the last two are unassigned, and networks use them inside."""
 

@@ -54,9 +54,9 @@ OVERRIDES = frozenset(
 SHOWN = 20
 """Rules a denial lists."""
 _ANYWHERE = Rule("*", methods=ANY)
-"""What decides where nothing else does and the whole internet is open. Nobody can write it."""
+"""What decides where nothing else does and the whole internet is open. No one can write it."""
 SPECIAL = frozenset("alt arpa example home internal invalid lan local localdomain localhost onion test".split())
-"""Last labels of names that are nobody's on the internet."""
+"""Last labels of names that are no one's on the internet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ class Policy:
     def tunnel(self, host: str, port: int) -> Rule | None:
         """Return the rule by which TLS there is passed on unread.
 
-        It yields to every deny or ask rule for an equally specific host, whatever its path: nobody could look.
+        It yields to every deny or ask rule for an equally specific host, whatever its path: no one could look.
         """
         end = ("https", port)
         found = next((each.rule for each in self.tunnels.match_host(host) if end in each.ends), None)

@@ -4,7 +4,7 @@ A header that is not listed is left out; one that is a credential by its name re
 parameters and body fields cannot be listed for every host: those whose names are those of credentials are refused. A
 grant lists exceptions (`allow-header`, `allow-field`), or opens its host to credentials of the desk's own (`foreign`).
 
-Not seen: a credential in the path (a webhook's address), under a name nobody would take for one, by position (the
+Not seen: a credential in the path (a webhook's address), under a name no one would take for one, by position (the
 arguments of a remote call), inside a query language, or in a type of body that is not looked into (see `fields`).
 """
 

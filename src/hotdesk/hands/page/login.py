@@ -1,7 +1,7 @@
 """Access to a page that shows a desk: a code that enters once, a browser session, handles for streams.
 
 Pure: time is given. A cookie of 127.0.0.1 goes to every port of it, so a session's is for one folder with a name that
-nobody else knows.
+no one else knows.
 """
 
 from __future__ import annotations

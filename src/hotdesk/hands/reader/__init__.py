@@ -15,7 +15,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.ipc.frames import MAX_BLOB_BYTES, Frames
 
 Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
-"""Gives a connection, not blocking, to a port on the desk's loopback; `DeskError` when nobody listens there."""
+"""Gives a connection, not blocking, to a port on the desk's loopback; `DeskError` when no one listens there."""
 
 SCREEN_PORT = 5900
 BROWSER_PORT = 9222

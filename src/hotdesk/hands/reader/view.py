@@ -81,7 +81,7 @@ class ScreenRelay:
             self.holder, self.acts = 0, one.viewer.acts
 
     async def lease(self, number: int) -> VerbResult:
-        """Give control to a viewer, or with 0 to nobody; the keys another held are released."""
+        """Give control to a viewer, or with 0 to no one; the keys another held are released."""
         if number and number not in self.looking:
             raise DeskError(GONE)
         if number == self.holder:

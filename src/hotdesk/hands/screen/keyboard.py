@@ -68,7 +68,7 @@ for run in sorted(runs, key=len, reverse=True):  # a window manager takes long t
 x.XSync(display, 0)
 json.dump([requests, sorted(set(symbols) & set(itertools.chain(*keymap().values())))], sys.stdout)
 """
-"""Puts keysyms on keys that have none, or one nobody has; tells how often it changed the keymap, and which of the
+"""Puts keysyms on keys that have none, or one no one has; tells how often it changed the keymap, and which of the
 wanted ones can be pressed now."""
 _REBIND_DELAY_S = 0.1
 """Seconds the window manager is given for each change of the keymap: a click would wait until it is through."""

@@ -114,7 +114,7 @@ class Wheel:
         self.stopping = STOPPING_SECONDS
         self.turning = anyio.Lock()
         self.free = anyio.Event()
-        """Set while nobody drives."""
+        """Set while no one drives."""
         self.free.set()
         self.hushed = False
         self.suspended = ExitStack()
@@ -135,7 +135,7 @@ class Wheel:
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:
-        """Wait until nobody drives, and let nobody take over for the length of a block."""
+        """Wait until no one drives, and let no one take over for the length of a block."""
         while True:
             await self.wait_until_free()
             async with self.turning:

@@ -29,7 +29,7 @@ class PendingQuestion:
 
 
 def tell_nobody(owner: Path, why: str) -> None:
-    """Tell nobody."""
+    """Tell no one."""
 
 
 async def ask_all_owners(settings: Config, complain: _Complain = tell_nobody) -> list[PendingQuestion]:

@@ -120,7 +120,7 @@ class StepProgress:
     failed: int = 0
     """Acts that failed."""
     unknown: set[int] = field(default_factory=set)
-    """Acts of which nobody knows the outcome, or not yet."""
+    """Acts of which no one knows the outcome, or not yet."""
     cost: Cost = field(default_factory=Cost)
 
     @property
@@ -154,7 +154,7 @@ class Progress:
     running: dict[int, tuple[str, float]] = field(default_factory=dict)
     """Acts under way: the tool, and since when."""
     unknown: list[str] = field(default_factory=list)
-    """Acts of which nobody knows what came: `17 shell`."""
+    """Acts of which no one knows what came: `17 shell`."""
     acts: int = 0
     desks: dict[str, bool] = field(default_factory=dict)
     """Every desk that was opened, and whether it is known to be gone."""
@@ -170,7 +170,7 @@ class Progress:
     since: float = 0.0
     """When the time began that it is in."""
     last: float = 0.0
-    """When it was last worked at: a person may decide something while nobody does."""
+    """When it was last worked at: a person may decide something while no one does."""
 
     def take(self, event: Event, at: float = 0.0) -> None:
         """Take an event in; `at` is seconds since 1970."""

@@ -37,7 +37,7 @@ class Receipt:
     job: str
     goal: str
     outcome: Outcome
-    """`unknown`: nobody wrote down how it ended."""
+    """`unknown`: no one wrote down how it ended."""
     why: str
     checks: tuple[Verified, ...]
     kept: tuple[Kept, ...]
@@ -54,7 +54,7 @@ class Receipt:
     steps: tuple[StepProgress, ...] = ()
     acts: int = 0
     unknown: tuple[str, ...] = ()
-    """Acts of which nobody knows what came: `17 shell`."""
+    """Acts of which no one knows what came: `17 shell`."""
     alarms: tuple[Alarm, ...] = ()
     certified: tuple[Certified, ...] = ()
     """The latest certificate of each file that has one."""

@@ -45,7 +45,7 @@ from hotdesk.job.record.progress import Cost, Progress, StepProgress
 from hotdesk.plan import OURS
 
 State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "failed", "broken", "interrupted"]
-"""`killed`: it was begun, is not over, and nobody works at it."""
+"""`killed`: it was begun, is not over, and no one works at it."""
 Outcome: TypeAlias = Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
 LINE = (
     JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, VisionAsked, JobPaused, Resumed,
@@ -102,7 +102,7 @@ class JobSummary:
     checkpoints: int = 0
     desks: dict[str, None] = field(default_factory=dict)
     checking: set[str] = field(default_factory=set)
-    """Those of its desks in which results are checked, at which nobody works."""
+    """Those of its desks in which results are checked, at which no one works."""
     items: ItemCounts | None = None
     """Of a swarm: how far its items are."""
     strange: int = 0

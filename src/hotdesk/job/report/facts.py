@@ -28,7 +28,7 @@ class ToolUse:
     why: str = ""
     """The worker's words before it."""
     outcome: Literal["", "done", "failed"] = ""
-    """Empty: nobody wrote it down."""
+    """Empty: no one wrote it down."""
     ms: int = 0
     words: str = ""
     """Of a failed one: what came of it."""

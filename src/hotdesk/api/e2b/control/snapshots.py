@@ -48,7 +48,7 @@ class Snapshot:
     made: float
     named: bool = False
     deleted: bool = False
-    """Nobody finds it any more; its image goes when no sandbox stands on it."""
+    """No one finds it any more; its image goes when no sandbox stands on it."""
     user: str = ""
     workdir: str = ""
     """As whom and where programs of its sandboxes run unless they say, as in the sandbox it was taken of."""

@@ -33,7 +33,7 @@ class EnvdCall:
     request: Request
     sandbox: Sandbox
     reset: Callable[[], None]
-    """Cuts the connection so that nobody takes it for an end."""
+    """Cuts the connection so that no one takes it for an end."""
     tasks: TaskGroup
     """Who hears programs that go on when their caller has gone."""
 

@@ -47,12 +47,12 @@ class SandboxProgram:
     request: ProgramRequest
     done: Done | None = None
     lost: HotdeskError | None = None
-    """Why nobody knows how it ended."""
+    """Why no one knows how it ended."""
     ended: float = math.inf
     input_closed: bool = False
     followers: set[MemoryObjectSendStream[Piece]] = field(default_factory=set)
     gone: anyio.Event = field(default_factory=anyio.Event)
-    """Set once it has ended, or nobody knows any more."""
+    """Set once it has ended, or no one knows any more."""
     stalled: bool = False
     """Whether a follower has not read its output, which delays the report of its end."""
 

@@ -39,7 +39,7 @@ from hotdesk.errors import DeskError, DeskGone, HotdeskError
 
 TOKEN = "e2b-traffic-access-token"  # noqa: S105 - a header's name
 CLOSED = frozenset((0, GATE[1]))
-"""Ports nobody is let in at: behind the gate is the desk's own way out."""
+"""Ports no one is let in at: behind the gate is the desk's own way out."""
 RUNS = frozenset({(49999, "execute"), (49999, "init")})
 """Where a code interpreter runs code or sets variables: only for callers who may run commands, even on open ports."""
 AT_ONCE = 256

@@ -21,7 +21,7 @@ from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux.sockets import receive, send
 
 IDLE_S = 60.0
-"""Seconds after which the process of a volume that nobody uses is ended."""
+"""Seconds after which the process of a volume that no one uses is ended."""
 REPLY_TIMEOUT_S = 90.0
 """Seconds without a byte after which a process is taken to be stuck."""
 _MAX_CALLS = 64

@@ -1,7 +1,7 @@
 """The volumes of every tenant: names, tokens and sizes in a file below its own state directory.
 
 A record is written before its volume is made and removed after its volume is deleted, so that no crash leaves a volume
-that nobody counts.
+that no one counts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class VolumeRegistry:
         self.mounting: Counter[str] = Counter()
         """Volumes that sandboxes are about to mount."""
         self.copying: Counter[str] = Counter()
-        """Volumes that are being copied: nobody uses them meanwhile."""
+        """Volumes that are being copied: no one uses them meanwhile."""
         self.changing: set[str] = set()
         """Volumes that are being made or deleted."""
         self.writing = anyio.Lock()

@@ -18,7 +18,7 @@ _SESSION_LIFETIME_S = 12 * 3600.0
 """How long a browser stays signed in."""
 MAX_SESSIONS = 10_000
 MAX_SESSIONS_PER_TENANT = 500
-"""Browsers of one tenant: the oldest is signed out first, and nobody else's."""
+"""Browsers of one tenant: the oldest is signed out first, and no one else's."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 TRIES, WINDOW = 20, 60.0
 """Keys that may be tried from one address, in so many seconds, before it must wait."""

@@ -31,7 +31,7 @@ class Viewers:
                 del self.names[place]
 
     def find_latest(self, caller: Caller, desk: str, viewer: str = "") -> str | None:
-        """Return the latest name of a viewer, or of any; None: nobody looks."""
+        """Return the latest name of a viewer, or of any; None: no one looks."""
         found = self.names.get((caller.tenant, desk, caller.key), [])
         return next((name for label, name in reversed(found) if viewer in ("", label)), None)
 

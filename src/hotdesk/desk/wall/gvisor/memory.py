@@ -1,7 +1,7 @@
 """Make runsc write a desk's memory to a folder of its own layer.
 
 The runsc that does so is root of the desk's user namespace without capabilities, in the desk's pid namespace, with the
-room as its root directory, as the one that starts root's guest (`runsc.enter`): what it reads of a sentry harms nobody.
+room as its root directory, as the one that starts root's guest (`runsc.enter`): what it reads of a sentry harms no one.
 
 For a copy the programs are paused before the memory is written and go on after the keeper has taken a snapshot of the
 layer: files and memory are of one moment.

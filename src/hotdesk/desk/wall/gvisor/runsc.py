@@ -5,7 +5,7 @@ Four processes, all in the desk's cgroup:
 - the *launcher*, a child of the keeper, prepares the others and ends when the desk is up;
 - the *supervisor* is the first process of the desk's pid namespace and waits for the end of the sentry. Its user is
   none that the desk's programs or its sentry can have, and it has no capability;
-- *runsc* is root of the desk's user namespace and nobody outside. Its root directory is the room's folder, its network
+- *runsc* is root of the desk's user namespace and no one outside. Its root directory is the room's folder, its network
   namespace is the desk's: it sees no file, process or socket of the host. It ends when the desk is up;
 - *sentry* and *gofer*, which runsc starts, are confined further by runsc itself (`prove.py`).
 """
@@ -235,7 +235,7 @@ def become(
 
 
 def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
-    """Be root of the desk's user namespace and nobody outside; a process that is not `capable` starts none that is."""
+    """Be root of the desk's user namespace and no one outside; a process that is not `capable` starts none that is."""
     enter_private_mounts(runsc, room)
     os.setgroups([])
     syscalls.setns(userns, syscalls.CLONE_NEWUSER)

@@ -2,7 +2,7 @@
 
 The room stands on the image of the emulator (`Traits.stage`). Layers of the desk's image are read-only disks of the
 machine, and its writable disk is a file in the room's own layer: limits, snapshots and burning are the room's. Whoever
-breaks out of the machine is in a container as nobody (`hotdesk_vmm`).
+breaks out of the machine is in a container as no one (`hotdesk_vmm`).
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _list_mounts(folder: Path) -> list[dict[str, object]]:
 
 
 def _own_files(room: Room) -> str:
-    """Map root's files to the desk's user: it may read them, where nobody can write."""
+    """Map root's files to the desk's user: it may read them, where no one can write."""
     return f"0 {room.base + uids.USER} 1\n"
 
 
