@@ -422,7 +422,7 @@ async def test_a_wrong_answer_to_any_verb_is_malformed(
 async def test_an_act_of_many_calls_has_one_time_for_all() -> None:
     async with browser(answering({}, delay=0.01)) as dial:
         chrome = Chrome(dial, act_seconds=SOON)
-        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="blocked this action"):
+        with anyio.fail_after(SOON + 15), pytest.raises(DeskError, match="did not finish this action"):
             await chrome.press(["a"] * 200)
         chrome.drop()
 
