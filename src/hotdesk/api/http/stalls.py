@@ -17,6 +17,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from types import FrameType
 from typing import TypeAlias
 
@@ -124,12 +125,18 @@ class StallWatch:
 
 
 def _summarize_stack(frame: FrameType | None) -> traceback.StackSummary | None:
-    """Note the places of a stack, innermost last; source lines are read later, as the callback may end meanwhile."""
+    """Note the places of a stack, innermost last.
+
+    Without a system call: each would hand the interpreter's lock back to the callback, which may end meanwhile. So no
+    `StackSummary.extract`, which looks at each source file; source lines are read with the report.
+    """
     if frame is None:
         return None
-    summary = traceback.StackSummary.extract(traceback.walk_stack(frame), limit=FRAMES, lookup_lines=False)
-    summary.reverse()
-    return summary
+    places = [
+        traceback.FrameSummary(each.f_code.co_filename, line, each.f_code.co_name, lookup_line=False)
+        for each, line in islice(traceback.walk_stack(frame), FRAMES)
+    ]
+    return traceback.StackSummary.from_list(reversed(places))
 
 
 def delay(fd: int) -> float:
