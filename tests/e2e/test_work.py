@@ -235,7 +235,7 @@ async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> 
     assert (receipt.outcome, receipt.kept, receipt.checks[0].outcome) == ("failed", (), "failed")
     assert "expected a workbook, found it cannot be opened" in receipt.why
     assert receipt.why.startswith("the step delivered the same file again; ")
-    assert len(receipt.burnt) == 3
+    assert len(receipt.burnt) == 3, receipt.why
     assert office.blobs() == before
 
 
