@@ -55,6 +55,11 @@ class BriefError(HotdeskError):
 
     code = "brief"
 
+    def __init__(self, message: str = "", faults: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.faults = faults
+        """Where a brief has several faults: each with its line, what is wrong and what to write."""
+
 
 class HostError(HotdeskError):
     """This machine lacks something hotdesk needs."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from hotdesk.brief.data import CLOSED, MOST_GRANTS, MOST_NAMES, MOST_RULES, Scope
+from hotdesk.brief.faults import BriefFaultsError
 from hotdesk.brief.fields import read_list
 from hotdesk.brief.keys import format_example
 from hotdesk.brief.value import BriefValue
 from hotdesk.errors import BriefError
 
 _ScopeEntry: TypeAlias = str | Mapping[str, object]
+_Entry: TypeAlias = tuple[BriefValue, tuple[list[_ScopeEntry], list[_ScopeEntry], dict[str, str]]]
 MakeScope: TypeAlias = Callable[[Iterable[_ScopeEntry], Iterable[_ScopeEntry], Mapping[str, str]], Scope]
 """Reads rules, grants and names: the very function the command line has, so that the same words mean the same."""
 
@@ -19,38 +22,37 @@ MakeScope: TypeAlias = Callable[[Iterable[_ScopeEntry], Iterable[_ScopeEntry], M
 def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     """Read where the job may go; a brief that says nothing of it reaches nothing."""
     rules, grants, names = brief.get("egress", []), brief.get("grants", []), brief.get("names", {})
-    read_list(rules, "egress", MOST_RULES, "lines or tables", (str, dict))
-    read_list(grants, "grants", MOST_GRANTS, "lines or tables", (str, dict))
+    earlier = len(brief.faults)
+    none: list[BriefValue] = []
+    for field, key, most in ((rules, "egress", MOST_RULES), (grants, "grants", MOST_GRANTS)):
+        brief.attempt(partial(read_list, field, key, most, "lines or tables", (str, dict)), none)
     leads = list(names.value.values()) if isinstance(names.value, dict) else [None]
     if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
         raise names.make_error(
-            f"names must be a table of at most {MOST_NAMES} entries; write {format_example(names, 'names')}"
+            f"names must be a table of at most {MOST_NAMES} host names, each with a host and port, not "
+            f"{names.show()}; write {format_example(names, 'names')}"
         )
-    if not rules.value and not grants.value and not names.value:
+    if len(brief.faults) > earlier or (not rules.value and not grants.value and not names.value):
         return CLOSED
     try:
         return make_scope(rules.value, grants.value, names.value)
     except BriefError as e:
-        raise _find_culprit(rules, grants, names, make_scope).make_error(str(e)) from None
+        raise BriefFaultsError(_find_faults(rules, grants, names, make_scope) or [rules.make_error(str(e))]) from None
 
 
-def _find_culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
-    """Return what a scope fails by: the first that fails by itself."""
-    for rule in rules.list_items():
-        if fails(make_scope, [rule.value], [], {}):
-            return rule
-    for name, lead in names.value.items():
-        if fails(make_scope, [], [], {name: lead}):
-            return names.get(name)
-    for grant in grants.list_items():
-        if fails(make_scope, rules.value, [grant.value], {}):
-            return grant
-    return rules
+def _find_faults(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> list[ValueError]:
+    """List the entries that fail by themselves; grants are tested only beside rules that are right."""
+    entries: list[_Entry] = [(rule, ([rule.value], [], {})) for rule in rules.list_items()]
+    entries += [(names.get(name), ([], [], {name: lead})) for name, lead in names.value.items()]
+    faults = _try_each(entries, make_scope)
+    return faults or _try_each([(grant, (rules.value, [grant.value], {})) for grant in grants.list_items()], make_scope)
 
 
-def fails(make_scope: MakeScope, rules: list[_ScopeEntry], grants: list[_ScopeEntry], names: dict[str, str]) -> bool:
-    try:
-        make_scope(rules, grants, names)
-    except BriefError:
-        return True
-    return False
+def _try_each(entries: list[_Entry], make_scope: MakeScope) -> list[ValueError]:
+    faults = []
+    for field, parts in entries:
+        try:
+            make_scope(*parts)
+        except BriefError as e:
+            faults.append(field.make_error(str(e)))
+    return faults

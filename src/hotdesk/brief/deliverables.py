@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from hotdesk.brief import fields
 from hotdesk.brief.brief import DRIVE, ITEM, MEMORY, Deliverable, RequiredCheck, locate_input
-from hotdesk.brief.keys import format_example
+from hotdesk.brief.faults import ExpectationError, FindCheck
+from hotdesk.brief.keys import explain_place, format_example
 from hotdesk.brief.value import BriefValue, is_json_value
-from hotdesk.errors import make_printable
+from hotdesk.errors import BriefError, make_printable
 
 _LONGEST_GOAL = 10_000
 _MOST_FILES = 100
@@ -18,6 +22,7 @@ _MOST_FILES = 100
 _MOST_CHECKS = 16
 _KIND_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _VERSION_SHAPE = re.compile(r"[1-9][0-9]{0,8}")
+_OF_CHECK = ("check", "expect")
 _OF_DELIVERABLE = ("path", "kind", "check", "expect", "checks", "active")
 OTHER = "file"
 """The kind of what has no suffix."""
@@ -30,7 +35,8 @@ def read_goal(field: BriefValue) -> str:
         or not 0 < len(field.value.strip()) <= _LONGEST_GOAL
     ):
         raise field.make_error(
-            f"goal must be a text of at most {_LONGEST_GOAL} characters; write {format_example(field, 'goal')}"
+            f"goal must be a text of at most {_LONGEST_GOAL} characters, not {field.show()}; write "
+            f"{format_example(field, 'goal')}"
         )
     return field.value.strip()
 
@@ -39,11 +45,16 @@ def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     """Read what the job begins with; each has a name of its own in the desk."""
     found: dict[str, str] = {}
     for each in fields.read_list(field, "inputs", _MOST_FILES):
-        name, written = _read_drive_input(each) if each.value.startswith(DRIVE) else _read_file_input(each, folder)
+        name, written = field.attempt(partial(_read_input, each, folder), ("", ""))
         if name in found:
-            raise each.make_error(f"two inputs are called {name!r}; list each once")
-        found[name] = written
+            field.faults.append(each.make_error(f"two inputs are called {name!r}; list each once"))
+        elif name:
+            found[name] = written
     return tuple(found.values())
+
+
+def _read_input(field: BriefValue, folder: Path) -> tuple[str, str]:
+    return _read_drive_input(field) if field.value.startswith(DRIVE) else _read_file_input(field, folder)
 
 
 def _read_file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
@@ -53,10 +64,21 @@ def _read_file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     if path.startswith(ITEM):
         raise field.make_error(f"an input name must not start with {ITEM!r}; give the file another name")
     if not place.is_file() and not place.is_dir():
-        raise field.make_error(f"the input {path!r} is not a file or a folder next to the brief; copy it there")
+        raise field.make_error(
+            f"the input {path!r} is not a file or a folder next to the brief; copy it there{_suggest_file(place)}"
+        )
     if not place.resolve().is_relative_to(folder.resolve()):
         raise field.make_error(f"the input {path!r} is a link to a place outside; copy the file next to the brief")
     return path, path
+
+
+def _suggest_file(place: Path) -> str:
+    try:
+        beside = [each.name for each in place.parent.iterdir()]
+    except OSError:
+        return ""
+    close = get_close_matches(place.name, beside, n=1)
+    return f", or write {make_printable(close[0])!r} if that is what you mean" if close else ""
 
 
 def _read_drive_input(field: BriefValue) -> tuple[str, str]:
@@ -85,15 +107,18 @@ def refuse_memory_paths(brief: BriefValue, inputs: tuple[str, ...], items: tuple
             )
 
 
-def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
+def read_deliverables(field: BriefValue, find_check: FindCheck | None = None) -> tuple[Deliverable, ...]:
     """Read the files that are wanted; none lies where another is, or inside it."""
     found: list[Deliverable] = []
     for each in fields.read_list(field, "deliverables", _MOST_FILES, "tables", (dict,)):
-        one = _read_deliverable(each)
+        one = field.attempt(partial(_read_deliverable, each, find_check), None)
+        if one is None:
+            continue
         if any(is_inside(one.path, other.path) or is_inside(other.path, one.path) for other in found):
-            raise each.get("path").make_error(f"two deliverables have the path {one.path!r}; give each its own path")
+            why = f"two deliverables have the path {one.path!r}; give each its own path"
+            field.faults.append(each.get("path").make_error(why))
         found.append(one)
-    if not found:
+    if not field.value:
         raise field.make_error(f"deliverables is empty; write {format_example(field, 'deliverables')}")
     return tuple(found)
 
@@ -102,16 +127,39 @@ def is_inside(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(folder)
 
 
-def _read_deliverable(item: BriefValue) -> Deliverable:
-    item.require_table("a deliverable", _OF_DELIVERABLE, format_example(item, "deliverables"))
-    if not item.has("path"):
+def _read_deliverable(item: BriefValue, find_check: FindCheck | None) -> Deliverable | None:
+    """Read one deliverable; None where its path is missing."""
+    item.require_table("a deliverable", _OF_DELIVERABLE, format_example(item, "deliverables"), explain_place)
+    if item.lacks("path", _OF_DELIVERABLE):
         raise item.make_error(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
+    if not item.has("path"):
+        return None
     path = fields.read_path(item.get("path"))
     suffix = PurePosixPath(path).suffix[1:].lower()
     kind = item.get("kind", suffix if _KIND_SHAPE.fullmatch(suffix) else OTHER)
     if not isinstance(kind.value, str) or not _KIND_SHAPE.fullmatch(kind.value):
-        raise kind.make_error(f"kind must be one word, such as a file suffix; write {item.write('kind', 'xlsx')}")
-    return Deliverable(path, kind.value, _read_checks(item, kind.value), _read_active(item))
+        raise kind.make_error(
+            f"kind must be one word, such as a file suffix, not {kind.show()}; write {item.write('kind', 'xlsx')}"
+        )
+    none: tuple[RequiredCheck, ...] = ()
+    checks = item.attempt(lambda: _read_checks(item, kind.value, _name_deliverable(path, find_check)), none)
+    return Deliverable(path, kind.value, checks, item.attempt(lambda: _read_active(item), ()))
+
+
+def _name_deliverable(path: str, find_check: FindCheck | None) -> FindCheck | None:
+    """Return what finds a check and names the deliverable in its errors."""
+    if find_check is None:
+        return None
+
+    def find(name: str, expect: Mapping[str, object], /) -> object:
+        try:
+            return find_check(name, expect)
+        except BriefError as e:
+            where = e.path if isinstance(e, ExpectationError) else None
+            text = f"deliverable {path!r}: {e}"
+            raise (BriefError(text) if where is None else ExpectationError(text, where)) from None
+
+    return find
 
 
 def _read_active(item: BriefValue) -> tuple[str, ...]:
@@ -120,42 +168,78 @@ def _read_active(item: BriefValue) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(each, str) and _KIND_SHAPE.fullmatch(each) for each in names):
         instead = item.write("active", ["macros", "external-links"])
         raise active.make_error(
-            f"active must be a list of the kinds of active content the file may have; write {instead}"
+            f"active must be a list of the kinds of active content the file may have, not {active.show()}; write "
+            f"{instead}"
         )
     return tuple(names)
 
 
-def _read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
+def _read_checks(item: BriefValue, kind: str, find_check: FindCheck | None) -> tuple[RequiredCheck, ...]:
     """Read a deliverable's checks: the listed ones; otherwise the one named, or the one of its type."""
     if item.has("checks"):
-        return _read_check_list(item, item.get("checks"))
+        return _read_check_list(item, item.get("checks"), find_check)
     if kind == OTHER and not item.has("check"):
         one, none = item.write("check", "xlsx"), item.write("checks", [])
         raise item.make_error(f"{item.value['path']!r} has no check; write {one}, or {none} to skip checking")
-    return (_read_check(item, item.get("check", kind)),)
+    return (_read_check(item, item.get("check", kind), find_check),)
 
 
-def _read_check_list(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
+def _read_check_list(item: BriefValue, checks: BriefValue, find_check: FindCheck | None) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
     if item.has("check") or item.has("expect"):
         raise checks.make_error("a deliverable has either checks, or check and expect; move both into checks")
     instead = item.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
     if not isinstance(checks.value, list) or len(checks.value) > _MOST_CHECKS:
-        raise checks.make_error(f"checks must be a list of at most {_MOST_CHECKS} tables; write {instead}")
-    for each in checks.list_items():
-        each.require_table("a check", ("check", "expect"), instead)
-    return tuple(_read_check(each, each.get("check")) for each in checks.list_items())
+        raise checks.make_error(
+            f"checks must be a list of at most {_MOST_CHECKS} tables, not {checks.show()}; write {instead}"
+        )
+    found = [checks.attempt(partial(_read_listed, each, instead, find_check), None) for each in checks.list_items()]
+    return tuple(each for each in found if each is not None)
 
 
-def _read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
+def _read_listed(item: BriefValue, instead: str, find_check: FindCheck | None) -> RequiredCheck | None:
+    item.require_table("a check", _OF_CHECK, instead)
+    if item.lacks("check", _OF_CHECK):
+        raise item.make_error(f"an entry of checks has no check; write {item.write('check', 'xlsx')}")
+    if not item.has("check"):
+        return None
+    return _read_check(item, item.get("check"), find_check)
+
+
+def _read_check(item: BriefValue, check: BriefValue, find_check: FindCheck | None) -> RequiredCheck:
     expect = item.get("expect", {})
     if not isinstance(expect.value, dict):
         raise expect.make_error(
-            f"expect must be a table of what the check requires; write {item.write('expect', {'rows': 5})}"
+            f"expect must be a table of what the check requires, not {expect.show()}; write "
+            f"{item.write('expect', {'rows': 5})}"
         )
     for key, value in expect.value.items():
         if not is_json_value(value) or not is_json_value(key):
             raise expect.get(key).make_error(
-                "expect contains a date, an invalid number or text that is not UTF-8; write it as a text"
+                f"expect contains a date, an invalid number or text that is not UTF-8, {expect.get(key).show()}; "
+                "write it as a text"
             )
-    return RequiredCheck(fields.read_name(check, "check", "xlsx"), expect.value)
+    name = fields.read_name(check, "check", "xlsx")
+    if find_check is not None:
+        _require_check(find_check, check if item.has("check") else item, name, expect)
+    return RequiredCheck(name, expect.value)
+
+
+def _require_check(find_check: FindCheck, check: BriefValue, name: str, expect: BriefValue) -> None:
+    """Refuse a check that does not exist, or cannot expect what the brief says; the error quotes that."""
+    try:
+        find_check(name, expect.value)
+    except ExpectationError as e:
+        place = expect
+        for part in e.path:
+            if isinstance(place.value, dict) and part in place.value:
+                place = place.get(str(part))
+            elif isinstance(place.value, list) and isinstance(part, int) and part < len(place.value):
+                place = place.list_items()[part]
+            else:
+                break  # what is missing has no place
+        quoted = f" (it is {place.show()})" if e.path and place is not expect else ""
+        first, semicolon, remedy = str(e).partition("; ")
+        raise place.make_error(f"{first}{quoted}{semicolon}{remedy}") from None
+    except BriefError as e:
+        raise check.make_error(str(e)) from None

@@ -17,18 +17,28 @@ NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 def read_list(
     field: BriefValue, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)
 ) -> list[BriefValue]:
+    """Return the items of a list that have the right type; the others are noted as faults."""
     if not isinstance(field.value, list) or len(field.value) > most:
-        raise field.make_error(f"{key} must be a list of at most {most} {what}; write {format_example(field, key)}")
+        found = f"{len(field.value)} of them" if isinstance(field.value, list) else field.show()
+        raise field.make_error(
+            f"{key} must be a list of at most {most} {what}, not {found}; write {format_example(field, key)}"
+        )
+    right = []
     for each in field.list_items():
-        if not isinstance(each.value, kinds):
-            raise each.make_error(f"{key} must be a list of {what}; write {format_example(field, key)}")
-    return field.list_items()
+        if isinstance(each.value, kinds):
+            right.append(each)
+        else:
+            why = f"{key} must be a list of {what}, but one item is {each.show()}; write {format_example(field, key)}"
+            field.faults.append(each.make_error(why))
+    return right
 
 
 def read_name(field: BriefValue, key: str, instead: str) -> str:
     if not isinstance(field.value, str) or not NAME_SHAPE.fullmatch(field.value):
         remedy = field.write(key, instead)
-        raise field.make_error(f"{key} must be a name of lower-case letters, digits, `_` and `-`; write {remedy}")
+        raise field.make_error(
+            f"{key} must be a name of lower-case letters, digits, `_` and `-`, not {field.show()}; write {remedy}"
+        )
     return field.value
 
 
@@ -48,7 +58,8 @@ def read_number(table: BriefValue, key: str, least: float, most: float) -> float
         return None
     if isinstance(field.value, bool) or not isinstance(field.value, int | float) or not least <= field.value <= most:
         raise field.make_error(
-            f"{key} must be a number from {least:.15g} to {most:.15g}; write {format_example(field, key)}"
+            f"{key} must be a number from {least:.15g} to {most:.15g}, not {field.show()}; write "
+            f"{format_example(field, key)}"
         )
     return field.value
 
@@ -58,7 +69,7 @@ def count(table: BriefValue, key: str, most: int) -> int | None:
     found = read_number(table, key, 1, most)
     if isinstance(found, float):
         field = table.get(key.rpartition(".")[2])
-        raise field.make_error(f"{key} must be a whole number; write {format_example(field, key)}")
+        raise field.make_error(f"{key} must be a whole number, not {field.show()}; write {format_example(field, key)}")
     return found
 
 
@@ -71,5 +82,7 @@ def read_size(table: BriefValue, key: str, default: int, least: int) -> int:
         found = None
     if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= MOST_BYTES:
         bounds = f"{least // MIB}M to {MOST_BYTES // GIB}G"
-        raise field.make_error(f"{key} must be a size from {bounds}; write {format_example(field, key)}")
+        raise field.make_error(
+            f"{key} must be a size from {bounds}, not {field.show()}; write {format_example(field, key)}"
+        )
     return found

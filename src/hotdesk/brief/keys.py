@@ -39,6 +39,25 @@ KEYS: Mapping[str, object] = {
 }  # fmt: skip
 
 
+_TABLES = ("budget", "size", "models", "each", "reduce")
+
+
+def explain_place(field: BriefValue, key: str) -> str:
+    """Return, as the end of an error, where a key belongs that is a field of another table; empty: nowhere."""
+    table = ".".join(str(part) for part in field.where[:-1])
+    if not table:
+        for name in _TABLES:
+            if key in cast(Mapping[str, object], KEYS[name]):
+                return f"; {key!r} is a field of {name}: write {format_example(field, f'{name}.{key}')}"
+        return ""
+    if table == "each" and key == "budget":
+        return f"; what one item may use is written without `budget`: write {format_example(field, 'each.tokens')}"
+    if key not in KEYS:
+        return ""
+    place = "above the first line that begins with `[`" if field.form == "toml" else "beside goal"
+    return f"; {key!r} is a field of the brief itself: write it {place}, as {format_example(field, key)}"
+
+
 def format_example(field: BriefValue, key: str) -> str:
     """Write how a field, such as `size.memory`, is given in the language of a brief."""
     found: object = KEYS

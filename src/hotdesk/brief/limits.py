@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from functools import partial
 from typing import cast, get_args
 
 from hotdesk.brief import fields
 from hotdesk.brief.brief import Approve, DeskSize, JobBudget, Models
-from hotdesk.brief.keys import KEYS, format_example
+from hotdesk.brief.keys import KEYS, explain_place, format_example
 from hotdesk.brief.reserved import SWITCH
-from hotdesk.brief.value import BriefValue
+from hotdesk.brief.value import BriefValue, find_similar
 from hotdesk.config import MIB, WALLS, parse_seconds
 from hotdesk.errors import make_printable
 
+_STRICT_WALLS = tuple(reversed(WALLS[1:]))
+_STRICT_APPROVALS = ("every", "plan", "risky", "auto")
 _MOST_TOOLS = 200
 _MOST_MODELS = 8
 MOST_SECONDS = 7 * 86400
@@ -34,16 +38,15 @@ def read_image(field: BriefValue) -> str:
 def read_tools(brief: BriefValue) -> tuple[str, ...]:
     field = brief.get("tools", [])
     tools = fields.read_list(field, "tools", _MOST_TOOLS)
-    if brief.has("tools") and not tools:
+    if brief.has("tools") and not field.value:
         raise field.make_error(
             f"tools is empty, so the worker could do nothing; write {format_example(field, 'tools')}"
         )
     for each in tools:
         if not _TOOL_SHAPE.fullmatch(each.value):
             shown = make_printable(each.value[:80])
-            raise each.make_error(
-                f"{shown!r} is neither a tool nor the prefix of several; write {format_example(field, 'tools')}"
-            )
+            why = f"{shown!r} is neither a tool nor the prefix of several; write {format_example(field, 'tools')}"
+            field.faults.append(each.make_error(why))
     return tuple(each.value for each in tools)
 
 
@@ -56,8 +59,17 @@ def read_wall(field: BriefValue) -> str:
         case str(name) if name in WALLS:
             return name
         case _:
-            why = f"unknown wall {make_printable(str(field.value)[:80])!r}; wall must be one of {', '.join(WALLS[1:])}"
+            raise _make_choice_error(field, "wall", _STRICT_WALLS, "strongest", "gvisor")
     raise field.make_error(f"{why}; write {format_example(field, 'wall')}")
+
+
+def _make_choice_error(field: BriefValue, key: str, choices: Sequence[str], order: str, default: str) -> ValueError:
+    """Return the error of an unknown choice; where none resembles it, it proposes a strict one, never the laxest."""
+    meant = find_similar(field.value, choices) if isinstance(field.value, str) else ""
+    return field.make_error(
+        f"{key} must be one of {', '.join(choices)} ({order} first), not {field.show()}; write "
+        f"{field.write(key, meant or default)}"
+    )
 
 
 def read_sensitive_wall(brief: BriefValue) -> str:
@@ -66,8 +78,7 @@ def read_sensitive_wall(brief: BriefValue) -> str:
         return ""
     field = brief.get("sensitive_wall")
     if not isinstance(field.value, str) or field.value not in WALLS[1:]:
-        why = f"sensitive_wall must be one of {', '.join(WALLS[1:])}"
-        raise field.make_error(f"{why}; write {format_example(field, 'sensitive_wall')}")
+        raise _make_choice_error(field, "sensitive_wall", _STRICT_WALLS, "strongest", "gvisor")
     return field.value
 
 
@@ -77,32 +88,31 @@ def read_memory(brief: BriefValue) -> str:
 
 
 def read_size(field: BriefValue) -> DeskSize:
-    field.require_table("size", ("cpus", "memory", "disk"), format_example(field, "size"))
+    field.require_table("size", ("cpus", "memory", "disk"), format_example(field, "size"), explain_place)
     usual = DeskSize()
-    cpus = fields.read_number(field, "size.cpus", 0.01, 1024)
+    cpus = field.attempt(lambda: fields.read_number(field, "size.cpus", 0.01, 1024), None)
     return DeskSize(
         cpus=usual.cpus if cpus is None else float(cpus),
-        memory=fields.read_size(field, "size.memory", usual.memory, 16 * MIB),
-        disk=fields.read_size(field, "size.disk", usual.disk, MIB),
+        memory=field.attempt(lambda: fields.read_size(field, "size.memory", usual.memory, 16 * MIB), 0),
+        disk=field.attempt(lambda: fields.read_size(field, "size.disk", usual.disk, MIB), 0),
     )
 
 
 def read_budget(field: BriefValue) -> JobBudget:
-    field.require_table("budget", ("tokens", "dollars", "acts"), format_example(field, "budget"))
-    dollars = fields.read_number(field, "budget.dollars", 0.01, _MOST_DOLLARS)
-    return JobBudget(
-        tokens=fields.count(field, "budget.tokens", _MOST_TOKENS),
-        dollars=None if dollars is None else float(dollars),
-        acts=fields.count(field, "budget.acts", MOST_ACTS),
-    )
+    field.require_table("budget", ("tokens", "dollars", "acts"), format_example(field, "budget"), explain_place)
+    return _read_amounts(field, "budget", 0.01)
 
 
 def read_item_budget(field: BriefValue) -> JobBudget:
-    dollars = fields.read_number(field, "each.dollars", 0.0001, _MOST_DOLLARS)
+    return _read_amounts(field, "each", 0.0001)
+
+
+def _read_amounts(field: BriefValue, table: str, least_dollars: float) -> JobBudget:
+    dollars = field.attempt(lambda: fields.read_number(field, f"{table}.dollars", least_dollars, _MOST_DOLLARS), None)
     return JobBudget(
-        tokens=fields.count(field, "each.tokens", _MOST_TOKENS),
+        tokens=field.attempt(lambda: fields.count(field, f"{table}.tokens", _MOST_TOKENS), None),
         dollars=None if dollars is None else float(dollars),
-        acts=fields.count(field, "each.acts", MOST_ACTS),
+        acts=field.attempt(lambda: fields.count(field, f"{table}.acts", MOST_ACTS), None),
     )
 
 
@@ -115,22 +125,23 @@ def read_wait(field: BriefValue) -> float:
     """Read how long a person's answer is waited for, in seconds or as `2h`."""
     seconds = parse_seconds(field.value)
     if seconds is None or not 1 <= seconds <= _MOST_WAIT:
-        raise field.make_error(f"wait must be 1 to {_MOST_WAIT} seconds; write {format_example(field, 'wait')}")
+        most = f"30 days ({_MOST_WAIT} seconds)"
+        raise field.make_error(
+            f"wait must be a time from 1 second to {most}, not {field.show()}; write {format_example(field, 'wait')}"
+        )
     return seconds
 
 
 def read_approve(field: BriefValue) -> Approve:
     if not isinstance(field.value, str) or field.value not in get_args(Approve):
-        raise field.make_error(
-            f"approve must be one of {', '.join(get_args(Approve))}; write {format_example(field, 'approve')}"
-        )
+        raise _make_choice_error(field, "approve", _STRICT_APPROVALS, "strictest", "plan")
     return cast(Approve, field.value)
 
 
 def read_models(brief: BriefValue) -> Models:
     field = brief.get("models", {})
-    field.require_table("models", ("plan", "act"), format_example(field, "models"))
-    if brief.has("models") and not field.has("plan"):
+    field.require_table("models", ("plan", "act"), format_example(field, "models"), explain_place)
+    if brief.has("models") and field.lacks("plan", ("plan", "act")):
         raise field.make_error(f"models has no plan model; write {format_example(field, 'models.plan')}")
     return Models(*(_read_model_list(field.get(key)) if field.has(key) else () for key in ("plan", "act")))
 
@@ -141,9 +152,11 @@ def _read_model_list(field: BriefValue) -> tuple[str, ...]:
     if not isinstance(field.value, list) or not 1 <= len(field.value) <= _MOST_MODELS:
         instead = format_example(field, "models.plan")
         raise field.make_error(
-            f"{field.where[-1]} must be a model or a list of 1 to {_MOST_MODELS} models; write {instead}"
+            f"{field.where[-1]} must be a model or a list of 1 to {_MOST_MODELS} models, not {field.show()}; write "
+            f"{instead}"
         )
-    return tuple(dict.fromkeys(_read_model(each) for each in field.list_items()))
+    names = [field.attempt(partial(_read_model, each), "") for each in field.list_items()]
+    return tuple(dict.fromkeys(names))
 
 
 def read_look(field: BriefValue) -> str:

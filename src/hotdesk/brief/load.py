@@ -17,15 +17,18 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 
 from hotdesk.brief import deliverables, limits
 from hotdesk.brief.access import MakeScope, read_scope
-from hotdesk.brief.brief import Brief
-from hotdesk.brief.keys import KEYS, format_example
+from hotdesk.brief.brief import Brief, Deliverable, DeskSize, JobBudget, Models
+from hotdesk.brief.data import CLOSED
+from hotdesk.brief.faults import FaultError, FindCheck, make_brief_error
+from hotdesk.brief.keys import KEYS, explain_place, format_example
 from hotdesk.brief.lines import find_json_lines, find_toml_lines
-from hotdesk.brief.reserved import refuse_reserved
+from hotdesk.brief.reserved import OPERATOR_ONLY, refuse_reserved
 from hotdesk.brief.swarm import read_each, read_reduce
 from hotdesk.brief.value import BriefValue, Form, is_json_value
 from hotdesk.brief.wire import format_canonical_json
@@ -37,11 +40,11 @@ MAX_BRIEF_BYTES = 1 << 20
 _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
-def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
-    """Read the brief at a path, or in a folder; unknown and invalid fields are refused.
+def read_job(path: Path, make_scope: MakeScope, find_check: FindCheck | None = None, *, operator: bool = True) -> Brief:
+    """Read the brief at a path, or in a folder; `BriefError` lists everything that is wrong with it.
 
-    `operator`: whether this machine's operator wrote it, or answers for it. Others may use fewer fields:
-    `OPERATOR_ONLY`.
+    `find_check` tests what checks expect. `operator`: whether this machine's operator wrote it, or answers for it.
+    Others may use fewer fields: `OPERATOR_ONLY`.
     """
     file = find_brief(path)
     try:
@@ -54,9 +57,9 @@ def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Bri
         ) from e
     form: Form = "json" if file.suffix == ".json" else "toml"
     try:
-        return parse_job(data, file.absolute().parent, make_scope, form, operator=operator)
+        return parse_job(data, file.absolute().parent, make_scope, form, find_check, operator=operator)
     except ValueError as e:
-        raise BriefError(f"{make_printable(str(file))}{e}") from None
+        raise make_brief_error(make_printable(str(file)), e) from None
 
 
 def find_brief(path: Path) -> Path:
@@ -68,7 +71,15 @@ def find_brief(path: Path) -> Path:
     return found[0] if found else path / FILES[0]
 
 
-def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "toml", *, operator: bool = True) -> Brief:
+def parse_job(
+    data: bytes,
+    folder: Path,
+    make_scope: MakeScope,
+    form: Form = "toml",
+    find_check: FindCheck | None = None,
+    *,
+    operator: bool = True,
+) -> Brief:
     """Read a brief's text; `ValueError` says where and why, and begins with a line or a colon."""
     if len(data) > MAX_BRIEF_BYTES:
         raise ValueError(f": it is larger than {MAX_BRIEF_BYTES >> 20} MiB; move data into inputs")
@@ -76,8 +87,8 @@ def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "to
         brief = parse_text(data.decode(), form)
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise ValueError(f", line {line}: it is not UTF-8; save it as UTF-8") from None
-    return build_job(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator)
+        raise FaultError(f", line {line}: it is not UTF-8; save it as UTF-8", line) from None
+    return build_job(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator, find_check)
 
 
 def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
@@ -91,7 +102,7 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
     except RecursionError:
         raise BriefError("the brief: its lists or tables are nested too deeply; a brief is flat") from None
     except ValueError as e:
-        raise BriefError(f"the brief{e}") from None
+        raise make_brief_error("the brief", e) from None
 
 
 def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields: object) -> Brief:
@@ -99,43 +110,58 @@ def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields:
     return parse_table(fields, Path(folder), make_scope)
 
 
-def build_job(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Brief:
+def build_job(
+    brief: BriefValue,
+    folder: Path,
+    digest: str,
+    make_scope: MakeScope,
+    operator: bool,
+    find_check: FindCheck | None = None,
+) -> Brief:
+    """Read all fields; every fault is noted in `brief.faults`, and all of them are raised at the end."""
     if not isinstance(brief.value, dict):
         raise ValueError(": it must be a table with fields such as goal and deliverables")
+    attempt, get = brief.attempt, brief.get
     refuse_reserved(brief, operator)
-    brief.require_table("a brief", KEYS, format_example(brief, "goal"))
+    own = replace(brief, value={key: value for key, value in brief.value.items() if key not in OPERATOR_ONLY})
+    own.require_table("a brief", KEYS, format_example(brief, "goal"), explain_place)
     for name in ("goal", "deliverables"):
-        if not brief.has(name):
-            raise brief.make_error(f"it has no {name}; write {format_example(brief, name)}")
-    goal = deliverables.read_goal(brief.get("goal"))
-    items = deliverables.read_deliverables(brief.get("deliverables"))
-    inputs = deliverables.read_inputs(brief.get("inputs", []), folder)
-    memory = limits.read_memory(brief)
+        if brief.lacks(name, KEYS):
+            brief.faults.append(brief.make_error(f"it has no {name}; write {format_example(brief, name)}"))
+    goal = attempt(lambda: deliverables.read_goal(get("goal")), "") if brief.has("goal") else ""
+    items: tuple[Deliverable, ...] = ()
+    if brief.has("deliverables"):
+        items = attempt(lambda: deliverables.read_deliverables(get("deliverables"), find_check), ())
+    inputs: tuple[str, ...] = ()
+    inputs = attempt(lambda: deliverables.read_inputs(get("inputs", []), folder), inputs)
+    memory = attempt(lambda: limits.read_memory(brief), "")
     if memory:
-        deliverables.refuse_memory_paths(brief, inputs, items)
-    return Brief(
+        attempt(lambda: deliverables.refuse_memory_paths(brief, inputs, items), None)
+    job = Brief(
         goal=goal,
         deliverables=items,
         folder=folder,
         digest=digest,
         inputs=inputs,
-        scope=read_scope(brief, make_scope),
-        image=limits.read_image(brief.get("image", "base")),
-        seconds=limits.read_seconds(brief),
-        look=limits.read_look(brief.get("look", "")),
-        approve=limits.read_approve(brief.get("approve", "auto")),
-        tools=limits.read_tools(brief),
-        wall=limits.read_wall(brief.get("wall", "container")),
-        sensitive_wall=limits.read_sensitive_wall(brief),
-        size=limits.read_size(brief.get("size", {})),
-        budget=limits.read_budget(brief.get("budget", {})),
-        models=limits.read_models(brief),
+        scope=attempt(lambda: read_scope(brief, make_scope), CLOSED),
+        image=attempt(lambda: limits.read_image(get("image", "base")), ""),
+        seconds=attempt(lambda: limits.read_seconds(brief), 0.0),
+        look=attempt(lambda: limits.read_look(get("look", "")), ""),
+        approve=attempt(lambda: limits.read_approve(get("approve", "auto")), "every"),
+        tools=attempt(lambda: limits.read_tools(brief), ()),
+        wall=attempt(lambda: limits.read_wall(get("wall", "container")), ""),
+        sensitive_wall=attempt(lambda: limits.read_sensitive_wall(brief), ""),
+        size=attempt(lambda: limits.read_size(get("size", {})), DeskSize()),
+        budget=attempt(lambda: limits.read_budget(get("budget", {})), JobBudget()),
+        models=attempt(lambda: limits.read_models(brief), Models()),
         memory=memory,
-        wait=limits.read_wait(brief.get("wait", 86400)),
-        each=read_each(brief, items),
-        reduce=read_reduce(brief),
+        wait=attempt(lambda: limits.read_wait(get("wait", 86400)), 0.0),
+        each=attempt(lambda: read_each(brief), None),
+        reduce=attempt(lambda: read_reduce(brief, find_check), None),
         explicit=frozenset(brief.value),
     )
+    brief.raise_faults()
+    return job
 
 
 def parse_text(text: str, form: Form) -> BriefValue:

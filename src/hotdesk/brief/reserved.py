@@ -50,6 +50,8 @@ OPERATOR_ONLY: Mapping[str, Reserved] = {
 
 
 def refuse_reserved(brief: BriefValue, operator: bool) -> None:
+    """Note each field that is the operator's as a fault."""
     for key, reserved in OPERATOR_ONLY.items():
         if brief.has(key) and (reserved.always or not operator) and reserved.when(brief.get(key).value):
-            raise brief.get(key).make_error(f"a brief must not set {key}: {reserved.why}; {reserved.remedy}")
+            why = f"a brief must not set {key}: {reserved.why}; {reserved.remedy}"
+            brief.faults.append(brief.get(key).make_error(why))

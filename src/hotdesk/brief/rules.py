@@ -17,7 +17,7 @@ from urllib.parse import unquote_plus
 
 from hotdesk.brief import paths
 from hotdesk.brief.data import ANY, READ, Rule, Verdict
-from hotdesk.brief.names import canonicalize_pattern, is_address
+from hotdesk.brief.names import canonicalize_pattern
 from hotdesk.config import parse_size
 from hotdesk.errors import BriefError, make_printable
 
@@ -85,7 +85,7 @@ def rule_text(rule: Rule) -> str:
 
 def format_target(rule: Rule) -> str:
     plain = rule.path == "/**" and rule.query is None
-    wrapped = ":" in rule.host or "/" in rule.host or (is_address(rule.host) and not plain)
+    wrapped = ":" in rule.host or "/" in rule.host or bool(_NETWORK_SHAPE.match(f"{rule.host}{rule.path}"))
     host = f"[{rule.host}]" if wrapped else rule.host
     query = "" if rule.query is None else "?" + "&".join(f"{name}={value}" for name, value in rule.query)
     scheme = f"{rule.scheme}://" if rule.scheme else ""
@@ -113,7 +113,12 @@ def read_words(words: list[str]) -> Rule:
         raise ValueError("the host is missing")
     rule = _read_target(rest.pop(0))
     rule = replace(rule, verdict=VERDICTS[verdict], tunnel=verdict == "tunnel", methods=methods)
-    return replace(rule, **_read_options(rest))  # type: ignore[arg-type]
+    try:
+        options = _read_options(rest)
+    except ValueError as e:
+        note = "" if "." in rule.host or ":" in rule.host else f" ({rule.host!r} was read as the host)"
+        raise ValueError(f"{e}{note}") from None
+    return replace(rule, **options)  # type: ignore[arg-type]
 
 
 def _read_methods(word: str, verdict: str) -> tuple[str, ...]:

@@ -2,56 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
+from typing import cast
 
 from hotdesk.brief import fields
 from hotdesk.brief.brief import Deliverable, Each, Reduce
 from hotdesk.brief.deliverables import read_deliverables, read_goal
-from hotdesk.brief.keys import KEYS, format_example
+from hotdesk.brief.faults import FindCheck
+from hotdesk.brief.keys import KEYS, explain_place, format_example
 from hotdesk.brief.limits import MOST_SECONDS, read_image, read_item_budget
 from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import make_printable
 
 PLACEHOLDER = "{item}"
 """Stands for an item's name: in deliverables, in paths of rules, in the goal and in the steps of a plan."""
+_OF_EACH = tuple(cast(Mapping[str, object], KEYS["each"]))
+_OF_REDUCE = tuple(cast(Mapping[str, object], KEYS["reduce"]))
 _LONGEST_COLUMN = 200
 _MOST_BATCHED = 1000
 _MOST_ATTEMPTS = 5
 
 
-def read_each(brief: BriefValue, items: tuple[Deliverable, ...]) -> Each | None:
+def read_each(brief: BriefValue) -> Each | None:
     """Read the items of a brief; None if it is one job."""
     if not brief.has("each"):
-        _refuse_placeholder(brief, items)
+        _refuse_placeholder(brief)
         return None
     field = brief.get("each")
-    field.require_table("each", KEYS["each"], format_example(field, "each.over"))  # type: ignore[arg-type]
-    if not field.has("over"):
-        raise field.make_error(
-            f"[each] has no `over`, which names the items; write {format_example(field, 'each.over')}"
-        )
-    for place, item in enumerate(items):
-        if PLACEHOLDER not in item.path:
-            where = brief.get("deliverables").list_items()[place].get("path")
-            remedy = where.write("path", f"{PLACEHOLDER}{PurePosixPath(item.path).suffix}")
-            raise where.make_error(
-                f"every item delivers its own file, so the path must contain the item's name; write {remedy}"
-            )
-    usual = Each("")
-    seconds = fields.read_number(field, "each.seconds", 1, MOST_SECONDS)
-    share = fields.read_number(field, "each.quarantine", 0, 1)
+    field.require_table("each", _OF_EACH, format_example(field, "each.over"), explain_place)
+    for path in _list_paths(brief):
+        if PLACEHOLDER not in path.value:
+            remedy = path.write("path", f"{PLACEHOLDER}{PurePosixPath(path.value).suffix}")
+            why = f"every item delivers its own file, so the path must contain the item's name, not {path.show()}"
+            brief.faults.append(path.make_error(f"{why}; write {remedy}"))
+    if field.lacks("over", _OF_EACH):
+        why = f"[each] has no `over`, which names the items; write {format_example(field, 'each.over')}"
+        field.faults.append(field.make_error(why))
+    attempt, usual = field.attempt, Each("")
+    seconds = attempt(lambda: fields.read_number(field, "each.seconds", 1, MOST_SECONDS), None)
+    share = attempt(lambda: fields.read_number(field, "each.quarantine", 0, 1), None)
     return Each(
-        over=_read_over(field.get("over")),
-        key=_read_key(field),
-        batch=fields.count(field, "each.batch", _MOST_BATCHED) or usual.batch,
+        over=attempt(lambda: _read_over(field.get("over")), "") if field.has("over") else "",
+        key=attempt(lambda: _read_key(field), ""),
+        batch=attempt(lambda: fields.count(field, "each.batch", _MOST_BATCHED), None) or usual.batch,
         seconds=usual.seconds if seconds is None else float(seconds),
-        attempts=fields.count(field, "each.attempts", _MOST_ATTEMPTS) or usual.attempts,
+        attempts=attempt(lambda: fields.count(field, "each.attempts", _MOST_ATTEMPTS), None) or usual.attempts,
         budget=read_item_budget(field),
         quarantine=usual.quarantine if share is None else float(share),
     )
 
 
-def read_reduce(brief: BriefValue) -> Reduce | None:
+def _list_paths(brief: BriefValue) -> list[BriefValue]:
+    """List the paths of the deliverables, as far as they are texts."""
+    items = brief.get("deliverables")
+    if not isinstance(items.value, list):
+        return []
+    paths = [item.get("path") for item in items.list_items() if isinstance(item.value, dict)]
+    return [path for path in paths if isinstance(path.value, str)]
+
+
+def read_reduce(brief: BriefValue, find_check: FindCheck | None = None) -> Reduce | None:
     """Read what is built from the results of all items; None: nothing."""
     if not brief.has("reduce"):
         return None
@@ -61,27 +72,29 @@ def read_reduce(brief: BriefValue) -> Reduce | None:
             "[reduce] combines the results of items, but the brief has no items; write "
             f"{format_example(field, 'each.over')}"
         )
-    field.require_table("reduce", KEYS["reduce"], format_example(field, "reduce.goal"))  # type: ignore[arg-type]
+    field.require_table("reduce", _OF_REDUCE, format_example(field, "reduce.goal"), explain_place)
     for name in ("goal", "deliverables"):
-        if not field.has(name):
-            raise field.make_error(f"[reduce] has no {name}; write {format_example(field, f'reduce.{name}')}")
-    seconds = fields.read_number(field, "reduce.seconds", 1, MOST_SECONDS)
+        if field.lacks(name, _OF_REDUCE):
+            why = f"[reduce] has no {name}; write {format_example(field, f'reduce.{name}')}"
+            field.faults.append(field.make_error(why))
+    attempt = field.attempt
+    seconds = attempt(lambda: fields.read_number(field, "reduce.seconds", 1, MOST_SECONDS), None)
+    items: tuple[Deliverable, ...] = ()
+    if field.has("deliverables"):
+        items = attempt(lambda: read_deliverables(field.get("deliverables"), find_check), ())
     return Reduce(
-        goal=read_goal(field.get("goal")),
-        deliverables=read_deliverables(field.get("deliverables")),
-        image=read_image(field.get("image", "base")),
+        goal=attempt(lambda: read_goal(field.get("goal")), "") if field.has("goal") else "",
+        deliverables=items,
+        image=attempt(lambda: read_image(field.get("image", "base")), ""),
         seconds=900.0 if seconds is None else float(seconds),
     )
 
 
-def _refuse_placeholder(brief: BriefValue, items: tuple[Deliverable, ...]) -> None:
-    for place, item in enumerate(items):
-        if PLACEHOLDER in item.path:
-            where = brief.get("deliverables").list_items()[place].get("path")
-            raise where.make_error(
-                f"{PLACEHOLDER} stands for the name of an item, but the brief has no items; write "
-                f"{format_example(where, 'each.over')}"
-            )
+def _refuse_placeholder(brief: BriefValue) -> None:
+    for path in _list_paths(brief):
+        if PLACEHOLDER in path.value:
+            why = f"{PLACEHOLDER} stands for the name of an item, but the brief has no items; write "
+            brief.faults.append(path.make_error(f"{why}{format_example(path, 'each.over')}"))
 
 
 def _read_over(field: BriefValue) -> str:

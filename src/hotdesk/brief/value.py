@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
+from hotdesk.brief.faults import BriefFaultsError, FaultError
 from hotdesk.brief.lines import Where, find_nearest_line
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 
 Form: TypeAlias = Literal["toml", "json", "python"]
+T = TypeVar("T")
+_MAX_SHOWN_CHARS = 80
+"""Characters of a value that an error quotes."""
 _SIMILAR_NAMES = {
     "allow": "egress", "approval": "approve", "credentials": "grants", "files": "inputs", "hosts": "egress",
     "hours": "seconds", "minutes": "seconds", "network": "egress", "outputs": "deliverables",
@@ -30,12 +34,36 @@ class BriefValue:
     where: Where = ()
     form: Form = "python"
     lines: dict[Where, int] = field(default_factory=dict)
+    faults: list[ValueError] = field(default_factory=list, compare=False)
+    """What is wrong with the whole brief, as far as it was read: one list for all of its values."""
 
     def make_error(self, why: str) -> ValueError:
         if self.form == "python":
-            return ValueError(f": {_format_location(self.where)}: {why}" if self.where else f": {why}")
+            return FaultError(f": {_format_location(self.where)}: {why}" if self.where else f": {why}")
         line = find_nearest_line(self.lines, self.where)
-        return ValueError(f"{'' if line is None else f', line {line}'}: {why}")
+        return FaultError(f"{'' if line is None else f', line {line}'}: {why}", line)
+
+    def attempt(self, read: Callable[[], T], default: T) -> T:
+        """Return what is read; after a fault the default, so that the rest of the brief is read too."""
+        try:
+            return read()
+        except BriefFaultsError as e:
+            self.faults.extend(e.found)
+        except ValueError as e:
+            self.faults.append(e)
+        return default
+
+    def raise_faults(self) -> None:
+        if self.faults:
+            raise BriefFaultsError(self.faults)
+
+    def show(self) -> str:
+        """Quote the value, as it is written in a brief."""
+        try:
+            text = repr(self.value) if self.form == "python" else _format_toml(self.value)
+        except (TypeError, ValueError):
+            text = str(self.value)
+        return make_printable(text[:_MAX_SHOWN_CHARS]) + ("…" if len(text) > _MAX_SHOWN_CHARS else "")
 
     def write(self, key: str, example: object) -> str:
         *tables, last = key.split(".")
@@ -55,23 +83,38 @@ class BriefValue:
     def list_items(self) -> list[BriefValue]:
         return [replace(self, value=value, where=(*self.where, at)) for at, value in enumerate(self.value)]
 
-    def require_table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
-        """Return itself, if it is a table with no key but these: another one was meant to say something."""
+    def require_table(
+        self, what: str, keys: Iterable[str], example: str, explain: Callable[[BriefValue, str], str] | None = None
+    ) -> BriefValue:
+        """Return itself, if it is a table; note each key that is none of these as a fault.
+
+        `explain` returns where a key belongs that is a field of another table; empty: nowhere.
+        """
         if not isinstance(self.value, dict):
-            raise self.make_error(f"{what} must be a table; write {example}")
+            raise self.make_error(f"{what} must be a table, not {self.show()}; write {example}")
         for key in self.value:
             if key not in keys:
-                raise self.get(key).make_error(
-                    f"{what} has no field {make_printable(str(key)[:80])!r}; its fields are {', '.join(keys)}"
-                    f"{_format_suggestion(str(key), keys)}"
-                )
+                shown = make_printable(str(key)[:_MAX_SHOWN_CHARS])
+                elsewhere = explain(self.get(key), str(key)) if explain is not None else ""
+                meant = find_similar(str(key), keys)
+                hint = elsewhere or (f"; did you mean {meant!r}?" if meant else "")
+                why = f"{what} has no field {shown!r}; its fields are {', '.join(keys)}{hint}"
+                self.faults.append(self.get(key).make_error(why))
         return self
 
+    def lacks(self, name: str, keys: Iterable[str]) -> bool:
+        """Return whether a field is missing, and is not there under a misspelt name either."""
+        if self.has(name):
+            return False
+        return all(key in keys or find_similar(str(key), keys) != name for key in self.value)
 
-def _format_suggestion(key: str, keys: Iterable[str]) -> str:
-    names = list(keys)
-    close = get_close_matches(_SIMILAR_NAMES.get(key, key), names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+
+def find_similar(word: str, choices: Iterable[str]) -> str:
+    """Return the choice that is spelt most like a word; empty: none resembles it."""
+    names = list(choices)
+    other = _SIMILAR_NAMES.get(word, "")
+    close = [other] if other in names else get_close_matches(word.strip().lower(), names, n=1)
+    return close[0] if close else ""
 
 
 def _format_location(where: Where) -> str:

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
+from hotdesk.brief.faults import ExpectationError
 from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json
 from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
@@ -18,7 +19,7 @@ from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_exactly, list_words, show, show_count
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import BriefError, make_printable
+from hotdesk.errors import make_printable
 from hotdesk.strict import Length
 
 EXAMPLE = '{columns = ["Order", "Amount"], rows = {min = 1}, numeric = ["Amount"], unique = ["Order"]}'
@@ -62,11 +63,12 @@ class CsvCheck:
     def from_expect(cls, expect: Mapping[str, object]) -> CsvCheck:
         check = read_expectations(cls, "csv", expect, EXAMPLE)
         if not check.source and any(isinstance(each, str) for each in check.sums.values()):
-            raise BriefError(f"csv: sums must be numbers, because no source is named; write expect = {EXAMPLE}")
+            why = f"csv: sums must be numbers, because no source is named; write expect = {EXAMPLE}"
+            raise ExpectationError(why, ("sums",))
         for name in (*check.numeric, *check.unique, *check.sums):
             if check.columns and name not in check.columns:
                 shown = make_printable(name[:80])
-                raise BriefError(f"csv: {shown!r} must be one of the columns; write expect = {EXAMPLE}")
+                raise ExpectationError(f"csv: {shown!r} must be one of the columns; write expect = {EXAMPLE}")
         return check
 
     @property

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from hotdesk.brief.brief import DRIVE
+from hotdesk.brief.faults import ExpectationError
 from hotdesk.checks.count_range import Span, read_span
-from hotdesk.errors import BriefError
 from hotdesk.strict import By, Length, Range, StrictError, read
 
 MOST_WORDS = 1000
@@ -20,7 +20,7 @@ def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], e
         return read(kind, dict(expect))
     except StrictError as e:
         why = f": invalid {e.where}: {e.why}" if e.path else e.why.replace("it has no", " cannot expect", 1)
-        raise BriefError(f"{check}{why}; write expect = {example}") from None
+        raise ExpectationError(f"{check}{why}; write expect = {example}", e.path) from None
 
 
 def check_place(name: str) -> str:

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
+from hotdesk.brief.faults import ExpectationError
 from hotdesk.checks.count_range import Span, format_count
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, limit_faults, look, make_unreadable_verdict, read_json, read_text
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
@@ -23,7 +24,7 @@ from hotdesk.checks.xlsx.values import NOT_CALCULATED
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import BriefError, make_printable
+from hotdesk.errors import make_printable
 
 LOOK_TIMEOUT_S = 60.0
 MOST_CELLS = 20_000
@@ -53,15 +54,16 @@ class SheetCheck:
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> SheetCheck:
         if unknown := sorted(set(expect) - set(KEYS)):
-            raise BriefError(f"sheet cannot expect {make_printable(unknown[0][:80])!r}; write {EXAMPLE}")
+            why = f"sheet cannot expect {make_printable(unknown[0][:80])!r}; write {EXAMPLE}"
+            raise ExpectationError(why, (unknown[0],))
         columns, rows = expect.get("columns"), expect.get("rows")
         if not isinstance(columns, list) or not columns or not all(isinstance(each, str) for each in columns):
-            raise BriefError(f"sheet: columns must be a list of headings; write {EXAMPLE}")
+            raise ExpectationError(f"sheet: columns must be a list of headings; write {EXAMPLE}", ("columns",))
         if type(rows) is not int or not 0 <= rows <= MOST_CELLS:
-            raise BriefError(f"sheet: rows must be a number; write {EXAMPLE}")
+            raise ExpectationError(f"sheet: rows must be a number; write {EXAMPLE}", ("rows",))
         for key in ("red_where", "total"):
             if expect.get(key, columns[0]) not in columns:
-                raise BriefError(f"sheet: {key} must be one of the columns; write {EXAMPLE}")
+                raise ExpectationError(f"sheet: {key} must be one of the columns; write {EXAMPLE}", (key,))
         red_where, total = str(expect.get("red_where", "")), str(expect.get("total", ""))
         return cls(Expected(columns=tuple(columns), rows=Span(rows, rows), red_where=red_where, total=total))
 

@@ -130,6 +130,14 @@ def carry_out(argv: list[str]) -> int:
         raise HostError(f"`hotdesk {argv[0]}` needs more packages: pip install 'hotdesk[{extra}]'") from e
 
 
+def _format_error(error: HotdeskError) -> list[str]:
+    """Return an error as lines for a terminal: one, or one for each fault of a brief."""
+    if not isinstance(error, BriefError) or not error.faults:
+        return [f"hotdesk: {make_printable(str(error))}"]
+    begin = str(error).partition(": (1) ")[0]
+    return [f"hotdesk: {make_printable(begin)}", *(f"  {make_printable(each)}" for each in error.faults)]
+
+
 def get_module_name(command: str) -> str:
     [package] = [PACKAGES[title] for title, group in GROUPS.items() if command in group]
     return f"hotdesk.cli.{package}.{command}"
@@ -159,7 +167,7 @@ def main() -> None:
 
             trace = format_exc()
             print("\n".join(map(make_printable, trace.splitlines())), file=sys.stderr)
-        print(f"hotdesk: {make_printable(str(e))}", file=sys.stderr)
+        print("\n".join(_format_error(e)), file=sys.stderr)
         code = FAILED
     except OSError as e:
         if os.environ.get("HOTDESK_DEBUG"):

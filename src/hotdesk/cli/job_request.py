@@ -24,6 +24,7 @@ from hotdesk.brain.models.record import RecordingHeader, RecordingModel, replay,
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brief.brief import Brief, Models
+from hotdesk.brief.faults import make_brief_error
 from hotdesk.brief.load import find_brief, parse_job, read_job
 from hotdesk.checks import find
 from hotdesk.checks.required import list_checks
@@ -93,7 +94,7 @@ class JobRequest:
         try:
             job = parse_job(self.brief.encode(), Path(self.folder), scope_of, self.form)  # type: ignore[arg-type]
         except ValueError as e:
-            raise BriefError(f"the brief{e}") from None
+            raise make_brief_error("the brief", e) from None
         limits = {name: value for name, value in self.limits.items() if value is not None}
         budget = replace(job.budget, **{name: limits[name] for name in ("tokens", "dollars", "acts") if name in limits})
         changed: dict[str, Any] = {name: limits[name] for name in ("approve", "seconds") if name in limits}
@@ -146,7 +147,7 @@ def get_limits(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def choose(arguments: argparse.Namespace) -> JobRequest:
     """Read what a command line asks for; the script is read here, once."""
-    read_job(arguments.brief, scope_of)  # it names the file where something is wrong with it
+    read_job(arguments.brief, scope_of, find)  # it names the file where something is wrong with it
     file = find_brief(arguments.brief)
     text = file.read_text()
     script = arguments.script

@@ -16,6 +16,7 @@ from hotdesk.brief.brief import Brief, Deliverable, DeskSize, JobBudget, Models,
 from hotdesk.brief.keys import KEYS
 from hotdesk.brief.load import MAX_BRIEF_BYTES, brief_of, parse_job, parse_table, read_job
 from hotdesk.brief.reserved import OPERATOR_ONLY, SWITCH
+from hotdesk.checks import find
 from hotdesk.cli import options
 from hotdesk.cli.parser import Parser
 from hotdesk.config import GIB
@@ -143,8 +144,8 @@ def test_python_may_use_what_it_has_at_hand(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"seconds": 0}, "the brief: seconds: seconds must be a number from 1 to 604800; write seconds=900"),
-        ({"size": {"memory": 1}}, "the brief: size.memory: size.memory must be a size from 16M to 1048576G; "
+        ({"seconds": 0}, "the brief: seconds: seconds must be a number from 1 to 604800, not 0; write seconds=900"),
+        ({"size": {"memory": 1}}, "the brief: size.memory: size.memory must be a size from 16M to 1048576G, not 1; "
          "write size=dict(memory='2G')"),
         ({"deliverables": [{"path": "a.xlsx"}, {}]}, "the brief: deliverables[1]: a deliverable has no path; "),
         ({"colour": 1}, "the brief: colour: a brief has no field 'colour'; its fields are goal, inputs"),
@@ -242,7 +243,7 @@ def test_a_deliverable_is_of_the_kind_its_suffix_says_and_checked_as_such(folder
 
 GRID = [
     ("seconds = 60", "secnods = 60", 11, "a brief has no field 'secnods'; its fields are goal"),
-    ('goal = "Compare."', 'goal = " "', 2, 'goal must be a text of at most 10000 characters; write goal = "'),
+    ('goal = "Compare."', 'goal = " "', 2, 'goal must be a text of at most 10000 characters, not " "; write goal = "'),
     ('goal = "Compare."', "goal = 5", 2, "goal must be a text"),
     ('goal = "Compare."', f'goal = "{"x" * 10001}"', 2, "goal must be a text"),
     # inputs
@@ -252,7 +253,7 @@ GRID = [
     ('["invoices"', '[""', 3, "is not a relative path"),
     ('["invoices"', '["invoices", "./invoices"', 3, "two inputs are called 'invoices'"),
     ('["invoices"', '["invoices", "drive:invoices"', 3, "two inputs are called 'invoices'"),
-    ('["invoices"', "[5", 3, 'inputs must be a list of texts; write inputs = ["invoices"]'),
+    ('["invoices"', "[5", 3, 'inputs must be a list of texts, but one item is 5; write inputs = ["invoices"]'),
     ('"drive:orders/2025.csv@3"', '"drive:"', 3, "is not a relative path"),
     ('"drive:orders/2025.csv@3"', '"drive:../x"', 3, "is not a relative path"),
     ('"drive:orders/2025.csv@3"', '"drive:x@0"', 3, "'0' is not a version; write it like 'drive:orders.csv@3'"),
@@ -261,6 +262,8 @@ GRID = [
     ('["invoices", "drive:orders/2025.csv@3"]', '"invoices"', 3, "must be a list of at most 100 texts"),
     # where it may go
     ("GET https://erp.test/orders/*", "GET ftp://erp.test/", 5, "neither http nor https"),
+    ("GET https://erp.test/orders/*", "alow erp.test", 5, "is not an option of a rule; the options are"),
+    ("GET https://erp.test/orders/*", "alow erp.test", 5, "('alow' was read as the host)"),
     ('{host = "example.test"', '{hots = "example.test"', 6, "is not a field of a rule"),
     ('{host = "example.test", path = "/data/*"}', "5", 6, "egress must be a list of lines or tables"),
     ("erp-token@erp.test", "erp-token@*.test", 8, "a secret needs one exact host name"),
@@ -272,14 +275,15 @@ GRID = [
     # with what
     ('"office"', '"../office"', 10, 'write image = "base"'),
     ('"office"', "5", 10, 'write image = "base"'),
-    ("seconds = 60", "seconds = true", 11, "seconds must be a number from 1 to 604800; write seconds = 900"),
+    ("seconds = 60", "seconds = true", 11, "seconds must be a number from 1 to 604800, not true; write seconds = 900"),
     ("seconds = 60", "seconds = 0", 11, "from 1 to"),
     ("seconds = 60", "seconds = nan", 11, "from 1 to"),
     ("seconds = 60", "seconds = 604801", 11, "from 1 to"),
     ("seconds = 60", 'seconds = "1h"', 11, "from 1 to"),
-    ('approve = "plan"', 'approve = "never"', 12, 'one of auto, plan, risky, every; write approve = "plan"'),
-    ('approve = "plan"', "approve = true", 12, "one of auto"),
-    ('approve = "plan"', "approve = []", 12, "one of auto"),
+    ('approve = "plan"', 'approve = "never"', 12,
+     'one of every, plan, risky, auto (strictest first), not "never"; write approve = "every"'),
+    ('approve = "plan"', "approve = true", 12, '(strictest first), not true; write approve = "plan"'),
+    ('approve = "plan"', "approve = []", 12, '(strictest first), not []; write approve = "plan"'),
     ('"openai:eyes"', "5", 13, 'write look = "anthropic:MODEL"'),
     ('"openai:eyes"', '"openai"', 13, "'openai' is not a model of anthropic, openai, chat"),
     ('"openai:eyes"', '"scripted:brain.py"', 13, "is not a model of"),
@@ -291,31 +295,35 @@ GRID = [
     ('["shell", "browser_*"]', '["*_goto"]', 14, "'*_goto' is neither a tool"),
     ('["shell", "browser_*"]', "[[]]", 14, "tools must be a list of texts"),
     ('sensitive_wall = "gvisor"', 'sensitive_wall = "paper"', 17,
-     'sensitive_wall must be one of container, gvisor, microvm; write sensitive_wall = "gvisor"'),
+     'one of microvm, gvisor, container (strongest first), not "paper"; write sensitive_wall = "gvisor"'),
     ('sensitive_wall = "gvisor"', 'sensitive_wall = "local"', 17, "sensitive_wall must be one of"),
     ('sensitive_wall = "gvisor"', "sensitive_wall = [1]", 17, "sensitive_wall must be one of"),
-    ('wall = "container"', 'wall = "paper"', 15, "wall must be one of container, gvisor, microvm"),
+    ('wall = "container"', 'wall = "paper"', 15,
+     'wall must be one of microvm, gvisor, container (strongest first), not "paper"; write wall = "gvisor"'),
     ('wall = "container"', "wall = 5", 15, "wall must be one of"),
     ('wall = "container"', "wall = []", 15, "wall must be one of"),
-    ('wait = "2h"', 'wait = "2 h"', 16, 'wait must be 1 to 2592000 seconds; write wait = "2h"'),
-    ('wait = "2h"', 'wait = "2w"', 16, "wait must be 1 to"),
-    ('wait = "2h"', 'wait = "h"', 16, "wait must be 1 to"),
-    ('wait = "2h"', "wait = 0", 16, "wait must be 1 to"),
-    ('wait = "2h"', "wait = true", 16, "wait must be 1 to"),
-    ('wait = "2h"', "wait = []", 16, "wait must be 1 to"),
-    ('wait = "2h"', 'wait = "99999d"', 16, "wait must be 1 to"),
-    ('wait = "2h"', f"wait = {'9' * 400}", 16, "wait must be 1 to"),
-    ('wait = "2h"', "wait = inf", 16, "wait must be 1 to"),
-    ("cpus = 4", "cpus = 0", 19, "size.cpus must be a number from 0.01 to 1024; write size.cpus = 2"),
+    ('wait = "2h"', 'wait = "2 h"', 16,
+     'wait must be a time from 1 second to 30 days (2592000 seconds), not "2 h"; write wait = "2h"'),
+    ('wait = "2h"', 'wait = "2w"', 16, "wait must be a time from 1 second"),
+    ('wait = "2h"', 'wait = "h"', 16, "wait must be a time from 1 second"),
+    ('wait = "2h"', "wait = 0", 16, "wait must be a time from 1 second"),
+    ('wait = "2h"', "wait = true", 16, "wait must be a time from 1 second"),
+    ('wait = "2h"', "wait = []", 16, "wait must be a time from 1 second"),
+    ('wait = "2h"', 'wait = "99999d"', 16, "wait must be a time from 1 second"),
+    ('wait = "2h"', f"wait = {'9' * 400}", 16, "wait must be a time from 1 second"),
+    ('wait = "2h"', "wait = inf", 16, "wait must be a time from 1 second"),
+    ("cpus = 4", "cpus = 0", 19, "size.cpus must be a number from 0.01 to 1024, not 0; write size.cpus = 2"),
     ("cpus = 4", 'cpus = "4"', 19, "size.cpus must be a number"),
     ("cpus = 4", "cores = 4", 19, "size has no field 'cores'; its fields are cpus, memory, disk"),
-    ('memory = "4G"', 'memory = "much"', 20, 'must be a size from 16M to 1048576G; write size.memory = "2G"'),
+    ('memory = "4G"', 'memory = "much"', 20,
+     'must be a size from 16M to 1048576G, not "much"; write size.memory = "2G"'),
     ('memory = "4G"', 'memory = "1M"', 20, "size.memory must be a size"),
     ('memory = "4G"', "memory = true", 20, "size.memory must be a size"),
     ('memory = "4G"', "memory = 4e9", 20, "size.memory must be a size"),
     ("disk = 1073741824", "disk = -1", 21, "size.disk must be a size"),
     ("tokens = 1000", "tokens = 0", 24, "budget.tokens must be a number from 1 to 1000000000000"),
-    ("tokens = 1000", "tokens = 1e3", 24, "budget.tokens must be a whole number; write budget.tokens = 1000000"),
+    ("tokens = 1000", "tokens = 1e3", 24,
+     "budget.tokens must be a whole number, not 1000.0; write budget.tokens = 1000000"),
     ("tokens = 1000", "token = 1000", 24, "budget has no field 'token'; its fields are tokens, dollars, acts"),
     ("dollars = 2.5", "dollars = -1", 25, "budget.dollars must be a number from 0.01 to 1000000"),
     ("dollars = 2.5", 'dollars = "2.5"', 25, "budget.dollars must be a number"),
@@ -347,7 +355,7 @@ GRID = [
     ('path = "notes.txt"', 'path = "report.xlsx/a"', 38, "two deliverables have the path 'report.xlsx/a'"),
     ('kind = "text"', "kind = 5", 39, "kind must be one word, such as a file suffix"),
     ('kind = "text"', 'kind = "Text"', 39, "kind must be one word, such as a file suffix"),
-    ('check = "text"', "", 41, 'check must be a name of lower-case letters, digits, `_` and `-`; write check = "xlsx"'),
+    ('check = "text"', "", 41, 'an entry of checks has no check; write check = "xlsx"'),
     ('check = "text"', 'checks = "text"', 42, "a check has no field 'checks'; its fields are check, expect"),
     ("expect = {least = 10}", "expect = []", 46, "expect must be a table"),
 ]  # fmt: skip
@@ -362,12 +370,51 @@ def test_what_cannot_be_meant_is_refused_with_its_line(folder: Path, old: str, n
     assert ";" in told, "there is no remedy"
 
 
+def test_all_faults_of_a_brief_are_reported_at_once_in_the_order_of_its_lines(folder: Path) -> None:
+    text = WHOLE.replace('"Compare."', "5").replace('approve = "plan"', 'approve = "plna"')
+    text = text.replace("cpus = 4", "cpus = 0")
+    text = text.replace('"4G"', '"much"').replace("acts = 50", "act = 50").replace('["invoices"', '["invocies"')
+    text = text.replace("{rows = 5}", "{rows = -5}").replace('kind = "text"', 'kind = "Text"')
+    (folder / "brief.toml").write_text(text)
+    with pytest.raises(BriefError) as refused:
+        read_job(folder, scope_of, find)
+    assert [fault.partition(":")[0] for fault in refused.value.faults] == [
+        f"line {line}" for line in (2, 3, 12, 19, 20, 26, 35, 39)
+    ]
+    assert f"{folder}/brief.toml: 8 faults: (1) line 2: goal must be a text" in str(refused.value)
+    assert "copy it there, or write 'invoices' if that is what you mean" in refused.value.faults[1]
+    assert refused.value.faults[2].endswith('not "plna"; write approve = "plan"')
+    assert "did you mean 'acts'?" in refused.value.faults[5]
+    assert "deliverable 'report.xlsx': xlsx: invalid rows: " in refused.value.faults[6]
+    assert "(it is -5); write rows = 5, or" in refused.value.faults[6]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "why"),
+    [
+        ("cpus = 4", "cpus = 4\nbudget = 5", 20,
+         "'budget' is a field of the brief itself: write it above the first line that begins with `[`, as budget = {"),
+        ("seconds = 60", "tokens = 60", 11, "'tokens' is a field of budget: write budget.tokens = 1000000"),
+        ('kind = "text"', "seconds = 60", 39, "'seconds' is a field of the brief itself: write it above"),
+        ('wall = "container"', 'wall = "contianer"', 15, 'write wall = "container"'),
+        ('wall = "container"', 'wall = "chroot"', 15, 'write wall = "gvisor"'),
+        ('approve = "plan"', 'approve = "none"', 12, 'write approve = "plan"'),
+    ],
+)  # fmt: skip
+def test_what_is_at_the_wrong_place_or_misspelt_has_its_remedy(
+    folder: Path, old: str, new: str, line: int, why: str
+) -> None:
+    told = refusal(folder, WHOLE.replace(old, new, 1))
+    assert told.startswith(f"brief.toml, line {line}: ")
+    assert why in told
+
+
 @pytest.mark.parametrize("key", [key for key in KEYS if key not in ("goal", "deliverables", "names")])
 @pytest.mark.parametrize("value", [None, {"a": [None]}, [[]], True, -1, "\ud800"], ids=repr)
 def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, value: object) -> None:
     table = {"goal": "x", "deliverables": [{"path": "a.xlsx"}], key: value}
     told = refusal(folder, json.dumps(table, indent=1), "brief.json")
-    assert re.match(r"brief\.json, line [89]: ", told)
+    assert re.match(r"brief\.json(, line [89]|: [23] faults: \(1\) line [58]): ", told)
     assert ";" in told
 
 
@@ -382,10 +429,10 @@ def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, 
          "brief.json, line 2: expect contains "),
         ("[]", "brief.json: it must be a table with fields"),
         ("", "brief.json, line 1, column 1: it is not JSON: Expecting value"),
-        ("{}", 'brief.json: it has no goal; write "goal": "Compare'),
+        ("{}", 'brief.json: 2 faults: (1) it has no goal; write "goal": "Compare'),
         ('{"goal": "x",\n\n"seconds": "y",\n"deliverables": [{"path": "a.xlsx"}]}', "brief.json, line 3: seconds must"),
         ('{"size":\n{"memory": 1},"goal": "x","deliverables": [{"path": "a.xlsx"}]}',
-         'brief.json, line 2: size.memory must be a size from 16M to 1048576G; write "size": {"memory": "2G"}'),
+         'brief.json, line 2: size.memory must be a size from 16M to 1048576G, not 1; write "size": {"memory": "2G"}'),
         ("9" * 5000, "brief.json: it is not JSON: Exceeds the limit"),
         ("[" * 100_000, "brief.json, line 1: lists or tables are nested deeper than 16 levels"),
     ],
@@ -398,14 +445,17 @@ def test_an_invalid_brief_in_json_is_refused_with_its_place(folder: Path, text: 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "brief.toml: it has no goal; write goal ="),
+        ("", "brief.toml: 2 faults: (1) it has no goal; write goal ="),
         ('goal = "x"', "brief.toml: it has no deliverables; write deliverables = [{path ="),
         ('goal = "x"\ndeliverables = []', "brief.toml, line 2: deliverables is empty; write"),
         (
             'goal = "x"\ndeliverables = 5',
-            "brief.toml, line 2: deliverables must be a list of at most 100 tables; write",
+            "brief.toml, line 2: deliverables must be a list of at most 100 tables, not 5; write",
         ),
-        ('goal = "x"\ndeliverables = [5]', "brief.toml, line 2: deliverables must be a list of tables; write"),
+        (
+            'goal = "x"\ndeliverables = [5]',
+            "brief.toml, line 2: deliverables must be a list of tables, but one item is 5; write",
+        ),
         (
             'goal = "x"\n[[deliverables]]\npath = "a"',
             "brief.toml, line 2: 'a' has no check; write check",

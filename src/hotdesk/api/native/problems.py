@@ -29,6 +29,7 @@ from hotdesk.errors import (
 LOG = logging.getLogger("hotdesk.api")
 _MAX_MESSAGE_CHARS = 2000
 """Characters of a message."""
+_MAX_FAULTS = 100
 STATUS: dict[type[HotdeskError], int] = {
     BriefError: 400, ImageError: 400, DeskGone: 404, LinkError: 502, DeskError: 502,
 }  # fmt: skip
@@ -42,22 +43,37 @@ class ProblemBody(BaseModel):
 
     code: str = Field(description="A stable error code for programs.", examples=["desk.gone"])
     message: str = Field(description="What failed, why, and what to do.")
+    faults: list[str] | None = Field(
+        None, description="Where a brief has several faults: each with its line, what is wrong and what to write."
+    )
 
 
 class ProblemError(Exception):
     """An answer that ends a request."""
 
-    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        headers: dict[str, str] | None = None,
+        faults: Sequence[str] = (),
+    ) -> None:
         super().__init__(message)
-        self.status, self.code, self.headers = status, code, headers
+        self.status, self.code, self.headers, self.faults = status, code, headers, faults
 
     def make_response(self) -> JSONResponse:
-        return _make_problem_response(self.status, self.code, str(self), self.headers)
+        return _make_problem_response(self.status, self.code, str(self), self.headers, self.faults)
 
 
-def _make_problem_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def _make_problem_response(
+    status: int, code: str, message: str, headers: dict[str, str] | None = None, faults: Sequence[str] = ()
+) -> JSONResponse:
     """Return an error as a response; nothing in it can steer a terminal."""
-    return JSONResponse({"code": code, "message": make_printable(message)[:_MAX_MESSAGE_CHARS]}, status, headers)
+    body: dict[str, object] = {"code": code, "message": make_printable(message)[:_MAX_MESSAGE_CHARS]}
+    if faults:
+        body["faults"] = [make_printable(each)[:_MAX_MESSAGE_CHARS] for each in faults[:_MAX_FAULTS]]
+    return JSONResponse(body, status, headers)
 
 
 def problem_from_error(error: HotdeskError) -> ProblemError:
@@ -66,7 +82,8 @@ def problem_from_error(error: HotdeskError) -> ProblemError:
     if isinstance(error, QuotaError):
         return ProblemError(429, error.code, str(error), error.headers)
     status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 503)
-    return ProblemError(status, error.code, str(error))
+    faults = error.faults if isinstance(error, BriefError) else ()
+    return ProblemError(status, error.code, str(error), faults=faults)
 
 
 def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

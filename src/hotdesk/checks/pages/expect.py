@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, TypeAlias
 
+from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import By, Length, Otherwise, Range, StrictError, read
 
 MAX_COUNT = 100_000
@@ -84,15 +84,14 @@ class PageExpectations:
     @classmethod
     def from_expect(cls, kind: str, expect: Mapping[str, object]) -> PageExpectations:
         if unknown := sorted(set(expect) - {each.name for each in fields(cls)}):
-            names = ", ".join(sorted(EXAMPLES))
-            raise BriefError(f"{kind} cannot expect {make_printable(unknown[0][:80])!r}; it can expect {names}")
+            raise make_unknown_error(kind, unknown[0], sorted(EXAMPLES))
         try:
             expectations = read(cls, dict(expect))
         except StrictError as e:
             name = str(e.path[0])
-            raise BriefError(f"{kind}: invalid {name}: {e.why}; write {EXAMPLES[name]}") from None
+            raise ExpectationError(f"{kind}: invalid {name}: {e.why}; write {EXAMPLES[name]}", e.path) from None
         if expectations.footer and not expectations.sources:
-            raise BriefError(f"{kind}: footer needs sources; write {EXAMPLES['sources']}")
+            raise ExpectationError(f"{kind}: footer needs sources; write {EXAMPLES['sources']}", ("footer",))
         return expectations
 
     def may_be_scanned(self, page: int) -> bool:

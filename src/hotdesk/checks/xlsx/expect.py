@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, TypeAlias
 
+from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, parse_area
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import BriefError, make_printable
 from hotdesk.strict import By, Length, Otherwise, StrictError, compile_reader, read
 
 MAX_ITEMS = 100
@@ -123,16 +123,16 @@ class Expected:
 def read_expected(expect: Mapping[str, object]) -> Expected:
     """Read what a brief expects; `BriefError` for what cannot be."""
     if unknown := sorted(set(expect) - set(EXAMPLES)):
-        names = ", ".join(EXAMPLES)
-        raise BriefError(f"xlsx cannot expect {make_printable(unknown[0][:80])!r}; it can expect {names}")
+        raise make_unknown_error("xlsx", unknown[0], EXAMPLES)
     try:
         expected = read(Expected, dict(expect))
     except StrictError as e:
         key = str(e.path[0])
-        raise BriefError(f"xlsx: invalid {key}: {e.why}; write {key} = {EXAMPLES[key]}") from None
+        raise ExpectationError(f"xlsx: invalid {key}: {e.why}; write {key} = {EXAMPLES[key]}", e.path) from None
     for key, column in _list_named_columns(expected):
         if expected.columns and column not in expected.columns:
-            raise BriefError(f"xlsx: {key} must be one of the columns; write {key} = {EXAMPLES[key]}")
+            why = f"xlsx: {key} must be one of the columns; write {key} = {EXAMPLES[key]}"
+            raise ExpectationError(why, (key,))
     return expected
 
 

@@ -16,6 +16,7 @@ from hotdesk.api.native.jobs.templates import Template
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admit_brief
+from hotdesk.brief.faults import make_brief_error
 from hotdesk.brief.load import FILES, parse_job
 from hotdesk.brief.reserved import OPERATOR_ONLY
 from hotdesk.brief.routing import route_brief
@@ -61,7 +62,7 @@ def lay_out(
     try:
         job = parse_job(text.encode(), folder, scope_of, form)
     except ValueError as e:
-        raise ProblemError(400, "brief", f"the brief{e}") from None
+        raise make_brief_error("the brief", e) from None
     if template is None:
         require_public(job.scope.rules)
     else:
