@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk.brief import grant_text, rule_text
-from hotdesk.brief.brief import DRIVE, Brief, Deliverable, Each
+from hotdesk.brief.brief import DRIVE, Brief, Deliverable, Each, JobBudget
 from hotdesk.cli.terminal import align_columns
 
 MAX_LINES = 20
@@ -54,9 +54,10 @@ def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
     yield "budget", [_describe_budget(job)]
     if job.memory:
         yield "memory", [f"{job.memory}: its workers can read what earlier jobs stored there, and add to it"]
+    deadline = f"a request without an answer is refused after {_format_seconds(job.wait)}"
     yield (
         "approvals",
-        [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then the request is refused"],
+        [f"{job.approve}: {APPROVALS[job.approve]}; {deadline}"],
     )
     size = f"{job.size.cpus:g} CPUs, {format_bytes(job.size.memory)} of memory, {format_bytes(job.size.disk)} of disk"
     more = f"steps that have secrets or read foreign files: behind the wall {job.sensitive_wall}"
@@ -64,23 +65,29 @@ def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
 
 
 def _describe_items(each: Each) -> str:
-    batch = f", {each.batch} at a time" if each.batch > 1 else ""
-    limits = ((each.budget.tokens, "tokens"), (each.budget.dollars, "dollars"), (each.budget.acts, "acts"))
-    budget = "".join(f", {limit:g} {name}" for limit, name in limits if limit is not None)
+    batch = f", {each.batch} rows an item" if each.batch > 1 else ""
+    budget = "".join(f", {text}" for text in _describe_amounts(each.budget))
     return (
-        f"{each.over}{batch}: each at its own desk, {each.seconds:g} s{budget}, at most {each.attempts} attempts; "
-        f"the swarm pauses if more than {each.quarantine:.0%} fail"
+        f"{each.over}{batch}: each item at its own desk, with at most {_format_seconds(each.seconds)}{budget} and "
+        f"{each.attempts} attempts; the swarm pauses if more than {each.quarantine:.0%} of the items fail"
     )
+
+
+def _describe_amounts(budget: JobBudget) -> list[str]:
+    """List the limits of a budget that are set."""
+    tokens = [] if budget.tokens is None else [f"{budget.tokens:,} tokens"]
+    dollars = [] if budget.dollars is None else [f"${budget.dollars:,.15g}"]
+    return [*tokens, *dollars, *([] if budget.acts is None else [f"{budget.acts:,} tool calls"])]
 
 
 def _describe_input(folder: Path, name: str) -> str:
     if name.startswith(DRIVE):
         return f"{name}, from the drive"
-    count, size = _measure_input(folder / name)
+    count, size = measure_input(folder / name)
     return f"{name}, {count} file{'s' * (count != 1)}, {format_bytes(size)}"
 
 
-def _measure_input(path: Path) -> tuple[int, int]:
+def measure_input(path: Path) -> tuple[int, int]:
     """Count the files of an input, and their bytes; links are followed nowhere."""
     if path.is_file():
         return 1, path.stat().st_size
@@ -105,9 +112,22 @@ def _describe_models(job: Brief) -> list[str]:
 
 
 def _describe_budget(job: Brief) -> str:
-    limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
-    texts = [f"{most:.15g} {name}" if most is not None else f"unlimited {name}" for name, most in limits.items()]
-    return ", ".join([f"{job.seconds:.15g} s", *texts])
+    limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "tool calls": job.budget.acts}
+    *others, last = [name for name, most in limits.items() if most is None] or [""]
+    free = f"; no limit on {', '.join(others)}{' or ' if others else ''}{last}" if last else ""
+    return ", ".join([_format_seconds(job.seconds), *_describe_amounts(job.budget)]) + free
+
+
+def _format_seconds(seconds: float) -> str:
+    """Write a time exactly and for people: `45 s`, `15 min`, `24 h`, `7 days`."""
+    if seconds < 60 or seconds % 1:
+        return f"{seconds:.15g} s"
+    rest, parts = int(seconds), []
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min"), (1, "s")):
+        if rest >= size and (unit != "days" or rest >= 2 * size):
+            parts.append(f"{rest // size} {unit}")
+            rest %= size
+    return " ".join(parts)
 
 
 def shorten_text(text: str) -> str:
@@ -157,5 +177,5 @@ def as_json(job: Brief) -> dict[str, object]:
 def _input_to_json(folder: Path, name: str) -> Mapping[str, object]:
     if name.startswith(DRIVE):
         return {"name": name}
-    count, size = _measure_input(folder / name)
+    count, size = measure_input(folder / name)
     return {"name": name, "files": count, "bytes": size}

@@ -20,6 +20,7 @@ from hotdesk.checks import find
 from hotdesk.checks.required import list_checks
 from hotdesk.cli import options
 from hotdesk.cli.brief_summary import as_json, format_brief
+from hotdesk.cli.brief_warnings import list_image_warnings, list_input_warnings, warn
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.shipped import find_shipped_file
 from hotdesk.cli.terminal import align_columns
@@ -71,7 +72,9 @@ def check(arguments: argparse.Namespace) -> None:
       hotdesk brief check examples/invoices-small
       hotdesk brief check brief.json --json | jq .budget
     """
-    job = _load_checked_brief(arguments.brief, config.load())
+    settings = config.load()
+    job = _load_checked_brief(arguments.brief, settings)
+    warn([*list_input_warnings(job), *list_image_warnings(job, settings)])
     print(json.dumps(as_json(job), indent=1) if arguments.json else "\n".join(format_brief(job)))
 
 
@@ -102,9 +105,9 @@ ARGUMENTS = {"check": _add_check, "new": add_new}
 
 def _load_checked_brief(path: Path, settings: Config) -> Brief:
     """Return a job as it may be done here; `BriefError` says why it may not."""
-    job, file = read_job(path, scope_of), make_printable(str(find_brief(path)))
+    job, file = read_job(path, scope_of, find), make_printable(str(find_brief(path)))
     try:
-        for item in job.deliverables:
+        for item in (*job.deliverables, *(job.reduce.deliverables if job.reduce is not None else ())):
             for name, expect in list_checks(item):
                 _find_check(item, name, expect)
         _check_hosts(job, settings)

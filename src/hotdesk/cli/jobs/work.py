@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from hotdesk.cli import options, prestart
+from hotdesk.cli.brief_warnings import list_input_warnings, warn
 from hotdesk.cli.job_request import add_limits, choose
 from hotdesk.cli.job_runner import begin
 from hotdesk.desk.seam import as_id
@@ -61,8 +62,10 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk work brief.toml --json | jq 'select(.event == "Receipt").data | .paths, .certificates, .report'
     """
     chosen = choose(arguments)
-    if chosen.has_items:
+    job = chosen.build_job()
+    if job.each is not None:
         raise BriefError("this brief has [each], so it is for many items; carry it out with `hotdesk swarm`")
+    warn(list_input_warnings(job))
     return begin(
         prestart.get_settings(),
         chosen,

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from hotdesk.dataclass import dataclass
@@ -86,6 +87,14 @@ def find(store: Path, name: str) -> Image:
         if not layer.is_dir():
             raise ImageError(f"image {name!r} has lost its layer {layer}; remove it and build or import it again")
     return image
+
+
+def list_known(store: Path) -> list[str]:
+    """List the names of images that are here or have a recipe, as far as this user may list them."""
+    names = {path.stem for path in (Path(__file__).parent / "recipes").glob("*.toml")}
+    with suppress(OSError):
+        names |= {entry.removesuffix(".json") for entry in os.listdir(store / "images")}
+    return sorted(names)
 
 
 def describe_remedy(name: str) -> str:

@@ -80,8 +80,8 @@ def test_what_a_brief_means_is_shown_as_a_table(run: Run, brief: Path) -> None:
         "secrets       erp-token@erp.test",
         "tools         all tools of its desk",
         "models        the model given on the command line",
-        "budget        900 s, unlimited tokens, unlimited dollars, unlimited acts",
-        "approvals     auto: starting the job approves the plan; 86400 s for an answer, then the request is refused",
+        "budget        15 min; no limit on tokens, dollars or tool calls",
+        "approvals     auto: starting the job approves the plan; a request without an answer is refused after 24 h",
         "desk          base behind the wall container, 2 CPUs, 2 GiB of memory, 16 GiB of disk",
     ]
 
@@ -125,7 +125,7 @@ def test_the_same_is_there_as_json(run: Run, brief: Path) -> None:
 def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief: Path) -> None:
     configure(brief, '[ceiling]\ntokens = 1000\nseconds = 60\napprove = "plan"\n')
     told = run("check", str(brief))
-    assert "budget        60 s, 1000 tokens, unlimited dollars" in told
+    assert "budget        1 min, 1,000 tokens; no limit on dollars or tool calls" in told
     assert "approvals     plan: a person approves the plan;" in told
 
 
@@ -187,7 +187,31 @@ def test_a_brief_that_is_refused_is_exit_code_125(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 125
-    assert capsys.readouterr().err.startswith(f"hotdesk: {brief}: it has no deliverables; write ")
+    first, missing, wrong = capsys.readouterr().err.splitlines()
+    assert first == f"hotdesk: {brief}: 2 faults"
+    assert missing.startswith("  it has no deliverables; write ")
+    assert wrong.startswith("  line 1: goal must be a text of at most 10000 characters, not 5; write ")
+
+
+def test_inputs_without_content_are_warned_of(run: Run, brief: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (brief.parent / "empty").mkdir()
+    (brief.parent / "one.txt").write_bytes(b"")
+    brief.write_text(BRIEF.replace('"files"', '"files", "empty"'))
+    assert cli.carry_out(["brief", "check", str(brief)]) == 0
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "warning: the input 'empty' is a folder without files; put the files there, or remove it from inputs",
+        "warning: the input 'one.txt' is an empty file; write its content, or remove it from inputs",
+    ]
+
+
+def test_an_image_that_is_not_built_is_warned_of_with_the_nearest(
+    run: Run, brief: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brief.write_text(f'image = "ofice"\n{BRIEF}')
+    (brief.parent / "home/images/images").mkdir(parents=True)
+    assert cli.carry_out(["brief", "check", str(brief)]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: the image 'ofice' is not on this machine; did you mean 'office'? ")
 
 
 def test_templates_are_listed(run: Run) -> None:

@@ -1,0 +1,55 @@
+"""Warnings about a brief that can be carried out, but hardly says what is meant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from hotdesk.brief.brief import DRIVE, Brief
+from hotdesk.cli.brief_summary import measure_input
+from hotdesk.config import Config, find_node_identity
+from hotdesk.desk.image import image
+from hotdesk.errors import make_printable
+
+
+def warn(texts: Iterable[str]) -> None:
+    for text in texts:
+        print(f"warning: {text}", file=sys.stderr)
+
+
+def list_input_warnings(job: Brief) -> Iterator[str]:
+    """List inputs without content, and items that no file matches."""
+    for name in job.inputs:
+        if not name.startswith(DRIVE) and not measure_input(job.folder / name)[1]:
+            yield _explain_empty_input(job.folder / name, make_printable(name))
+    over = job.each.over if job.each is not None else ""
+    if over and not any(job.folder.glob(over)):
+        yield f"the items {make_printable(over)!r} match no file next to the brief; correct each.over, or add the files"
+
+
+def _explain_empty_input(path: Path, name: str) -> str:
+    if path.is_file():
+        return f"the input {name!r} is an empty file; write its content, or remove it from inputs"
+    if not measure_input(path)[0]:
+        return f"the input {name!r} is a folder without files; put the files there, or remove it from inputs"
+    return f"every file of the input {name!r} is empty; write their content, or remove it from inputs"
+
+
+def list_image_warnings(job: Brief, settings: Config) -> Iterator[str]:
+    """List images that are not on this machine, as far as this user may know; nodes have images of their own."""
+    if find_node_identity(settings) is not None:
+        return
+    for name in dict.fromkeys((job.image, *([job.reduce.image] if job.reduce is not None else []))):
+        if not _is_here(settings, name):
+            close = get_close_matches(name, [each for each in image.list_known(settings.images) if each != name], n=1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
+            yield f"the image {name!r} is not on this machine; {meant}{image.describe_remedy(name)}"
+
+
+def _is_here(settings: Config, name: str) -> bool:
+    try:
+        return image.get_record_path(settings.images, name).exists()
+    except OSError:
+        return True
