@@ -10,8 +10,8 @@ import anyio
 from bench.book import Book
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hotdesk.drive.audit import verify
 from hotdesk.drive.journal import Journal
+from hotdesk.drive.journal_audit import verify
 from hotdesk.drive.signing import Signer
 from hotdesk.event import Acted, Event, Observed, Thought
 

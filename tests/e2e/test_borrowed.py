@@ -19,8 +19,8 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import OWNERS_ALONE
 from hotdesk.desk.owner.remote import remote_runtime
 from hotdesk.desk.seam import Change, Desk, Process, Size, Spec
-from hotdesk.drive.audit import verify
 from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.journal_audit import verify
 from hotdesk.drive.signing import load_own_public
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, LinkError
 from hotdesk.host import Host, borrow, control_path

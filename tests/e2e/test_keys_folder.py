@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.drive.audit import AuditReport, verify
+from hotdesk.drive.journal_audit import AuditReport, verify
 from hotdesk.drive.signing import load_own_public
 from hotdesk.linux import private_files
 from hotdesk.vault import Token, Vault
@@ -39,7 +39,7 @@ FULL = """
 import sys
 from pathlib import Path
 from hotdesk.linux import syscalls as kernel
-from hotdesk.drive.audit import verify
+from hotdesk.drive.journal_audit import verify
 from hotdesk.drive.journal import Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.errors import HostError

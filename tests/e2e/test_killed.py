@@ -18,9 +18,9 @@ from queue import SimpleQueue
 
 import pytest
 
-from hotdesk.drive.audit import verify
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.journal_audit import verify
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.signing import load_own_public
 from hotdesk.event import Event, JobBegun, JobBurnt, JobEnded, Kept, Observed, Resumed, SentBack, StepBegun, Summed

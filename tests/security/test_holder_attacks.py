@@ -209,7 +209,7 @@ def test_a_planted_socket_is_never_called(pose: str) -> None:
             assert (sock is not None) == is_called
 
 
-@falls_without("a holder of another name", Removal("quick/fresh.py", ' or answer[0].get("holder") != name', ""))
+@falls_without("a holder of another name", Removal("quick/run.py", ' or answer[0].get("holder") != name', ""))
 @pytest.mark.parametrize("named", ["Holder: 0123456789abcdef\r\n", ""])
 def test_a_holder_of_another_version_gets_no_command(place: Path, settings: Config, named: str) -> None:
     warm(place, settings)
@@ -319,7 +319,7 @@ def test_a_caller_cannot_pose_as_another_user_in_the_journal(place: Path, settin
 )
 @falls_without(
     "a quick command that confines itself",
-    Removal("quick/leased.py", "        confine([])\n", ""),
+    Removal("quick/run_follow.py", "        confine([])\n", ""),
     cases="the command | a command alone",
 )
 @pytest.mark.parametrize("who", ["the holder", "the command", "a command alone"])

@@ -17,9 +17,9 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
 from hotdesk.desk.seam import new_id
-from hotdesk.drive.audit import verify
 from hotdesk.drive.chain import parse_head
 from hotdesk.drive.journal import FILE, export_head, read
+from hotdesk.drive.journal_audit import verify
 from hotdesk.drive.signing import load_own_public
 from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct, WallProven
 from hotdesk.ipc.frames import HEAD, Frames

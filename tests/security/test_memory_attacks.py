@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from hotdesk.brain.audit import audit
 from hotdesk.brain.models.scripted import Failed, Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
 from hotdesk.brain.permits import has_memory, needs_fresh
+from hotdesk.brain.plan_audit import audit
 from hotdesk.brain.prompts import describe_situation
 from hotdesk.brain.seam import PlanningTask, Situation
 from hotdesk.brief import Scope, parse_grant, parse_rule
@@ -272,7 +272,7 @@ BAD_PLANS = {
 
 @falls_without(
     "the audit of what uses a memory",
-    Removal("brain/audit.py", "        yield from _audit_memory(plan, index, job)\n", "        pass\n"),
+    Removal("brain/plan_audit.py", "        yield from _audit_memory(plan, index, job)\n", "        pass\n"),
 )
 @pytest.mark.parametrize("steps", BAD_PLANS.values(), ids=BAD_PLANS)
 def test_no_plan_lets_a_memory_decide_or_meet_a_secret(steps: tuple[Step, ...]) -> None:

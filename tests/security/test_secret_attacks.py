@@ -1172,7 +1172,7 @@ async def test_what_a_desk_writes_into_the_log_is_plain(room: Room, attack: Atta
     assert all(ord(c) < 127 for row in room.rows() for c in row.data)
 
 
-@falls_without("a head that is gone is missed", Removal("drive/audit.py", "elif found is None:", "elif False:"))
+@falls_without("a head that is gone is missed", Removal("drive/journal_audit.py", "elif found is None:", "elif False:"))
 async def test_the_journal_is_whole_after_all_this_and_a_cut_tail_shows(
     room: Room, command: Command, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.description import MAX_BYTES, read_description
 from hotdesk.job.event_text import describe_target
 from hotdesk.job.local import LocalMachine, local_machine
-from hotdesk.job.people.card_text import format_card
+from hotdesk.job.people.approval_text import format_card
 from hotdesk.job.people.cards import make_amendment_card, make_question_card, plan_card, step_card
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, OpenQuestions
 from hotdesk.job.plans import Plans

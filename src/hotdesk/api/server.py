@@ -46,8 +46,8 @@ from hotdesk.api.http.protocol import Protocol
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.launch.launcher_client import open_launcher
 from hotdesk.api.log import LOG
+from hotdesk.api.mcp.desk_limits import build_policy
 from hotdesk.api.mcp.lazy import LazyMcp
-from hotdesk.api.mcp.policy import build_policy
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.native.app import build_app, build_routes, write_schema
 from hotdesk.api.native.context import Native

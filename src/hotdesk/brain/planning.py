@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hotdesk.brain.audit import audit
 from hotdesk.brain.critic import Critic
 from hotdesk.brain.models.seam import OurMessage
 from hotdesk.brain.narrowing import narrow_plan
+from hotdesk.brain.plan_audit import audit
 from hotdesk.brain.plan_reply import PLAN, read_reply
 from hotdesk.brain.prompts import DESCRIBED, WORDS, quote_text, read_prompt
 from hotdesk.brain.seam import Log, PlanningError, PlanningTask

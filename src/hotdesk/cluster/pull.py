@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import DeskId
-from hotdesk.drive.audit import Walk
 from hotdesk.drive.chain import Row
 from hotdesk.drive.export import as_line, load_json, parse_row
 from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.journal_audit import Walk
 from hotdesk.drive.signing import PUBLIC, compute_fingerprint
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import private_files

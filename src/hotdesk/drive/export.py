@@ -13,9 +13,9 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from hotdesk.drive.audit import MAX_FAULTS, AuditReport, Walk
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.journal import iterate_heads
+from hotdesk.drive.journal_audit import MAX_FAULTS, AuditReport, Walk
 from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.table import reading
 from hotdesk.errors import BriefError

@@ -37,7 +37,7 @@ from hotdesk.event import (
     Verified,
 )
 from hotdesk.job.format import format_count, format_duration, format_size
-from hotdesk.job.people.card_text import KINDS
+from hotdesk.job.people.approval_text import KINDS
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
 BoardLine: TypeAlias = tuple[str, str, str]

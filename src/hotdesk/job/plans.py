@@ -15,7 +15,6 @@ from hotdesk.brain.amendments import (
     read_amendment,
     widen_scope,
 )
-from hotdesk.brain.audit import audit, audit_wall, says_nothing
 from hotdesk.brain.permits import (
     choose_wall,
     compile_scope,
@@ -28,6 +27,7 @@ from hotdesk.brain.permits import (
     needs_fresh,
     select_grants,
 )
+from hotdesk.brain.plan_audit import audit, audit_wall, says_nothing
 from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hotdesk.brain.audit import audit
 from hotdesk.brain.critic import FINDINGS, read_findings
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
+from hotdesk.brain.plan_audit import audit
 from hotdesk.brain.plan_reply import PLAN
 from hotdesk.brain.planning import describe, make_plan
 from hotdesk.brain.seam import PlanningTask

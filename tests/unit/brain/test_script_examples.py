@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brain.adversaries.names import find_adversary
-from hotdesk.brain.audit import audit
 from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.plan_audit import audit
 from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief import grant_text, rule_text
 from hotdesk.brief.load import parse_job

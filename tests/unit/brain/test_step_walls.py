@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brain.amendments import Amendment, decide_amendment
-from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import choose_wall, find_steps, is_sensitive
+from hotdesk.brain.plan_audit import audit
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.plan import Plan, Step

@@ -12,10 +12,10 @@ import pytest
 from tests.ledger import SIGNER
 from tests.unit.test_event import ONE_OF_EACH
 
-from hotdesk.drive.audit import AuditReport, verify
 from hotdesk.drive.chain import parse_head
 from hotdesk.drive.export import export, verify_export
 from hotdesk.drive.journal import Journal, read, read_heads
+from hotdesk.drive.journal_audit import AuditReport, verify
 from hotdesk.drive.signing import load_public
 from hotdesk.errors import BriefError
 from hotdesk.event import as_dict, get_chain, list_kinds

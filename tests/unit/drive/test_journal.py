@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hotdesk.drive.audit import MAX_FAULTS, AuditReport, verify
 from hotdesk.drive.chain import Head, Row, compute_digest, encode_statement, parse_head
 from hotdesk.drive.journal import Journal, export_head, follow, read, read_heads
+from hotdesk.drive.journal_audit import MAX_FAULTS, AuditReport, verify
 from hotdesk.drive.signing import Signer, compute_fingerprint, load_public, load_signer
 from hotdesk.drive.table import SELECT, list_values
 from hotdesk.errors import BriefError, HostError

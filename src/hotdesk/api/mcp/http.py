@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.keys import ApiKeys
-from hotdesk.api.mcp.policy import McpPolicy
+from hotdesk.api.mcp.desk_limits import McpPolicy
 from hotdesk.api.mcp.protocol import build_server
 from hotdesk.api.mcp.session import McpSession
 from hotdesk.api.tenants import Tenants

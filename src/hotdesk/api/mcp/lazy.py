@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.keys import ApiKeys
-from hotdesk.api.mcp.policy import McpPolicy
+from hotdesk.api.mcp.desk_limits import McpPolicy
 from hotdesk.api.tenants import Tenants
 
 if TYPE_CHECKING:

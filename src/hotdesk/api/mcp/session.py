@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import anyio
 
 from hotdesk.api.mcp.deliver import DELIVER, Delivering
-from hotdesk.api.mcp.policy import McpPolicy
+from hotdesk.api.mcp.desk_limits import McpPolicy
 from hotdesk.api.mcp.remote_tools import LentTools, fetch_tools
 from hotdesk.api.mcp.results import ToolAnswer
 from hotdesk.dataclass import dataclass

@@ -10,7 +10,7 @@ from hotdesk.checks import active
 from hotdesk.checks.count_range import format_count
 from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
-from hotdesk.checks.xlsx import audit, sources, values
+from hotdesk.checks.xlsx import audit, values, whole_workbook
 from hotdesk.checks.xlsx.expect import Expected, read_expected
 from hotdesk.checks.xlsx.faults import format_value, list_names, make_fault, shorten_text
 from hotdesk.checks.xlsx.place import Area
@@ -118,18 +118,18 @@ class XlsxCheck:
             there = list_names(each.name for each in book.sheets)
             return iter([make_fault("sheets", "", f"a sheet {self.want.sheet}", f"the sheets {there}")])
         table = Table(self.want, sheet)
-        if wrong := [*sources.find_missing_sheets(self.want, book), *table.check_columns()]:
+        if wrong := [*whole_workbook.find_missing_sheets(self.want, book), *table.check_columns()]:
             return iter(wrong)
         return chain(
             table.find_hidden_parts(),
             table.count(),
-            sources.find_missing_formulas(self.want, book, table),
+            whole_workbook.find_missing_formulas(self.want, book, table),
             table.check_red_rows(),
             table.check_colours(),
             table.check_total(),
-            sources.check_reconciliations(self.want, book),
-            sources.check_mutations(self.want, book),
-            sources.find_losses(self.want, book),
+            whole_workbook.check_reconciliations(self.want, book),
+            whole_workbook.check_mutations(self.want, book),
+            whole_workbook.find_losses(self.want, book),
             values.find_errors(book),
             values.find_uncalculated(book),
             values.find_circular_formulas(book),

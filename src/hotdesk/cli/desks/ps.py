@@ -11,7 +11,7 @@ import anyio
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.quick.listing import format_desks
+from hotdesk.cli.quick.ps import format_desks
 from hotdesk.config import DEFAULT_TENANT, Config, get_tenant_settings, list_tenants
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime

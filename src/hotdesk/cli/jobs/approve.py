@@ -19,7 +19,7 @@ from hotdesk.config import Config
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Asked
 from hotdesk.job.people import questions
-from hotdesk.job.people.card_text import format_fact
+from hotdesk.job.people.approval_text import format_fact
 from hotdesk.job.people.questions import PendingQuestion, ask_all_owners, select_question
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS
 from hotdesk.linux.landlock import confine

@@ -10,7 +10,7 @@ from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.machine.journal import format_moment
 from hotdesk.errors import make_printable
 from hotdesk.event import Exchange, Kept
-from hotdesk.job.people.card_text import KINDS, describe_deadline
+from hotdesk.job.people.approval_text import KINDS, describe_deadline
 from hotdesk.job.record.door_activity import DoorActivity, count_requests
 from hotdesk.job.record.progress import StepProgress, step_dict
 from hotdesk.job.record.summary import JobSummary

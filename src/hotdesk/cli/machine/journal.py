@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
-from hotdesk.drive.audit import AuditReport
-from hotdesk.drive.audit import verify as prove
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.export import export as export_lines
 from hotdesk.drive.export import verify_export
 from hotdesk.drive.journal import FILE, export_head, find_chain, follow, read, read_heads
+from hotdesk.drive.journal_audit import AuditReport
+from hotdesk.drive.journal_audit import verify as prove
 from hotdesk.drive.outbox import take_in_at
 from hotdesk.drive.signing import compute_fingerprint, load_own_public, load_public
 from hotdesk.errors import BriefError, make_printable

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.api.mcp.policy import IDLE, LASTING, McpPolicy
+from hotdesk.api.mcp.desk_limits import IDLE, LASTING, McpPolicy
 from hotdesk.cli import options, unlock
 from hotdesk.cli.desks.run import can_ask, show
 from hotdesk.cli.job_request import say

@@ -29,19 +29,19 @@ def attempt(argv: list[str]) -> int | None:
             may_hold = os.environ.get(SWITCH, "").lower() not in OFF
             order = arguments.parse_run(argv[1:])
             if order is not None:
-                from hotdesk.cli.quick import fresh
+                from hotdesk.cli.quick.run import run
 
-                return fresh.run(order, may_hold=may_hold and not order.is_alone)
+                return run(order, may_hold=may_hold and not order.is_alone)
         case "exec":
             if (call := arguments.parse_exec(argv[1:])) is not None:
-                from hotdesk.cli.quick import borrowed
+                from hotdesk.cli.quick.exec import run as run_exec
 
-                return borrowed.run(call)
+                return run_exec(call)
         case "ps":
             if (options := arguments.parse_ps(argv[1:])) is not None:
-                from hotdesk.cli.quick import listing
+                from hotdesk.cli.quick.ps import run as run_ps
 
-                return listing.run(*options)
+                return run_ps(*options)
         case "ssh":
             if (desk := arguments.parse_ssh(argv[1:])) is not None:
                 from hotdesk.cli.quick import ssh

@@ -5,8 +5,8 @@ from __future__ import annotations
 import _socket
 import os
 
-from hotdesk.cli.quick.borrowed import ID_LENGTH, find_owner
 from hotdesk.cli.quick.call import OPEN_SECONDS, ask, dial
+from hotdesk.cli.quick.exec import ID_LENGTH, find_owner
 from hotdesk.cli.quick.place import MAX_PATH_BYTES, Place
 from hotdesk.cli.quick.streams import has_standard_streams
 from hotdesk.errors import HostError

@@ -15,7 +15,7 @@ from hotdesk.drive.journal import FILE
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people import wait
-from hotdesk.job.people.card_text import format_card
+from hotdesk.job.people.approval_text import format_card
 from hotdesk.job.people.wait import Card, OpenQuestions, describe_decision, read_all_waiting, read_card, read_waiting
 from hotdesk.job.record import papers
 from hotdesk.job.record.papers import Papers

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Asked, Decided, Exchange, HandedBack, TookOver
-from hotdesk.job.people.card_text import KINDS
+from hotdesk.job.people.approval_text import KINDS
 from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import DeliverableRecord, JobSummary

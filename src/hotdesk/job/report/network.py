@@ -8,7 +8,7 @@ from dataclasses import field
 from hotdesk.dataclass import dataclass
 from hotdesk.event import Alarm, Exchange
 from hotdesk.job.format import format_size
-from hotdesk.job.people.card_text import encode_punycode
+from hotdesk.job.people.approval_text import encode_punycode
 from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, isolate, tag
 from hotdesk.job.report.parts import note, render_section, render_table

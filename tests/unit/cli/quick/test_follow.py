@@ -21,7 +21,7 @@ from hotdesk_guest import wire
 FOLLOW = """
 import _socket, sys
 from hotdesk.cli.quick.arguments import QuickRun
-from hotdesk.cli.quick.leased import follow_lease
+from hotdesk.cli.quick.run_follow import follow_lease
 from hotdesk.cli.quick.signals import EndingSignals
 timeout = float(sys.argv[2]) if sys.argv[2:] else None
 sys.exit(follow_lease(_socket.socket(fileno=int(sys.argv[1])), b"", EndingSignals(), QuickRun([], ["true"], timeout)))
@@ -29,7 +29,7 @@ sys.exit(follow_lease(_socket.socket(fileno=int(sys.argv[1])), b"", EndingSignal
 FOLLOW_EXEC = """
 import _socket, sys
 from hotdesk.cli.quick.arguments import QuickExec
-from hotdesk.cli.quick.borrowed import follow
+from hotdesk.cli.quick.exec import follow
 from hotdesk.cli.quick.follow import Follower
 from hotdesk.cli.quick.signals import EndingSignals
 order = QuickExec("", ["true"], timeout=float(sys.argv[2]))

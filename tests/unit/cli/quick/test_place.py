@@ -20,7 +20,8 @@ print(name_holder(read_settings(Place())))
 LIGHT = """
 import sys
 from hotdesk import cli
-from hotdesk.cli.quick import alone, arguments, borrowed, call, fresh, leased, place, signals, start, streams
+from hotdesk.cli.quick import arguments, call, exec, place, run, run_follow, run_without_holder
+from hotdesk.cli.quick import signals, start, streams
 heavy = {"json", "re", "socket", "signal", "typing", "enum", "dataclasses", "argparse", "asyncio"}
 print(*sorted(heavy & set(sys.modules)))
 """

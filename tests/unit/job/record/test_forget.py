@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.ledger import JOB, SIGNER, Ledger, paused_job, whole_job
 
-from hotdesk.drive.audit import verify
+from hotdesk.drive.journal_audit import verify
 from hotdesk.errors import BriefError
 from hotdesk.event import Event, Forgotten, JobEnded, JobPaused
 from hotdesk.job.record import papers

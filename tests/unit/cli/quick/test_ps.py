@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hotdesk.cli.quick.listing import format_desks
+from hotdesk.cli.quick.ps import format_desks
 
 DESK: dict[str, object] = {
     "id": "i1", "tenant": "default", "image": "base", "wall": "gvisor", "state": "open", "kept": True, "opened": 0.0,

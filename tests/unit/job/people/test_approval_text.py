@@ -6,7 +6,7 @@ import pytest
 from tests.ledger import JOB
 
 from hotdesk.event import Pending
-from hotdesk.job.people.card_text import format_card
+from hotdesk.job.people.approval_text import format_card
 from hotdesk.job.people.wait import Card
 
 PENDING = Pending(JOB, "1a2b3c4d", "amendment", "f0" * 32, "cd" * 32, 41_600, step="read")

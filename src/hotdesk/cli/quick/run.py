@@ -37,7 +37,7 @@ def _run(place: Place, order: QuickRun, signals: EndingSignals, may_hold: bool) 
     sock = dial(get_socket_path(place, name)) if may_hold else None
     found = None if sock is None else _lease(sock, name, order, signals)
     if found is not None:
-        from hotdesk.cli.quick.leased import follow_lease
+        from hotdesk.cli.quick.run_follow import follow_lease
 
         return follow_lease(*found, signals, order)
 
@@ -47,9 +47,9 @@ def _run(place: Place, order: QuickRun, signals: EndingSignals, may_hold: bool) 
 
             start(place, name, later=True)
 
-    from hotdesk.cli.quick import alone
+    from hotdesk.cli.quick import run_without_holder
 
-    code = alone.run(order, signals, start_holder)
+    code = run_without_holder.run(order, signals, start_holder)
     if code is None:
         start_holder()
     return code
@@ -69,11 +69,11 @@ def _lease(
     answer = None
     try:
         if ask(sock, "/leases", wire.encode({"argv": order.own, "variables": variables})):
-            import hotdesk.cli.quick.leased  # noqa: F401  while the desk is opened
+            import hotdesk.cli.quick.run_follow  # noqa: F401  while the desk is opened
 
             answer = read_answer(sock, signals)
     except Interrupted:
-        from hotdesk.cli.quick.leased import wait_burnt
+        from hotdesk.cli.quick.run_follow import wait_burnt
 
         wait_burnt(sock)
         raise

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.audit import audit
+from hotdesk.brain.plan_audit import audit
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief, Deliverable, JobBudget
 from hotdesk.plan import Action, Plan, Step

@@ -51,7 +51,7 @@ def run(order: QuickRun, signals: EndingSignals, when_open: Callable[[], None]) 
         return None
     when_open()
     from hotdesk.cli.quick.follow import Follower
-    from hotdesk.cli.quick.leased import follow
+    from hotdesk.cli.quick.run_follow import follow
 
     return follow(Follower(sock, b"", signals, owner.explain_end, owner.pulse), order, owner.close)
 
@@ -105,7 +105,7 @@ class _Owner:
         self.sock.sendall(self.request)
         import json  # noqa: F401  these two while the keeper starts
 
-        import hotdesk.cli.quick.leased  # noqa: F401
+        import hotdesk.cli.quick.run_follow  # noqa: F401
 
         end = time.monotonic() + OPEN_SECONDS
         while self.signals.wait(self.sock.fileno(), max(0.0, end - time.monotonic())):
@@ -188,7 +188,7 @@ class _Owner:
 
     def close(self) -> None:
         """Hang up; the keeper burns the desk, and this waits for that."""
-        from hotdesk.cli.quick.leased import BURN_SECONDS
+        from hotdesk.cli.quick.run_follow import BURN_SECONDS
 
         try:
             self.sock.shutdown(_socket.SHUT_WR)
