@@ -67,7 +67,9 @@ class Look:
 
     @cached_property
     def keepers(self) -> set[int]:
-        return {each.pid for each in self.running if each.is_keeper and f"{self.home}/" in each.line}
+        """The keepers of this folder; not what one is just forking, which has its command line for a moment."""
+        found = {each.pid: each.parent for each in self.running if each.is_keeper and f"{self.home}/" in each.line}
+        return {pid for pid, parent in found.items() if parent not in found}
 
     @cached_property
     def strangers(self) -> set[str]:
