@@ -69,7 +69,7 @@ test-tools:
 	@command -v rsync >/dev/null || $(APT) install --yes --no-install-recommends rsync >/dev/null
 
 .PHONY: bench
-bench: setup  ## Measure hotdesk and what peers are here; PEERS=1 installs them first. Table, JSON and charts in out/bench.
+bench: setup $(if $(PEERS),gvisor)  ## Measure hotdesk and what peers are here; PEERS=1 installs them first. Table, JSON and charts in out/bench.
 ifdef PEERS
 	$(APT) install --yes --no-install-recommends podman runc bubblewrap systemd-container btrfs-progs >/dev/null
 	@rm -rf out/peers && mkdir -p out/peers  # unpacked, not installed: a package of nginx would start a server
