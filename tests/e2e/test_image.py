@@ -261,7 +261,7 @@ def test_an_image_without_python_is_refused(tmp_path: Path, images: Path, fresh:
     (tmp_path / "tree/usr/bin/sh").touch(0o755)
     subprocess.run(["tar", "-C", tmp_path / "tree", "-cf", tmp_path / "x.tar", "."], check=True)
     name = fresh()
-    with pytest.raises(ImageError, match="has no python3, which a desk's guest needs; add it"):
+    with pytest.raises(ImageError, match="has no python3, which hotdesk needs inside a desk; install it"):
         import_image(images, tmp_path / "x.tar", name, print)
     assert leftovers(images) == ([], False)
     with pytest.raises(ImageError):

@@ -178,7 +178,7 @@ def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> 
         fd = inner
     os.close(fd)
     said = refused(saved, upper.parent / "images")
-    assert f"in more than {TreeLimits().depth} folders" in said
+    assert f"more than {TreeLimits().depth} folders deep" in said
     assert len(said) < 400
 
 
@@ -209,7 +209,7 @@ def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save
             os.close(fd)
         return find(config.images, "mine")
 
-    assert "/file brings the tree to more than" in refused(save, config.images)
+    assert "/file does not fit: the image would need more than" in refused(save, config.images)
 
 
 @falls_without(

@@ -58,7 +58,7 @@ class Bounded(io.RawIOBase):
         data = self.inner.read(len(buffer))
         self.remaining -= len(data)
         if self.remaining < 0:
-            raise ImageError("the unpacked archive exceeds the size limit")
+            raise ImageError("the unpacked archive is larger than the size limit of an image")
         buffer[: len(data)] = data
         return len(data)
 
@@ -76,10 +76,10 @@ class Folder:
         try:
             fd = self.root.open(name.encode(), os.O_RDONLY | os.O_NONBLOCK)
         except OSError as e:
-            raise ImageError(f"the layout has no {make_printable(name[:90])}: {e.strerror}") from e
+            raise ImageError(f"the OCI layout has no file {make_printable(name[:90])}: {e.strerror}") from e
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise ImageError(f"the layout's {make_printable(name[:90])} is not a file")
+            raise ImageError(f"{make_printable(name[:90])} in the OCI layout is not a regular file")
         return io.BufferedReader(io.FileIO(fd, "rb"), BUFFER)
 
 
@@ -97,7 +97,7 @@ class Wrapped:
     def note(self, info: tarfile.TarInfo) -> None:
         name = clean(info.name)
         if len(self.found) + len(self.links) > _PART_LIMIT:
-            raise ImageError(f"the archive is a layout of more than {_PART_LIMIT} files")
+            raise ImageError(f"the OCI layout in the archive has more than {_PART_LIMIT} files, which is the limit")
         if info.issym():
             self.links[name] = os.path.normpath(os.path.join(os.path.dirname(name), info.linkname))
         elif info.isreg() and not info.issparse():
@@ -107,7 +107,7 @@ class Wrapped:
         """Open a file of it; a link, as `docker save` writes for a layer used twice, is followed once."""
         where = self.found.get(clean(name)) or self.found.get(self.links.get(clean(name), ""))
         if where is None:
-            raise ImageError(f"the archive has no {make_printable(name[:90])}")
+            raise ImageError(f"the archive has no file {make_printable(name[:90])}, which its manifest needs")
         return io.BufferedReader(FileWindow(self.fd, *where), BUFFER)
 
 

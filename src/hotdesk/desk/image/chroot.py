@@ -66,7 +66,7 @@ def main() -> int:
         print(e, file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as e:
-        print(f"{task.name}: `{' '.join(map(str, e.cmd))[:200]}` ended with {e.returncode}", file=sys.stderr)
+        print(f"{task.name}: `{' '.join(map(str, e.cmd))[:200]}` failed with exit code {e.returncode}", file=sys.stderr)
         return 1
     return 0
 
@@ -160,7 +160,7 @@ def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
     """Install packages: the host's apt downloads them, the image's installs them."""
     distro, suite = release(root)
     lines = sources.format_lines(sources.read(), distro, suite, sources.list_keyrings(distro))
-    say(task, f"installing {len(task.apt)} packages and what they need from {distro} {suite}")
+    say(task, f"installing {len(task.apt)} packages and their dependencies from {distro} {suite}")
     for name in ("lists", "archives"):
         (work / name / "partial").mkdir(parents=True)
     shelf, there = root / "run/hotdesk", "/run/hotdesk"
@@ -220,7 +220,9 @@ def release(root: Path) -> tuple[str, str]:
     facts = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     distro, suite = (facts.get(key, "").strip("\"'") for key in ("ID", "VERSION_CODENAME"))
     if distro not in sources.COMPONENTS or not suite:
-        raise ImageError(f"`apt` needs an image of Debian or Ubuntu; this one says it is {distro[:40]!r}")
+        raise ImageError(
+            f"`apt` in a recipe needs an image of Debian or Ubuntu; its /etc/os-release says ID={distro[:40]!r}"
+        )
     return distro, suite
 
 
@@ -228,7 +230,7 @@ def _install_wheels(task: BuildTask, root: Path) -> None:
     """Install Python packages: the host's pip downloads wheels, the image's installs them."""
     with RootDirectory(root) as inside:
         python = find_python(inside, f"image {task.name!r}")
-    say(task, f"installing {len(task.pip)} Python packages and what they need")
+    say(task, f"installing {len(task.pip)} Python packages and their dependencies")
     probe = ["unshare", "--net", "chroot", str(root), python, "-c", pip_tags.PROBE]
     found = subprocess.run(probe, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout
     folder = root / "tmp/wheels"

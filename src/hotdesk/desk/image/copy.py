@@ -101,7 +101,7 @@ class Copy:
     def put(self, name: bytes, info: os.stat_result) -> None:
         top = self.levels[-1]
         if info.st_dev != self.levels[0].info.st_dev:
-            raise self.make_error("is on another file system")
+            raise self.make_error("is a mount point; an image can only have files of one file system")
         path = self.get_path(name)
         if path is not None and self.skips(self.source, path):
             return
@@ -116,7 +116,9 @@ class Copy:
 
     def enter(self, name: bytes, info: os.stat_result) -> None:
         if len(self.levels) > self.limits.depth:
-            raise self.make_error(f"is nested in more than {self.limits.depth} folders, the limit")
+            raise self.make_error(
+                f"is nested more than {self.limits.depth} folders deep, which is the limit for an image"
+            )
         self.source = _replace_fd(self.source, open_strictly(self.source, name, FOLDER))
         self.expect(self.source, info)
         os.mkdir(name, 0o700, dir_fd=self.target)
@@ -128,7 +130,7 @@ class Copy:
         names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
         self.entries += len(names)
         if self.entries > self.limits.entries:
-            raise self.make_error(f"brings the tree to more than {self.limits.entries} entries, the limit for an image")
+            raise self.make_error(f"exceeds the limit of {self.limits.entries} files and folders for an image")
         self.note(b"d", name, _encode_attributes(info), *xattrs)
         path = self.get_path(name + b"/") if self.levels else b""
         opaque = os.fsencode(OPAQUE) in xattrs[::2] or bool(self.levels and self.levels[-1].opaque)
@@ -194,13 +196,15 @@ class Copy:
     def expect(self, fd: int, info: os.stat_result) -> None:
         found = os.fstat(fd)
         if not os.path.samestat(found, info) or stat.S_IFMT(found.st_mode) != stat.S_IFMT(info.st_mode):
-            raise self.make_error("changed while it was copied")
+            raise self.make_error("changed while it was copied; try again")
 
     def spend(self, size: int) -> None:
         """Count bytes before they are written."""
         self.size += size
         if self.size > self.limits.size:
-            raise self.make_error(f"brings the tree to more than {self.limits.size} bytes, the available space")
+            raise self.make_error(
+                f"does not fit: the image would need more than the available {self.limits.size} bytes"
+            )
 
     def note(self, kind: bytes, *parts: bytes) -> None:
         """Add an entry to the digest, so that no two trees read the same."""

@@ -39,7 +39,7 @@ PROGRAMS = {
     "curl": "curl",
     "python3-uno": "Python UNO bridge",
     "python3-tk": "Python tkinter",
-    "xdotool": "xdotool (in a shell the screen is DISPLAY=:0, once a tool of the screen or browser has started it)",
+    "xdotool": "xdotool (needs DISPLAY=:0, and a screen: the first use of a screen or browser tool starts it)",
     "scrot": "scrot (saves the screen to a file)",
     "tkremind": "TkRemind (`tkremind`)",
     "gcc": "gcc {}",

@@ -83,7 +83,7 @@ class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> urllib.request.Request | None:
         if urlsplit(newurl).scheme != "https":
-            raise urllib.error.URLError("the server redirects to something that is not https")
+            raise urllib.error.URLError("the server redirects to an address that is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
@@ -122,7 +122,7 @@ def copy(reply: IO[bytes], limit: int) -> None:
     while data := reply.read(_CHUNK):
         size += len(data)
         if size > limit:
-            raise ValueError(f"it has more than {limit} bytes")
+            raise ValueError(f"the file has more than {limit} bytes, which is the limit")
         while data:
             data = data[os.write(1, data) :]
 

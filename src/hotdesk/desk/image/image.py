@@ -82,10 +82,12 @@ def find(store: Path, name: str) -> Image:
     except PermissionError as e:
         raise ImageError(f"image {name!r} in {store} cannot be read by this user; run as root") from e
     except ValueError as e:
-        raise ImageError(f"image {name!r}: {path} is damaged ({e}): remove the file, then build again") from e
+        raise ImageError(
+            f"image {name!r}: {path} is damaged ({e}): remove the file, then build or import the image again"
+        ) from e
     for layer in image.layers:
         if not layer.is_dir():
-            raise ImageError(f"image {name!r} has lost its layer {layer}; remove it and build or import it again")
+            raise ImageError(f"image {name!r} lacks its layer {layer}; build or import the image again")
     return image
 
 
@@ -155,7 +157,7 @@ def parse(store: Path, text: bytes) -> Image:
     if not isinstance(digests, list) or not digests:
         raise ValueError("no layers")
     if not all(isinstance(each, str) and DIGEST_SHAPE.fullmatch(each) for each in digests):
-        raise ValueError("a layer is not a digest")
+        raise ValueError("the name of a layer is not a sha256 digest")
     try:
         return Image(
             name=str(data["name"]),

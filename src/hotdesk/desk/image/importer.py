@@ -120,10 +120,12 @@ def unwrap(archive: int, tree: Path, limits: ArchiveLimits, timeout: float, lock
             check=False,
         )
     except subprocess.TimeoutExpired as e:
-        raise ImageError(f"the archive could not be unpacked within {timeout:.0f} s") from e
+        raise ImageError(
+            f"the archive could not be unpacked within {timeout:.0f} s; the machine may be overloaded, try again"
+        ) from e
     kind, _, python = done.stdout.strip().partition(" ")
     if done.returncode != 0 or kind not in KINDS or python not in PYTHONS:
         lines = [make_printable(line) for line in done.stderr.splitlines() if line.strip()]
-        why = lines[-1][:500] if lines else f"the unpacking program ended with {done.returncode}"
+        why = lines[-1][:500] if lines else f"the unpacking process failed with exit code {done.returncode}"
         raise ImageError(f"the archive cannot be imported: {why}")
     return kind, python

@@ -55,7 +55,9 @@ def read_docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str
     rootfs = facts.get("rootfs")
     digests = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
     if not isinstance(digests, list) or len(digests) != len(layers):
-        raise ImageError("the archive's configuration does not name its layers' digests")
+        raise ImageError(
+            "the image configuration in the archive does not list one digest for each layer (`rootfs.diff_ids`)"
+        )
     return [(name, str(digest)) for name, digest in zip(_check_layer_count(layers), digests, strict=True)]
 
 
@@ -80,7 +82,9 @@ def _choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[s
 def require_machine(config: dict[str, object], machine: str) -> None:
     found, expected = config.get("architecture"), _MACHINES.get(machine, machine)
     if found not in (None, "", expected):
-        raise ImageError(f"the image is for {make_printable(str(found))[:40]}, and this machine is {expected}")
+        raise ImageError(
+            f"the image is for the architecture {make_printable(str(found))[:40]}, and this machine needs {expected}"
+        )
 
 
 def _check_layer_count(layers: list[T]) -> list[T]:
@@ -92,7 +96,7 @@ def _check_layer_count(layers: list[T]) -> list[T]:
 def _read_descriptors(data: dict[str, object], key: str) -> list[dict[str, object]]:
     value = data.get(key)
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise ImageError(f"the layout's {key} is not a list of descriptors")
+        raise ImageError(f"`{key}` in the OCI layout is not a list of descriptors")
     return value
 
 
@@ -101,7 +105,7 @@ def get_blob_name(descriptor: dict[str, object]) -> str:
     match = DIGEST_SHAPE.fullmatch(str(descriptor.get("digest")))
     if match is None:
         shown = make_printable(str(descriptor.get("digest")))[:90]
-        raise ImageError(f"the layout names a blob {shown!r}, which is not a sha256")
+        raise ImageError(f"the OCI layout refers to blob {shown!r}, which is not a sha256 digest")
     return f"blobs/sha256/{match[1]}"
 
 
@@ -117,15 +121,15 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
         raise ImageError(f"the content of blob {name} does not match its digest")
     data = _load_json(text)
     if not isinstance(data, dict):
-        raise ImageError(f"{make_printable(name[:90])} is not a JSON object")
+        raise ImageError(f"{make_printable(name[:90])} in the archive is not a JSON object")
     return data
 
 
 def _load_json(text: bytes) -> object:
     """Read JSON of bounded size."""
     if len(text) > _JSON_LIMIT:
-        raise ImageError("the archive has a description of more than 4 MiB")
+        raise ImageError("a JSON file in the archive has more than 4 MiB, which is the limit")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise ImageError("the archive has a description that is not JSON") from e
+        raise ImageError("a manifest or configuration in the archive is not JSON") from e

@@ -94,8 +94,8 @@ def find_python(root: RootDirectory, what: str) -> str:
                 os.close(fd)
             if stat.S_ISREG(mode) and mode & 0o111:
                 return path
-    remedy = "add it (apt-get install python3-minimal) and import again"
-    raise ImageError(f"{what} has no python3, which a desk's guest needs; {remedy}")
+    remedy = "install it in the image (`apt-get install python3-minimal`) and import again"
+    raise ImageError(f"{what} has no python3, which hotdesk needs inside a desk; {remedy}")
 
 
 def strip(tree: Path, whiteouts: bool) -> None:

@@ -51,7 +51,7 @@ def export(store: Path, name: str, target: int) -> ArchiveBudget:
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     if done.returncode != 0:
         raise ImageError(
-            f"Image {name!r} could not be exported: {make_printable(last[-500:]) or 'the child was killed'}"
+            f"Image {name!r} could not be exported: {make_printable(last[-500:]) or 'the export process was killed'}"
         )
     counted = json.loads(last)
     return ArchiveBudget(LIMITS, counted["entries"], counted["size"])
@@ -120,7 +120,7 @@ def _add(
         return
     with open(os.open(name, _FLAGS, dir_fd=fd), "rb") as source:
         if not os.path.samestat(os.fstat(source.fileno()), info):
-            raise ImageError(f"{make_printable(path)} changed while it was read")
+            raise ImageError(f"{make_printable(path)} changed while it was read; export again")
         tar.addfile(entry, source)
 
 

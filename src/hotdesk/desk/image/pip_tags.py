@@ -16,7 +16,9 @@ def list_platform_options(answer: str) -> list[str]:
     """Return pip's options for the Python that answered the probe, newest C library first."""
     match = _ANSWER_SHAPE.fullmatch(answer)
     if match is None:
-        raise ImageError(f"`pip` needs an image with python3 and glibc; its Python reported {answer[:60]!r}")
+        raise ImageError(
+            f"`pip` in a recipe needs an image with python3 and glibc; the image's Python reported {answer[:60]!r}"
+        )
     minor, machine, glibc = match.groups()
     platforms = [f"manylinux_2_{each}_{machine}" for each in range(int(glibc), _OLDEST_GLIBC - 1, -1)]
     options = ["--implementation", "cp", "--python-version", f"3.{minor}"]

@@ -72,8 +72,8 @@ def load(source: str, name: str | None = None) -> Recipe:
 def load_builtin(name: str) -> Recipe:
     if as_name(name) not in list_builtin():
         raise BriefError(
-            f"unknown recipe {name!r}; the built-in recipes are {', '.join(list_builtin())}; or write one: "
-            'a TOML file with `from = "base"` and `apt = […]`, and `hotdesk image build ./FILE.toml`'
+            f"unknown recipe {name!r}; the built-in recipes are {', '.join(list_builtin())}. To build your "
+            'own, write a TOML file with `from = "base"` and `apt = […]`, and run `hotdesk image build ./FILE.toml`'
         )
     return parse((resources.files("hotdesk.desk.image") / "recipes" / f"{name}.toml").read_text(), name)
 
@@ -107,9 +107,9 @@ def parse(text: str, name: str) -> Recipe:
         key = make_printable(sorted(table)[0])
         raise BriefError(f"{where} has an unknown key {key!r}; the keys are from, apt, pip, files and run")
     if (recipe.parent is None) == (recipe.suite is None):
-        raise BriefError(f'{where} must name its base: `from = "base"` (or a `suite`, not both)')
+        raise BriefError(f'{where} needs either `from` (an image, such as "base") or `suite` (a Debian release)')
     if recipe.parent is not None and recipe.include:
-        raise BriefError(f"{where} is based on {recipe.parent!r}: list its packages in `apt`")
+        raise BriefError(f"{where}: `include` cannot be combined with `from`; list the packages in `apt`")
     if recipe.parent == name:
         raise BriefError(f"{where} cannot be based on itself; give it another name with --name")
     return recipe
@@ -123,7 +123,7 @@ def _take_text(table: dict[str, object], key: str, shape: re.Pattern[str], where
 def _read_list(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
     value = table.pop(key, [])
     if not isinstance(value, list):
-        raise BriefError(f"{where}: {key} must be a list of texts")
+        raise BriefError(f"{where}: `{key}` must be a list of strings")
     return tuple(check_text(each, key, shape, where) for each in value)
 
 
@@ -136,7 +136,7 @@ def _take_machine_packages(table: dict[str, object], where: str) -> tuple[str, .
 def _take_files(table: dict[str, object], where: str) -> dict[str, str]:
     value = table.pop("files", {})
     if not isinstance(value, dict):
-        raise BriefError(f"{where}: files must be a table of texts by path")
+        raise BriefError(f"{where}: `files` must be a table of paths, each with the file's content")
     return {
         check_text(path, "files", PATH_SHAPE, where): check_text(text, "files", _TEXT_SHAPE, where)
         for path, text in value.items()
@@ -151,15 +151,15 @@ def _take_own_files(table: dict[str, object], where: str) -> dict[str, str]:
     folder = SOURCE / name
     found = {f"{OURS}/{name}/{each.name}": each.read_text() for each in sorted(folder.glob("*.*")) if each.is_file()}
     if not found:
-        raise BriefError(f"{where}: {name!r} is not a file that hotdesk ships")
+        raise BriefError(f"{where}: {name!r} is not a Python package of hotdesk")
     return found
 
 
 def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
     if not isinstance(value, str):
-        raise BriefError(f"{where}: {key} must be a text, not {make_printable(repr(value))[:80]}")
+        raise BriefError(f"{where}: `{key}` must be a string, not {make_printable(repr(value))[:80]}")
     if not shape.fullmatch(value):
-        raise BriefError(f"{where}: {make_printable(value[:80])!r} is not valid in {key}")
+        raise BriefError(f"{where}: {make_printable(value[:80])!r} is not a valid value of `{key}`")
     return value
 
 

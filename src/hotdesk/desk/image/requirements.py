@@ -88,7 +88,8 @@ def explain_refusal(machine: HostMachine) -> str | None:
         return None
     return (
         f"this machine is {machine.name} on {machine.arch}; hotdesk supports {', '.join(_SUPPORTED.values())} "
-        f"on {' and '.join(ARCHITECTURES)}; use a remote `hotdesk serve` from here, or set {ANY_HOST}=1 to try anyway"
+        f"on {' and '.join(ARCHITECTURES)}; use a `hotdesk serve` on another machine, "
+        f"or set {ANY_HOST}=1 to try here anyway"
     )
 
 
@@ -155,14 +156,14 @@ def look_at_kernel() -> KernelConfig:
 def list_kernel_flaws(kernel: KernelConfig) -> list[str]:
     found = []
     if parse_version(kernel.release) < _OLDEST_KERNEL:
-        how = "`wsl --update` installs a newer one" if "microsoft" in kernel.release.lower() else "boot 5.19 or newer"
-        found.append(f"kernel {kernel.release} has no idmapped layers: {how}")
+        how = "run `wsl --update`" if "microsoft" in kernel.release.lower() else "boot Linux 5.19 or newer"
+        found.append(f"kernel {kernel.release} has no idmapped mounts of overlays: {how}")
     if not offers(kernel, "overlay"):
-        found.append("no overlay file system: boot a kernel with CONFIG_OVERLAY_FS")
+        found.append("the kernel has no overlay file system: boot a kernel with CONFIG_OVERLAY_FS")
     if not kernel.max_user_namespaces or not int(kernel.max_user_namespaces):
-        found.append("no user namespaces: `sysctl user.max_user_namespaces=16384`")
+        found.append("user namespaces are disabled: run `sudo sysctl user.max_user_namespaces=16384`")
     if not kernel.has_loop:
-        found.append("no loop devices for desks' disks: `modprobe loop`")
+        found.append("there are no loop devices for desks' disks: run `sudo modprobe loop`")
     return found
 
 
@@ -179,9 +180,13 @@ def has_loop_driver(devices: str) -> bool:
 def name_fallbacks(kernel: KernelConfig) -> list[str]:
     found = []
     if not offers(kernel, "btrfs"):
-        found.append("no btrfs: desks' disks are ext4 files, so opening one takes longer and a snapshot is a copy")
+        found.append(
+            "the kernel has no btrfs: desks' disks are ext4 files, so opening one takes longer and a snapshot is a copy"
+        )
     if not offers(kernel, "erofs"):
-        found.append("no erofs: sterile copies of images are ext4 files, which are larger")
+        found.append(
+            "the kernel has no erofs: the copies of images for verifying desks are ext4 files, which are larger"
+        )
     return found
 
 

@@ -63,7 +63,7 @@ def find_distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tu
         if own:
             return name, own[0].stem
     raise ImageError(
-        "this machine's apt has no source of Debian or Ubuntu packages: run `apt-get update`, "
+        "this machine's apt has no source of Debian or Ubuntu packages: run `sudo apt-get update`, "
         "or import an image from another machine: `hotdesk image import`"
     )
 
@@ -81,8 +81,8 @@ def format_lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyri
                 components[key].append(target.component)
     if not any(pocket == "" for _, pocket in found):
         raise ImageError(
-            f"this machine's apt has no source for {distro} {suite}: run `apt-get update`, and see "
-            "`apt-get indextargets`"
+            f"this machine's apt has no source for {distro} {suite}: add one in /etc/apt/sources.list.d, "
+            "then run `sudo apt-get update`"
         )
     return [
         f"deb {format_options(target, keyrings)}{uri} {suite}{pocket} {' '.join(components[uri, pocket])}"
@@ -114,7 +114,7 @@ def list_keyrings(distro: str) -> list[str]:
 def read() -> list[PackageIndex]:
     targets = parse(ask("apt-get", "indextargets", "--format", FORMAT))
     if not targets:
-        raise HostError("this machine's apt has no package lists to build from: run `apt-get update`")
+        raise HostError("this machine's apt has no package lists to build from: run `sudo apt-get update`")
     return targets
 
 

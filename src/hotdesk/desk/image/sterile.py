@@ -47,8 +47,8 @@ class Sterile:
         missing = list_uncopied_layers(self.store, image)
         if missing:
             raise ImageError(
-                f"image {image.name!r} has no sterile copy of its layer {missing[0].name[:12]}: "
-                f"`hotdesk image build {image.name}`, or import it again"
+                f"image {image.name!r} has no copy of layer {missing[0].name[:12]} for verifying desks: "
+                f"run `hotdesk image build {image.name}`, or import the image again"
             )
         return {layer: self.mount(layer.name, read_kernel_taint()) for layer in image.layers}
 
@@ -81,8 +81,8 @@ def attach(fd: int, kind: str, at: Path) -> None:
         syscalls.mount(device, str(at), kind, FLAGS, KINDS[kind])
     except OSError as e:
         raise ImageError(
-            f"the sterile copy {os.readlink(f'/proc/self/fd/{fd}')} cannot be mounted: {e}; remove it, then run "
-            "`hotdesk image build`, or import its image again"
+            f"the image copy {os.readlink(f'/proc/self/fd/{fd}')} for verifying desks cannot be mounted: {e}; remove "
+            "that file, then run `hotdesk image build`, or import the image again"
         ) from e
     finally:
         os.close(loop)
@@ -107,8 +107,8 @@ def verify(fd: int, file: Path) -> None:
         expected = "nothing"
     if compute_digest(fd) != expected:
         raise ImageError(
-            f"the kernel has oopsed, and {file} differs from what was written: reboot; if it still differs, "
-            "remove that file, then run `hotdesk image build`, or import its image again"
+            f"the kernel has reported an internal error (oops), and {file} does not match its digest: reboot; if it "
+            "still does not match, remove that file, then run `hotdesk image build`, or import the image again"
         )
 
 
@@ -139,7 +139,9 @@ def find_copy(store: Path, digest: str) -> tuple[Path, str]:
     for kind in KINDS:
         if (file := get_copy_path(store, digest, kind)).is_file():
             return file, kind
-    raise ImageError(f"layer {digest[:12]} has no sterile copy: `hotdesk image build`, or import its image again")
+    raise ImageError(
+        f"layer {digest[:12]} has no copy for verifying desks: run `hotdesk image build`, or import the image again"
+    )
 
 
 def list_uncopied_layers(store: Path, image: Image) -> list[Path]:

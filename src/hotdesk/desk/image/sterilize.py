@@ -41,11 +41,11 @@ def make(
     missing = sterile.list_uncopied_layers(store, image)
     if missing and sterile.is_suspect(sterile.read_kernel_taint() if tainted is None else tainted):
         raise HostError(
-            f"cannot make a sterile copy of image {image.name!r}: the kernel has oopsed, and its cache of the "
-            "image may be corrupt; reboot, then try again"
+            f"cannot copy image {image.name!r} for verifying desks: the kernel has reported an internal error "
+            "(oops), so its cache of the image may be corrupt; reboot, then try again"
         )
     for layer in missing:
-        progress(f"{image.name}: making a sterile copy of layer {layer.name[:12]}")
+        progress(f"{image.name}: copying layer {layer.name[:12]} for verifying desks")
         carry_out(store, layer.name, tuple(kinds))
     return bool(missing)
 
@@ -59,10 +59,10 @@ def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
             argv, check=False, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=COPY_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as e:
-        raise HostError(f"cannot make a sterile copy of layer {digest[:12]}: {e}") from e
+        raise HostError(f"cannot copy layer {digest[:12]} for verifying desks: {e}") from e
     if done.returncode:
         error = make_printable(done.stderr.decode(errors="replace").strip()[-600:])
-        raise HostError(f"cannot make a sterile copy of layer {digest[:12]}: {error or 'the process was killed'}")
+        raise HostError(f"cannot copy layer {digest[:12]} for verifying desks: {error or 'the process was killed'}")
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def hold_layer(layer: Path) -> Iterator[Path]:
     try:
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as e:
-        raise ImageError(f"layer {layer.name[:12]} is gone: build or import its image again") from e
+        raise ImageError(f"layer {layer.name[:12]} does not exist: build or import its image again") from e
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
         yield layer
@@ -117,7 +117,10 @@ def _check_room(layer: Path, place: Path) -> None:
     """Refuse a layer whose files are longer than the disk has room: erofs writes out the holes a desk left in them."""
     size, disk = measure(layer)[0], os.statvfs(place)
     if size > disk.f_bavail * disk.f_frsize:
-        raise HostError(f"its files take {size >> 20} MiB including holes, and the disk has less free space")
+        free = disk.f_bavail * disk.f_frsize
+        raise HostError(
+            f"the copy needs {size >> 20} MiB (sparse files in full), and {free >> 20} MiB of disk are free"
+        )
 
 
 def _drop_cached(layer: Path) -> None:
@@ -136,7 +139,7 @@ def write(kind: str, layer: Path, file: Path) -> None:
     elif kind == "ext4":
         _write_ext4(layer, file)
     else:
-        raise HostError(f"no program on this machine can write {kind}")
+        raise HostError(f"hotdesk cannot write the file system {kind}")
     file.chmod(0o600)
 
 
@@ -179,7 +182,7 @@ def prove(kind: str, file: Path, at: Path) -> None:
             os.close(userns)
         try:
             if os.stat(at).st_uid == owner:
-                raise HostError("its files do not have the owners that a desk expects")
+                raise HostError("the kernel does not map the owners of its files to a desk's user ids")
         finally:
             syscalls.umount(str(at))
 

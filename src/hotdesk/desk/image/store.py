@@ -173,7 +173,9 @@ def read_record(store: Path, path: Path) -> Image:
     try:
         return parse(store, path.read_bytes())
     except ValueError as e:
-        raise ImageError(f"{path} is damaged ({e}), so its layers are unknown; remove the file and try again") from e
+        raise ImageError(
+            f"{path} is damaged ({e}), so the image's layers are unknown; remove the file and try again"
+        ) from e
 
 
 def is_current_bytecode(folder: Path, store: Path, images: Collection[Image]) -> bool:

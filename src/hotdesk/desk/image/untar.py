@@ -50,9 +50,9 @@ class ArchiveBudget:
         self.entries += 1
         self.size += max(0, size)
         if self.entries > self.limits.entries:
-            raise ImageError(f"the archive has more than {self.limits.entries} entries")
+            raise ImageError(f"the archive has more than {self.limits.entries} entries, which is the limit")
         if size < 0 or self.size > self.limits.size:
-            raise ImageError(f"the archive unpacks to more than {self.limits.size} bytes")
+            raise ImageError(f"the archive unpacks to more than {self.limits.size} bytes, which is the limit")
 
 
 def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer: bool) -> None:
@@ -111,11 +111,16 @@ def _split_name(text: str, limits: ArchiveLimits) -> list[bytes]:
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     shown = make_printable(text[:80])
     if b".." in parts:
-        raise ImageError(f"the archive's entry {shown!r} leaves the archive with `..`")
+        raise ImageError(f"the archive's entry {shown!r} has a path with `..`, which is not allowed")
     if b"\0" in path or len(path) > limits.path or len(parts) > limits.depth:
-        raise ImageError(f"the archive's entry {shown!r} has an impossible name")
+        raise ImageError(
+            f"the archive's entry {shown!r} has an invalid path: at most {limits.path} bytes in {limits.depth} levels, "
+            "without a NUL byte, are allowed"
+        )
     if any(len(part) > limits.name for part in parts):
-        raise ImageError(f"the archive's entry {shown!r} has a name that is too long")
+        raise ImageError(
+            f"the archive's entry {shown!r} has a name of more than {limits.name} bytes, which is the limit"
+        )
     return parts
 
 
@@ -167,7 +172,7 @@ def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
     try:
         if not stat.S_ISREG(os.fstat(source).st_mode) and not stat.S_ISLNK(os.fstat(source).st_mode):
             shown = make_printable(os.fsdecode(target[:80]))
-            raise ImageError(f"the archive links to {shown!r}, which is not a file")
+            raise ImageError(f"the archive has a hard link to {shown!r}, which is not a file")
         openat2.link(source, fd, name)
     finally:
         os.close(source)

@@ -52,7 +52,9 @@ def main() -> int:
         print(make_printable(str(e) or type(e).__name__)[:500], file=sys.stderr)
         return 1
     except (MemoryError, RecursionError):
-        print("the archive needs more memory to unpack than it may have", file=sys.stderr)
+        print(
+            f"unpacking the archive needs more than {MEMORY >> 20} MiB of memory, which is the limit", file=sys.stderr
+        )
         return 1
     print(kind, python)
     return 0

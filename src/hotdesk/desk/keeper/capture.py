@@ -102,13 +102,13 @@ def choose_name(digest: str, below: Image) -> str:
 
 def check(below: Image) -> None:
     if len(below.layers) >= _MAX_LAYERS:
-        remedy = "save from a desk of an image with fewer"
+        remedy = "open a desk from an image with fewer layers and save that one"
         raise ImageError(
             f"image {below.name!r} has {len(below.layers)} layers, and the limit is {_MAX_LAYERS}; {remedy}"
         )
     for layer in below.layers:
         if not layer.is_dir():
-            raise ImageError(f"image {below.name!r} has lost its layer {layer}; run `hotdesk image build {below.name}`")
+            raise ImageError(f"image {below.name!r} lacks its layer {layer}; run `hotdesk image build {below.name}`")
 
 
 def _measure_free_space(settings: Config) -> int:

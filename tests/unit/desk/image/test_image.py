@@ -75,7 +75,7 @@ def test_a_damaged_description_is_an_image_error(tmp_path: Path, text: str) -> N
 def test_a_lost_layer_is_an_image_error(tmp_path: Path) -> None:
     put(tmp_path, "base", ONE)
     stores.discard(tmp_path / "layers" / ONE)
-    with pytest.raises(ImageError, match="lost its layer"):
+    with pytest.raises(ImageError, match="lacks its layer"):
         find(tmp_path, "base")
 
 

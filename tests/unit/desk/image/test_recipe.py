@@ -80,21 +80,21 @@ def test_a_recipe_that_is_nowhere_is_the_callers_mistake(wanted: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "must name its base"),
+        ("", "needs either `from`"),
         ("from = ", "not TOML"),
-        ('from = "base"\nsuite = "trixie"', "not both"),
+        ('from = "base"\nsuite = "trixie"', "needs either `from`"),
         ('from = "base"\napd = ["x"]', "unknown key 'apd'"),
         ('from = "base"\n"\\u001b[2J" = 1', r"unknown key '\\\\x1b\[2J'"),
-        ('from = "base"\napt = "figlet"', "apt must be a list"),
-        ('from = "base"\napt = [1]', "must be a text"),
-        ("from = 1", "must be a text"),
-        ('from = "../base"', "is not valid in from"),
+        ('from = "base"\napt = "figlet"', "`apt` must be a list"),
+        ('from = "base"\napt = [1]', "must be a string"),
+        ("from = 1", "must be a string"),
+        ('from = "../base"', "is not a valid value of `from`"),
         ('from = "mine"', "based on itself"),
-        ('from = "base"\ninclude = ["x1"]', "list its packages in `apt`"),
-        ('suite = "trixie main; rm"', "is not valid in suite"),
-        ('from = "base"\nfiles = ["/etc/x"]', "files must be a table"),
-        ('from = "base"\n[files]\n"/etc/x" = 1', "must be a text"),
-        ('from = "base"\n[files]\n"/etc/x" = "a\\u0000b"', "is not valid in files"),
+        ('from = "base"\ninclude = ["x1"]', "list the packages in `apt`"),
+        ('suite = "trixie main; rm"', "is not a valid value of `suite`"),
+        ('from = "base"\nfiles = ["/etc/x"]', "`files` must be a table"),
+        ('from = "base"\n[files]\n"/etc/x" = 1', "must be a string"),
+        ('from = "base"\n[files]\n"/etc/x" = "a\\u0000b"', "is not a valid value of `files`"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(text: str, said: str) -> None:
@@ -112,7 +112,7 @@ def test_package_names(name: str) -> None:
     ["-y", "--allow-unauthenticated", "figlet-", "./x.deb", "/x.deb", "a b", "a;b", "a,b", "", "Fig", "a\\u0000b", "*"],
 )
 def test_odd_package_names_are_refused(name: str) -> None:
-    with pytest.raises(BriefError, match="is not valid in apt"):
+    with pytest.raises(BriefError, match="is not a valid value of `apt`"):
         parse(f'from = "base"\napt = ["{name}"]', "mine")
 
 
@@ -133,7 +133,7 @@ def test_requirements(name: str) -> None:
     ],
 )
 def test_odd_requirements_are_refused(name: str) -> None:
-    with pytest.raises(BriefError, match="is not valid in pip"):
+    with pytest.raises(BriefError, match="is not a valid value of `pip`"):
         parse(f'from = "base"\npip = ["{name}"]', "mine")
 
 
@@ -146,7 +146,7 @@ def test_files_are_texts_by_path() -> None:
     "path", ["etc/x", "/", "//x", "/x/", "/a//b", "/a/./b", "/a/../b", "/..", "/a\\nb", "/tmp/x", "/run", "/proc/x", ""]
 )
 def test_odd_paths_are_refused(path: str) -> None:
-    with pytest.raises(BriefError, match="is not valid in files"):
+    with pytest.raises(BriefError, match="is not a valid value of `files`"):
         parse(f'from = "base"\n[files]\n"{path}" = ""', "mine")
 
 

@@ -165,7 +165,9 @@ def test_a_pipe_in_the_place_of_an_images_file_does_not_bring_it_back(config: Co
 
 def test_there_must_be_room(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "up", "home/user/note")
-    with pytest.raises(ImageError, match="/home/user/note brings the tree to more than 0 bytes"):
+    with pytest.raises(
+        ImageError, match="/home/user/note does not fit: the image would need more than the available 0 bytes"
+    ):
         save(replace(config, disk_floor=1 << 60), tmp_path / "up")
     assert os.listdir(config.images / "tmp") == []
     assert len(os.listdir(config.images / "layers")) == 1
@@ -185,5 +187,5 @@ def test_names_are_checked_and_sources_must_be_there(config: Config, tmp_path: P
     with pytest.raises(ImageError, match="image 'none' is not on this machine"):
         save(config, tmp_path / "up", source="none")
     base = find(config.images, "base")
-    with pytest.raises(ImageError, match="has lost its layer"):
+    with pytest.raises(ImageError, match="lacks its layer"):
         save(config, tmp_path / "up", source=replace(base, layers=(config.images / "layers" / ("9" * 64),)))
