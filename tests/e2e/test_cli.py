@@ -270,7 +270,7 @@ def test_root_inside_is_there_only_where_it_was_allowed(hotdesk: Hotdesk) -> Non
     desk = hotdesk("open").stdout.decode().strip()
     done = hotdesk("exec", desk, "--user", "root", "--", "id")
     assert done.returncode == 125
-    assert b"was opened without root; open a desk with `root`" in done.stderr
+    assert b"was opened without root; open a desk with root (`--root`)" in done.stderr
     hotdesk("burn", desk)
 
 

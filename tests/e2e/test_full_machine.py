@@ -39,7 +39,7 @@ keeper.main()
 @pytest.mark.parametrize(
     ("floor", "most", "told"),
     [
-        ("disk_floor", 1 << 60, "GiB free below"),
+        ("disk_floor", 1 << 60, "GiB are free below"),
         ("memory_floor", 1 << 60, "MiB of memory are available"),
         ("pids_floor", 1 << 60, "more processes can be started"),
     ],

@@ -125,7 +125,7 @@ async def test_a_hibernated_desk_is_not_woken_as_another_tenants(runtime: Keeper
     await desk.pause(keep="disk")
     await runtime.burn(desk.id, spare_hibernated=True)
     for other in (replace(GVISOR, tenant="second"), replace(GVISOR, tenant="first", root=True)):
-        with pytest.raises(BriefError, match="was hibernated with another"):
+        with pytest.raises(BriefError, match="was hibernated with other values"):
             await runtime.keeper.ask(KeeperRequest("open", desk.id, other, memory=True), 2)
     woken = await runtime.wake(desk.id)
     assert (await woken.run(["true"])).ok

@@ -183,9 +183,9 @@ class Guest:
 Guest().run()
 """
 LIES: dict[str, tuple[int, set[str], str]] = {
-    "/climb": (0, set(), "must not use"),
-    "/climb-folders": (0, set(), "must not use"),
-    "/control": (0, {"fine"}, "must not use"),
+    "/climb": (0, set(), "not safe to use"),
+    "/climb-folders": (0, set(), "not safe to use"),
+    "/control": (0, {"fine"}, "not safe to use"),
     "/twice": (125, {"x"}, "cannot be written here"),
     "/modes": (0, {"setuid", "open", "shut"}, ""),
     "/odd": (0, set(), "left out"),

@@ -28,7 +28,7 @@ FIELDS: dict[str, Any] = {
     "ca": Annotated[
         str,
         re.compile(r"(?:-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,4000}-----END CERTIFICATE-----\n)?", re.ASCII),
-        Otherwise("expected a certificate in PEM"),
+        Otherwise("expected a certificate in PEM form, or an empty text"),
     ],
     "port": Annotated[int, Range(1, 65535), Otherwise("expected a port from 1 to 65535")],
     "spare": Annotated[bool, Otherwise("expected a boolean")],
@@ -38,13 +38,13 @@ FIELDS: dict[str, Any] = {
     ],
     "name": Annotated[str, as_name],
     "hushed": Annotated[bool, Otherwise("expected a boolean")],
-    "size": Annotated[int, Range(MIN_SIZE, MAX_SIZE), Otherwise("expected the size of a volume")],
+    "size": Annotated[
+        int, Range(MIN_SIZE, MAX_SIZE), Otherwise(f"expected the size of a volume, {MIN_SIZE} to {MAX_SIZE} bytes")
+    ],
     "memory": Annotated[bool, Otherwise("expected a boolean")],
     "stop": Annotated[bool, Otherwise("expected a boolean")],
     "spare_hibernated": Annotated[bool, Otherwise("expected a boolean")],
-    "token": Annotated[
-        str, re.compile(r"[0-9a-f]{64}", re.ASCII), Otherwise("expected a guest's token of 64 hex digits")
-    ],
+    "token": Annotated[str, re.compile(r"[0-9a-f]{64}", re.ASCII), Otherwise("expected a token of 64 hex digits")],
 }
 """The optional fields of a request. Verbs ignore fields they do not use."""
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
@@ -118,18 +118,31 @@ def parse(data: bytes) -> tuple[int, KeeperRequest]:
     except (ValueError, RecursionError) as e:
         raise BriefError("malformed request to the keeper: not JSON") from e
     if not isinstance(message, dict) or not message.keys() <= {"n", "verb", "desk", *FIELDS}:
-        raise BriefError("malformed request to the keeper: not an object")
+        raise BriefError("malformed request to the keeper: not an object, or with unknown fields")
     number, verb, desk = message.get("n"), str(message.get("verb")), message.get("desk")
     if type(number) is not int or not 0 <= number < 1 << 63:
-        raise BriefError("malformed request to the keeper: no request number")
+        raise BriefError("malformed request to the keeper: `n` is not a request number")
     if verb not in get_args(Verb):
-        raise BriefError("malformed request to the keeper: unknown verb")
+        raise BriefError(f"malformed request to the keeper: unknown verb {verb[:40]!r}")
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
         raise BriefError("malformed request to the keeper: invalid desk id")
     fields = [name for name in _FIELDS_OF.get(verb, ()) if message.get(name) is not None or name in _REQUIRED]
     return number, KeeperRequest(
         cast(Verb, verb), desk, **{name: _parse_field(name, message.get(name)) for name in fields}
     )
+
+
+_END_REASONS = {
+    "asked": "it was burnt by a request",
+    "deadline": "its deadline has passed",
+    "idle": "it was idle for too long",
+    "not whole": "its memory could not be restored",
+}
+
+
+def describe_end(why: str) -> str:
+    """Return why a desk ended as a sentence for people; the journal has the short form."""
+    return _END_REASONS.get(why, why)
 
 
 def read_number(data: bytes) -> int:

@@ -121,7 +121,7 @@ def show(observation: Mapping[str, object], out: Path | None, as_json: bool) -> 
         image = base64.b64decode(str(observation["image"]), validate=True)
         text, note, ok = str(observation["text"]), str(observation["note"]), bool(observation["ok"])
     except (KeyError, ValueError) as e:
-        raise KeeperError("malformed reply from the desk's owner") from e
+        raise KeeperError("malformed reply from the process that opened the desk") from e
     if out is not None and image:
         write(out, image)
         print(f"hotdesk: wrote {make_printable(str(out))}, {len(image)} bytes", file=sys.stderr)

@@ -179,7 +179,7 @@ class _Owner:
         from hotdesk.errors import DeskGone
 
         self.sock.settimeout(END_EVENT_SECONDS)
-        why = "its guest closed the connection"
+        why = "hotdesk's process in the desk closed the connection"
         while (message := self.receive()[0]) and message.get("event") != "ended":
             pass
         if message:

@@ -196,7 +196,7 @@ class SftpReplies:
         self.left_out += 1
         if self.left_out <= MAX_TOLD:
             shown = make_printable(name[:MAX_NAME_BYTES].decode("utf-8", "surrogateescape"))
-            self.tell(f"left out {shown}: a name this machine must not use")
+            self.tell(f"left out {shown}: its name is not safe to use on this machine")
         elif self.left_out == MAX_TOLD + 1:
             self.tell("left out more names that this machine must not use")
 

@@ -116,7 +116,7 @@ class Burning:
             if pids := tracked.room.cgroup.strike() | fire.children:
                 return [f"processes {sorted(pids)[:20]} could not be killed"]
             if tracked.busy:
-                return ["a snapshot of it is still being taken"]
+                return ["a snapshot of the desk is still being taken"]
             leftovers = state.clear_runtime(self.settings, tracked.room.desk) + tracked.room.clear()
             if not leftovers:
                 tracked.record.leave()

@@ -82,7 +82,7 @@ class HibernatedDesks:
         try:
             return HibernatedDesk(**json.loads(self.get_path(desk).read_text()))
         except FileNotFoundError:
-            raise DeskGone(f"desk {desk} is not hibernated here; `hotdesk ps` lists the desks") from None
+            raise DeskGone(f"desk {desk} is not hibernated on this machine; `hotdesk ps` lists all desks") from None
         except (ValueError, TypeError) as e:
             raise BriefError(f"{self.get_path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
 
@@ -127,4 +127,4 @@ def check_same(record: HibernatedDesk, recorded: Spec, spec: Spec) -> None:
     """Refuse to wake a desk with another configuration than it had."""
     names = [name for name in COMPUTER if name != "env" and getattr(recorded, name) != getattr(spec, name)]
     if names:
-        raise BriefError(f"desk {record.desk} was hibernated with another {', '.join(names)}, so it cannot resume")
+        raise BriefError(f"desk {record.desk} cannot resume: it was hibernated with other values of {', '.join(names)}")

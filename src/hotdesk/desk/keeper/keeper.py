@@ -37,7 +37,7 @@ from hotdesk.desk.keeper.snapshot import KeeperSnapshots, require_idle
 from hotdesk.desk.keeper.spawn import decode_settings
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.keeper.volumes import KeeperVolumes
-from hotdesk.desk.request import KeeperRequest, parse, read_number
+from hotdesk.desk.request import KeeperRequest, describe_end, parse, read_number
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.linux import rlimits, syscalls
@@ -309,7 +309,7 @@ class Keeper:
         if tracked is not None and tracked.runtime and tracked.ends < math.inf:
             raise DeskError(f"desk {desk} is restarting; try again")
         if tracked is None or not (tracked.init or tracked.down):
-            raise DeskGone(f"desk {desk} is not open here")
+            raise DeskGone(f"desk {desk} is not open here; `hotdesk ps` lists open desks")
         if idle:
             require_idle(tracked)
         return tracked
@@ -340,7 +340,7 @@ class Keeper:
         request = turn.request
         origin = self.desks.get(request.origin)
         if request.origin and origin is None:
-            raise DeskGone(f"desk {request.origin} is not open here")
+            raise DeskGone(f"desk {request.origin} is not open here; `hotdesk ps` lists open desks")
         tracked = self.opening.begin(turn.number, request, origin.room if origin else None)
         tracked.scoped = bool(request.ca)
         self.desks[request.desk] = tracked
@@ -446,7 +446,7 @@ class Keeper:
     def burn(self, desk: str, why: str, number: int | None = None) -> None:
         """End a desk and everything in it; a foreign one is no error."""
         if queued := self.queue.drop(desk):
-            self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it opened"))
+            self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it was opened"))
         tracked = self.desks.pop(desk, None)
         if why in ("asked", "deadline") and (tracked is not None or not (self.settings.run / "desks" / desk).exists()):
             self.hibernated.forget(desk)  # any other end is its keeper's or its owner's, and not its own
@@ -461,11 +461,13 @@ class Keeper:
             os.close(tracked.console)
             tracked.console = -1
         if tracked.runtime and tracked.ends == math.inf:
-            self.refuse(tracked.number, KeeperError(f"desk {desk} was burnt while it opened: {why}"))
+            self.refuse(
+                tracked.number, KeeperError(f"desk {desk} was burnt while it was being opened: {describe_end(why)}")
+            )
         elif tracked.runtime or tracked.down == "halting":
-            self.refuse(tracked.number, DeskGone(f"desk {desk} is gone: {why}; open another"))
+            self.refuse(tracked.number, DeskGone(f"desk {desk} is gone: {describe_end(why)}; open another"))
         if tracked.root is not None and not tracked.root.proven:
-            self.refuse(tracked.root.number, DeskGone(f"desk {desk} is gone: {why}; open another"))
+            self.refuse(tracked.root.number, DeskGone(f"desk {desk} is gone: {describe_end(why)}; open another"))
         self.burning.begin(tracked, why, number)
 
     def report_end(self, fire: Fire, leftovers: list[str]) -> None:

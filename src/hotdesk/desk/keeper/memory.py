@@ -66,27 +66,26 @@ class MemorySaves:
         desk, spec = tracked.room.desk, tracked.spec
         if not tracked.wall.traits.can_keep_memory:
             raise BriefError(
-                f"the memory of desk {desk} cannot be saved: it is behind the wall {tracked.wall.name}, whose programs "
-                "cannot be checkpointed. Open one behind gvisor, or leave memory out: files can always be saved"
+                f"the memory of desk {desk} cannot be saved: the wall {tracked.wall.name} "
+                "cannot save running programs. "
+                "Open a desk with the wall gvisor, or save files only (without memory)"
             )
         if spec.volumes:
             raise BriefError(
-                f"the memory of desk {desk} cannot be saved: it has volumes, which others may change meanwhile. Open "
-                "one without volumes, or leave memory out"
+                f"the memory of desk {desk} cannot be saved: other desks may change its volumes meanwhile. Open a desk "
+                "without volumes, or save files only (without memory)"
             )
         if spec.disk_in == "memory":
             raise BriefError(
-                f"the memory of desk {desk} cannot be saved: its disk is in memory. Open one with its disk on disk"
+                f"the memory of desk {desk} cannot be saved: its disk is in memory. Open a desk with disk_in='disk'"
             )
         if stop and not tracked.room.disk.is_durable:
             raise BriefError(
-                f"desk {desk} cannot be hibernated: its disk is lost when its keeper ends. Set `disk` to "
-                "btrfs in config.toml, or pause it in memory"
+                f"desk {desk} cannot be hibernated: its disk is lost when its keeper process ends. Set "
+                'disk = "btrfs" in config.toml, or pause the desk in memory'
             )
         if tracked.paused or tracked.hushed or tracked.down or tracked.runtime or tracked.spare:
-            state = tracked.down or (
-                "paused" if tracked.paused else "a person or a pause stopped it, or it is not running"
-            )
+            state = tracked.down or ("paused" if tracked.paused else "not running, or a person has control of it")
             raise DeskError(f"the memory of desk {desk} cannot be saved while it is {state}; resume it first")
         self.has_room()
 
@@ -95,7 +94,7 @@ class MemorySaves:
         try:
             self.check(tracked, stop)
             if tracked.root is not None:
-                raise DeskError(f"root's guest of desk {tracked.room.desk} has not ended; try again")
+                raise DeskError(f"the process for root in desk {tracked.room.desk} is still ending; try again")
             tracked.room.layers.make_memory()
             writer = tracked.wall.save_memory(tracked.room, stop=stop)
         except (HotdeskError, OSError) as e:
@@ -150,9 +149,7 @@ class MemorySaves:
         goes_on = hear(writer)
         tracked.room.layers.drop_memory()
         if not goes_on:
-            raise KeeperError(
-                f"desk {tracked.room.desk} does not continue: {tracked.wall.explain_memory(tracked.room)}"
-            )
+            raise KeeperError(f"desk {tracked.room.desk} did not continue: {tracked.wall.explain_memory(tracked.room)}")
 
     def put_away(self, tracked: TrackedDesk, writer: MemoryWriter, token: str) -> None:
         room = tracked.room
@@ -194,8 +191,8 @@ class MemorySaves:
             self.reply(outcome, 0, 0)
             return
         if tracked.down == "hibernating" and not tracked.init:
-            self.owner.refuse(outcome.number, DeskGone(f"desk {desk} ended while it was hibernated: {failure}"))
-            self.burn(desk, "it ended while it was hibernated")
+            self.owner.refuse(outcome.number, DeskGone(f"desk {desk} ended while it was being hibernated: {failure}"))
+            self.burn(desk, "it ended while it was being hibernated")
             return
         tracked.down = "" if tracked.down == "hibernating" else tracked.down
         tracked.touched = read_clock()
@@ -221,6 +218,6 @@ def hear(writer: MemoryWriter) -> bool:
 def explain(tracked: TrackedDesk, why: str) -> DeskError:
     """Explain why a desk's memory could not be written, and what may help."""
     return DeskError(
-        f"the memory of desk {tracked.room.desk} could not be saved; it keeps running. {why}; end that program, or "
-        "leave memory out"
+        f"the memory of desk {tracked.room.desk} could not be saved: {why}. The desk keeps running. Correct this and "
+        "try again, or save files only (without memory)"
     )

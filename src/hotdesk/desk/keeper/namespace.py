@@ -55,4 +55,4 @@ def explain_refusal(error: OSError) -> str:
 
     host = host_kind.look()
     where = f"this is {host.describe()}; " if host.is_container else ""
-    return f"{error}; {where}`hotdesk doctor` names what this host lacks and how to supply it"
+    return f"{error}; {where}`hotdesk doctor` shows what is missing on this host and how to add it"

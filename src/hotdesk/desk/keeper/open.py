@@ -145,7 +145,9 @@ class Opening:
             return pinned
         found = self.images.find(spec.image)
         if record is not None and found.digest != record.image:
-            raise BriefError(f"desk {record.desk} needs image {spec.image!r} as it was, but it was rebuilt since")
+            raise BriefError(
+                f"desk {record.desk} cannot resume: image {spec.image!r} was rebuilt after the desk was hibernated"
+            )
         return found
 
     def check_floors(self) -> None:
@@ -183,11 +185,13 @@ class Opening:
         except StartError as e:
             raise KeeperError(f"desk {desk} did not start: {e}") from e
         if pid in early:
-            raise KeeperError(f"the first process of desk {desk} ended at once; its image may be damaged")
+            raise KeeperError(
+                f"the first process of desk {desk} ended at once; image {tracked.spec.image!r} may be damaged"
+            )
         tracked.init = pid
         tracked.wall.prove(room, tracked.init)
         if not room.cgroup.holds(tracked.init):
-            raise KeeperError("the wall failed its test: its first process is not in its cgroup")
+            raise KeeperError(f"the wall failed its test: the first process of desk {desk} is not in the desk's cgroup")
         tracked.proof = self.walls.describe(tracked.wall)
         if room.memory:
             room.layers.drop_memory()
@@ -201,7 +205,7 @@ class Opening:
 
 def _require_traits(wall: Wall, request: KeeperRequest) -> None:
     if request.memory and not wall.traits.can_keep_memory:
-        raise BriefError(f"the wall {wall.name} cannot save memory")
+        raise BriefError(f"the wall {wall.name} cannot save memory; open the desk with the wall gvisor")
     if request.spec.volumes and not wall.traits.can_mount_volumes:
         raise BriefError(
             f"volumes cannot be mounted behind the wall {wall.name}; leave them out, or choose another wall"
@@ -213,4 +217,4 @@ def _require_alike(origin: Room, spec: Spec) -> None:
     if origin.spec.tenant != spec.tenant:
         raise BriefError(f"desk {origin.desk} belongs to another tenant and cannot be forked")
     if origin.spec.wall != spec.wall:
-        raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}; its forks must have the same")
+        raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}; its forks must have the same wall")

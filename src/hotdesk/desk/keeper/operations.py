@@ -123,7 +123,7 @@ def freeze(tracked: TrackedDesk) -> None:
 def begin_freezing(tracked: TrackedDesk) -> None:
     """Start freezing everything in a desk; a process inside a disk call stops when the call returns."""
     if tracked.root is not None and not tracked.root.proven:
-        raise DeskError(f"desk {tracked.room.desk} is starting root's guest; try again")
+        raise DeskError(f"desk {tracked.room.desk} is starting its process for root; try again")
     tracked.room.cgroup.freeze(True)
 
 
@@ -201,4 +201,4 @@ def dial(tracked: TrackedDesk, port: int) -> socket.socket:
     try:
         return tracked.wall.dial(tracked.room, port)
     except OSError as e:
-        raise DeskError(f"desk {tracked.room.desk}: {e.strerror or e}") from e
+        raise DeskError(f"cannot connect to port {port} of desk {tracked.room.desk}: {e.strerror or e}") from e

@@ -96,7 +96,7 @@ class PartsKeeper:
             case "touch" | "door":
                 pass
             case _:
-                raise HostError("no desk is opened here: the desks of this server are on nodes")
+                raise HostError("this machine opens no desks: the desks of this server are on its nodes")
 
     def refuse(self, number: int, error: HotdeskError) -> None:
         """Answer a request with what went wrong."""

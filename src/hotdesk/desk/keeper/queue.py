@@ -38,7 +38,7 @@ class Queue:
 
     def add(self, number: int, request: KeeperRequest) -> None:
         if request.desk in self.waiting:
-            raise BriefError(f"desk {request.desk} is being opened already")
+            raise BriefError(f"desk {request.desk} is already being opened")
         if len(self.waiting) >= MAX_WAITING:
             raise HostError(f"{MAX_WAITING} desks are already waiting to be opened; open fewer at a time")
         self.waiting[request.desk] = QueuedOpen(number, request)

@@ -29,7 +29,9 @@ class Readers:
     def start(self, name: str) -> tuple[socket.socket, socket.socket]:
         """Start one; return the owner's ends of its lines: one to talk over, one to hand it connections."""
         if len(self.pids) >= _MAX_READERS or name in self.pids:
-            raise KeeperError(f"{_MAX_READERS} readers are already running; burn some desks")
+            raise KeeperError(
+                f"{_MAX_READERS} desks already have their screen or browser in use, which is the limit; burn some desks"
+            )
         empty = self.settings.run / "private" / "empty"
         empty.mkdir(mode=0o555, exist_ok=True)
         talk, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

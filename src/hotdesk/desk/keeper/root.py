@@ -49,7 +49,7 @@ class Roots:
         tracked.knocked = False
         desk = tracked.room.desk
         if tracked.room.sudo is None:
-            raise BriefError(f"desk {desk} was opened without root; open a desk with `root`")
+            raise BriefError(f"desk {desk} was opened without root; open a desk with root (`--root`)")
         if tracked.hushed:
             raise DeskError(f"a person has control of desk {desk}; try again after they hand it back")
         if tracked.paused or tracked.down:
@@ -114,11 +114,11 @@ class Roots:
         room = tracked.room
         try:
             wrong = tracked.wall.list_root_flaws(room, root.init, tracked.init)
-            wrong += [] if room.cgroup.holds(root.init) else ["it is not in its desk's cgroup"]
+            wrong += [] if room.cgroup.holds(root.init) else ["its process is not in the cgroup of the desk"]
         except OSError:
             return  # it has ended, and its exit will be reported
         if wrong and root.hard <= read_clock():
-            why = f"the wall around root failed its test in desk {room.desk}: {'; '.join(wrong)}"
+            why = f"the wall around programs of root failed its test in desk {room.desk}: {'; '.join(wrong)}"
             self.give_up(tracked, root, KeeperError(why))
         elif not wrong:
             assert room.listener is not None
@@ -137,7 +137,7 @@ class Roots:
             room.hang_up()
 
     def end(self, tracked: TrackedDesk, root: RootGuest, why: str) -> None:
-        self.give_up(tracked, root, DeskError(f"root's guest in desk {tracked.room.desk} {why}"))
+        self.give_up(tracked, root, DeskError(f"the process for root in desk {tracked.room.desk} {why}"))
 
     def give_up(self, tracked: TrackedDesk, root: RootGuest, error: HotdeskError) -> None:
         strike(tracked)

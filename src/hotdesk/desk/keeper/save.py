@@ -34,8 +34,8 @@ class Saves:
         room = tracked.room
         if room.stage is not None:
             raise BriefError(
-                f"desk {room.desk} has a disk that only its own kernel reads, so it cannot be saved "
-                "as an image; copy its files out, or write a recipe"
+                f"desk {room.desk} cannot be saved as an image: only the kernel of its virtual machine can read its "
+                "disk; copy its files out, or write a recipe"
             )
         layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")
         try:
@@ -83,7 +83,7 @@ class Saves:
         if status == 0:
             self.owner.send({"re": number, "ok": {}})
         elif self.desks.get(desk := tracked.room.desk) is not tracked:  # its files went while they were copied
-            self.owner.refuse(number, DeskGone(f"desk {desk} was burnt while it was saved; open another"))
+            self.owner.refuse(number, DeskGone(f"desk {desk} was burnt while it was being saved; open another"))
         else:
             self.owner.refuse(
                 number, ImageError(wrong or f"the image was not saved: the copy process ended with status {status}")

@@ -56,7 +56,11 @@ class KeeperSnapshots:
         try:
             thread.start()
         except RuntimeError as e:
-            self.finish(SnapshotOutcome(number, tracked, running, "", KeeperError(f"no thread could be started: {e}")))
+            self.finish(
+                SnapshotOutcome(
+                    number, tracked, running, "", KeeperError(f"no thread could be started for the snapshot: {e}")
+                )
+            )
 
     def take(self, number: int, tracked: TrackedDesk, running: bool) -> None:
         """Keep the files; called in a thread."""

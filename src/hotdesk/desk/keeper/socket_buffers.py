@@ -18,7 +18,9 @@ _SUSPECT_BYTES = 24 << 20
 """Bytes from which a desk is looked at often."""
 POLL_INTERVAL_S, SUSPECT_POLL_INTERVAL_S = 0.25, 0.02
 """Seconds between two looks."""
-WHY = f"its sockets had more than {_MAX_UNREAD_BYTES >> 20} MiB unread; read the received data, or use fewer sockets"
+WHY = (
+    f"its sockets had more than {_MAX_UNREAD_BYTES >> 20} MiB of unread data; read received data, or use fewer sockets"
+)
 
 
 class BufferWatch:

@@ -73,7 +73,8 @@ def prepare(config: Config) -> None:
     for above in (config.run, *config.run.parents):
         if not above.stat().st_mode & 0o001:
             raise HostError(
-                f"other users cannot enter {above}, so no desk can start below it; run chmod o+x, or move HOTDESK_HOME"
+                f"other users cannot enter {above}, so no desk can start below it; run `chmod "
+                f"o+x {above}`, or set HOTDESK_HOME"
             )
 
 
@@ -106,16 +107,21 @@ def find_shortages(config: Config) -> dict[str, str]:
     free = shutil.disk_usage(config.lib if config.lib.exists() else "/").free
     if free < config.disk_floor:
         found["disk"] = (
-            f"only {free / GIB:.1f} GiB free below {config.lib}, the floor is {config.disk_floor / GIB:.1f}; "
+            f"only {free / GIB:.1f} GiB are free below {config.lib}, less than disk_floor "
+            f"({config.disk_floor / GIB:.1f} GiB); "
             "burn desks, free some space, set HOTDESK_HOME to a folder on a larger disk, or lower disk_floor"
         )
     available = measure_available_memory()
     if available < config.memory_floor:
-        found["memory"] = f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor"
+        found["memory"] = (
+            f"only {available // MIB} MiB of memory are available, less than memory_floor "
+            f"({config.memory_floor // MIB} MiB); burn desks, or lower memory_floor"
+        )
     pids = _count_available_pids()
     if pids < config.pids_floor:
         found["processes"] = (
-            f"only {pids} more processes can be started on this machine; burn desks, or lower pids_floor"
+            f"only {pids} more processes can be started on this machine, less than pids_floor ({config.pids_floor}); "
+            "burn desks, or lower pids_floor"
         )
     return found
 

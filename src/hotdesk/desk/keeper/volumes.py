@@ -88,7 +88,7 @@ class KeeperVolumes:
         One that runs already is ended: its owner asks again because it lost its line.
         """
         if len(self.processes) >= _MAX_PROCESSES:
-            raise DeskError(f"{_MAX_PROCESSES} volumes are being read, which is the limit; try again later")
+            raise DeskError(f"{_MAX_PROCESSES} volumes are already being read, which is the limit; try again later")
         self.dismiss(volume)
         at = self.store.place / f"read-{volume}-{os.urandom(4).hex()}"
         self.store.mount(volume, at)

@@ -61,7 +61,7 @@ _EXPLAIN_SECONDS = 1.0
 _REMEDY = "put the large part into a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
-NOTHING = "this path does not exist"
+NOTHING = "the control socket does not have this path"
 PEOPLE = frozenset({"tools", "view", "wheel"})
 """What comes after a desk's id in the calls of those who use its tools, look at it or drive it."""
 
@@ -220,7 +220,7 @@ class ControlServer:
                 case _:
                     raise BriefError(NOTHING)
         except (ValueError, RecursionError):
-            await respond(sock, 400, {"code": BriefError.code, "text": "the body is not JSON"})
+            await respond(sock, 400, {"code": BriefError.code, "text": "the body of the request is not JSON"})
         except HotdeskError as e:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
 
@@ -281,7 +281,7 @@ class ControlServer:
     async def decide(self, method: str, parts: list[str], body: bytes, pid: int, uid: int) -> object:
         """Handle requests that only this owner's user may make; the caller is the kernel's word, not the body's."""
         if self.asks is None or uid not in (os.geteuid(), 0):
-            raise BriefError(f"{NOTHING}, or not for uid {uid}")
+            raise BriefError(f"{NOTHING}, or user id {uid} may not use it")
         match method, parts:
             case "GET", ["questions"]:
                 return [asdict(question) for question in self.asks().open_questions()]
@@ -378,7 +378,7 @@ async def explain(sock: socket.socket, why: HotdeskError) -> None:
 
 def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
     if not isinstance(data, dict) or not set(data) <= {"spec", "scope", "personal"}:
-        raise BriefError("a request to open a desk needs its spec and its scope")
+        raise BriefError("a request to open a desk is an object with `spec`, `scope` and `personal` only")
     scope = parse_scope(data["scope"]) if "scope" in data else CLOSED
     spec = parse_spec(data.get("spec", {}))
     if spec.volumes:
@@ -390,7 +390,7 @@ def _parse_forks(data: object) -> tuple[int, str, bool]:
     match data:
         case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot", "memory"}:
             return count, parse_snapshot(rest.get("snapshot")), rest.get("memory") is True
-    raise BriefError("a request to fork a desk needs a count, and either a snapshot or its memory")
+    raise BriefError("a request to fork a desk needs `count` (a whole number), and may have `snapshot` or `memory`")
 
 
 def _parse_keep(data: object) -> Keep:
@@ -399,7 +399,7 @@ def _parse_keep(data: object) -> Keep:
             return "disk"
         case {**rest} if rest in ({}, {"keep": "ram"}):
             return "ram"
-    raise BriefError("keep must be `ram` or `disk`")
+    raise BriefError("a request to pause a desk may have `keep` only: `ram` or `disk`")
 
 
 def _parse_answer(data: object) -> tuple[bool, str, str]:
@@ -407,20 +407,22 @@ def _parse_answer(data: object) -> tuple[bool, str, str]:
     match data:
         case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
             return approved, digest, parse_behind(rest.get("behind", ""))
-    raise BriefError("a decision needs `approved` and the digest of the question")
+    raise BriefError("a decision needs `approved` (true or false) and `digest` (the digest of the question)")
 
 
 def _parse_allow(data: object) -> tuple[str, str]:
     match data:
         case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
             return rule, parse_behind(rest.get("behind", ""))
-    raise BriefError("a rule is missing; write it like `GET https://erp.example.test/orders`")
+    raise BriefError(
+        "a request to allow more needs `rule`, an egress rule such as `GET https://erp.example.test/orders`"
+    )
 
 
 def parse_behind(name: object) -> str:
     """Read on whose behalf something is done: a name, and never more than that."""
     if not isinstance(name, str) or (name and not BEHIND.fullmatch(name)):
-        raise BriefError("the name of a caller must be 1 to 100 letters, digits, spaces and . _ @ -")
+        raise BriefError("the name of a caller (`behind`) must be 1 to 100 letters, digits, spaces and . _ @ -")
     return name
 
 
@@ -433,7 +435,7 @@ def _parse_unlock(data: object) -> str:
     match data:
         case {"root": str(root), **rest} if not rest:
             return root
-    raise BriefError("the root key of the vault is missing")
+    raise BriefError("the request needs `root`, the root key of the vault")
 
 
 async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h11.Request, bytes]:
@@ -449,7 +451,7 @@ async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h1
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > limit:
-                raise BriefError(f"the request has more than {limit} bytes, the limit of an owner; {_REMEDY}")
+                raise BriefError(f"the request has more than {limit} bytes, which is the limit; {_REMEDY}")
         elif isinstance(event, h11.EndOfMessage) and request is not None:
             return request, bytes(body)
         else:

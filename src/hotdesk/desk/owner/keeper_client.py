@@ -10,7 +10,7 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.desk.keeper.spawn import Started
-from hotdesk.desk.request import KeeperRequest, write
+from hotdesk.desk.request import KeeperRequest, describe_end, write
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.ipc.calls import PacketCalls, find_error, read_body
 from hotdesk.ipc.child import MAX_PACKET_BYTES
@@ -33,7 +33,7 @@ class KeeperClient(PacketCalls):
     """An owner's end of the socketpair to its keeper."""
 
     peer = "the keeper"
-    gone = "the keeper of these desks ended unexpectedly; they are being burnt, open others"
+    gone = "the keeper (the process that builds desks) ended unexpectedly; its desks are being burnt, open others"
 
     def __init__(self, started: Started) -> None:
         super().__init__(started.sock, started.pid)
@@ -107,9 +107,11 @@ class KeeperClient(PacketCalls):
         """Return why a guest hung up: its keeper reports that within a moment."""
         await self.wait_end(desk, _END_EVENT_TIMEOUT_S, root)
         if root and desk not in self.ended and desk in self.rootless:
-            return LinkError(f"root's guest in desk {desk} ended; the next call as root starts another")
-        why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest closed the connection")
-        return DeskGone(f"desk {desk} is gone: {why}; open another")
+            return LinkError(f"the process for root in desk {desk} ended; the next call as root starts another")
+        why = self.ended.get(desk) or (
+            str(self.failure) if self.failure else "hotdesk's process in the desk closed the connection"
+        )
+        return DeskGone(f"desk {desk} is gone: {describe_end(why)}; open another")
 
     async def ask(self, request: KeeperRequest, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
         if number := self.ahead.pop(request.verb, 0):
@@ -147,7 +149,9 @@ class KeeperClient(PacketCalls):
         data = write(number, request)
         if len(data) > MAX_PACKET_BYTES:
             raise BriefError(
-                f"the request is too large for the keeper ({len(data)} bytes); put the environment into a file"
+                f"the request is too large for the keeper ({len(data)} bytes, the limit is "
+                f"{MAX_PACKET_BYTES}); put the "
+                "environment variables into a file"
             )
         await self.send(data)
 

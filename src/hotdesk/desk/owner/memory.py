@@ -45,7 +45,7 @@ def _require_memory(desk: str, spec: Spec) -> None:
         walls = " or ".join(name for name, traits in TRAITS.items() if traits.can_keep_memory)
         raise BriefError(
             f"the programs of desk {desk} cannot be copied or hibernated: the wall {spec.wall} cannot save memory. "
-            f"Open a desk behind {walls}, or leave memory out: files can be saved behind every wall"
+            f"Open a desk with the wall {walls}, or save files only (without memory)"
         )
 
 
@@ -96,11 +96,12 @@ async def hear_guest(
             found = await recognize(listener, (body["caller"], body["uid"]), token)
             tasks.cancel_scope.cancel()
     except ExceptionGroup as group:
-        raise HostError(f"the guest of desk {desk} could not be reached: {group.exceptions[0]}") from group
+        raise HostError(f"hotdesk's process in desk {desk} could not be reached: {group.exceptions[0]}") from group
     finally:
         listener.detach()
     if found is None:
-        raise DeskGone(f"desk {desk} did not resume: {runtime.keeper.ended.get(desk, 'its guest does not respond')}")
+        why = runtime.keeper.ended.get(desk, "hotdesk's process in it does not respond")
+        raise DeskGone(f"desk {desk} did not resume: {why}")
     return found
 
 
@@ -116,7 +117,7 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
     except BaseException as e:
         link.hang_up()
         if isinstance(e, TimeoutError):
-            raise DeskGone(f"desk {desk} did not resume: its guest does not respond") from None
+            raise DeskGone(f"desk {desk} did not resume: hotdesk's process in it does not respond") from None
         raise
     return link
 

@@ -191,7 +191,10 @@ class RemoteRuntime:
     ) -> dict[str, object]:
         body = b"" if value is None else json.dumps(value).encode()
         if len(body) > MAX_PACKET_BYTES:
-            raise BriefError(f"the request is too large for an owner ({len(body)} bytes); put the data into a file")
+            raise BriefError(
+                f"the request is too large ({len(body)} bytes, the limit is "
+                f"{MAX_PACKET_BYTES}); put the data into a file"
+            )
         head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
         with await self.dial() as sock:
             status, answer = await self.exchange(sock, head.encode() + body, seconds)
@@ -200,7 +203,7 @@ class RemoteRuntime:
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as e:
-            raise KeeperError("malformed reply from the desk's owner") from e
+            raise KeeperError("malformed reply from the process that opened the desk") from e
         return found if isinstance(found, dict) else {"items": found}
 
     async def exchange(self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS) -> tuple[int, bytes]:
@@ -211,7 +214,7 @@ class RemoteRuntime:
                 return await read_answer(sock)
         except (OSError, h11.RemoteProtocolError) as e:
             raise DeskGone("the process that owns this desk closed the connection, or sent a malformed response") from e
-        raise KeeperError(f"the owner at {self.path} did not respond within {seconds:.0f} s")
+        raise KeeperError(f"the process that owns the desk did not respond at {self.path} within {seconds:.0f} s")
 
     async def dial(self) -> socket.socket:
         """Connect to the owner; a busy one queues callers, and when its queue is full they wait here."""
@@ -223,7 +226,9 @@ class RemoteRuntime:
                     if _try_connect(sock, self.path):
                         return sock
                     await anyio.sleep(_CONNECT_RETRY_S)
-            raise KeeperError(f"the owner at {self.path} accepted no connection for {CALL_SECONDS:.0f} s")
+            raise KeeperError(
+                f"the process that owns the desk accepted no connection at {self.path} for {CALL_SECONDS:.0f} s"
+            )
         except BaseException:
             sock.close()
             raise
@@ -234,9 +239,9 @@ def as_question(data: object) -> Asked:
     try:
         event = from_json(Asked.__name__, json.dumps(data))
     except ValueError as e:
-        raise KeeperError("malformed reply from the desk's owner") from e
+        raise KeeperError("malformed reply from the process that opened the desk") from e
     if not isinstance(event, Asked) or not (event.id.isascii() and event.id.isalnum()):
-        raise KeeperError("malformed reply from the desk's owner")
+        raise KeeperError("malformed reply from the process that opened the desk")
     return event
 
 
@@ -275,7 +280,7 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > ANSWER_LIMIT:
-                raise KeeperError(f"the owner's response has more than {ANSWER_LIMIT >> 20} MiB; restart the owner")
+                raise KeeperError(f"the process that owns the desk sent more than {ANSWER_LIMIT >> 20} MiB; restart it")
         elif isinstance(event, h11.EndOfMessage):
             return status, bytes(body)
         elif not isinstance(event, h11.InformationalResponse):
@@ -303,7 +308,7 @@ def make_error(body: bytes) -> Exception:
         match json.loads(body):
             case {"code": str(code), "text": str(text)}:
                 return ERRORS.get(code, DeskError)(text)
-    return KeeperError("malformed reply from the desk's owner")
+    return KeeperError("malformed reply from the process that opened the desk")
 
 
 @contextlib.asynccontextmanager

@@ -73,7 +73,7 @@ async def supervise(link: Link, ledger: RootLedger) -> None:
                     running.remove(number)
                     await ledger.enter(RootActEnded(ledger.desk, number, code))
                 case _:
-                    link.break_off(LinkError("malformed record of an act from root's guest"))
+                    link.break_off(LinkError("malformed record of a command from the process for root"))
 
 
 def _as_argv(value: object) -> tuple[str, ...]:

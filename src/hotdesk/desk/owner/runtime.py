@@ -130,7 +130,7 @@ class KeeperRuntime:
         return ready
 
     def lose(self, desk: LinkedDesk, why: HotdeskError) -> None:
-        desk.link.break_off(DeskGone(f"desk {desk.id} ended before it was claimed ({why}); open another"))
+        desk.link.break_off(DeskGone(f"desk {desk.id} of the pool ended before it was used ({why}); open another"))
         self.tasks.start(functools.partial(self.discard, desk))
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
@@ -217,7 +217,7 @@ class KeeperRuntime:
         supervisor = self.get_supervisor()
         if supervisor is None:
             if scope != CLOSED or gated:
-                raise BriefError("these desks have no door; leave the scope out")
+                raise BriefError("these desks have no network access (door); leave the scope out")
             return spec, ""
         if scope == CLOSED and not gated:
             await supervisor.prepare()
@@ -258,7 +258,7 @@ class KeeperRuntime:
                         await anyio.lowlevel.checkpoint()  # yield, so that strangers cannot starve the loop
                 tasks.cancel_scope.cancel()
         except ExceptionGroup as group:
-            raise HostError(f"the guest of desk {desk} could not be reached: {group.exceptions[0]}") from group
+            raise HostError(f"hotdesk's process in desk {desk} could not be reached: {group.exceptions[0]}") from group
         except BaseException:
             if link is not None:
                 link.sock.close()  # cancelled when the guest had just called: this link has no reader
@@ -266,9 +266,9 @@ class KeeperRuntime:
         finally:
             listener.detach()
         if link is None and root and desk not in self.keeper.ended:
-            raise LinkError(f"root's guest in desk {desk} did not connect; its Python may be broken")
+            raise LinkError(f"the process for root in desk {desk} did not connect; the image's Python may be broken")
         if link is None:
-            why = self.keeper.ended.get(desk, "its guest does not respond")
+            why = self.keeper.ended.get(desk, "hotdesk's process in it does not respond")
             raise DeskGone(f"desk {desk} did not start: {why}{_read_console(console)}")
         link.obituary = lambda: self.keeper.explain_end(desk, root)
         self.tasks.start(link.run)
@@ -306,7 +306,7 @@ class KeeperRuntime:
 
     async def find(self, desk: DeskId) -> LinkedDesk:
         if desk not in self.desks:
-            raise DeskGone(f"desk {desk} is not open here")
+            raise DeskGone(f"desk {desk} is not open here; `hotdesk ps` lists open desks")
         return self.desks[desk]
 
     async def pulse(self) -> None:

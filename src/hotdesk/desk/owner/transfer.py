@@ -82,7 +82,7 @@ class Fetch:
                 if _is_safe(found.name):
                     await self.copy_entry(found, os.path.join(remote, found.name), fd, found.name, depth + 1)
                 else:
-                    self.skip(os.path.join(remote, found.name), "a name this machine must not use")
+                    self.skip(os.path.join(remote, found.name), "its name is not safe to use on this machine")
         finally:
             os.close(fd)
 
@@ -91,7 +91,7 @@ class Fetch:
         if found.size > self.remaining_bytes:
             most = f"the limit of {MAX_BYTES // GIB} GiB for one copy"
             raise FileError(
-                f"{make_printable(remote)} is larger than {most}; copy less, or read it as a stream", "other"
+                f"{make_printable(remote)} is larger than {most}; copy fewer files, or read it as a stream", "other"
             )
         mode = 0o755 if found.mode & 0o100 else 0o644
         fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
@@ -103,7 +103,9 @@ class Fetch:
                     self.remaining_bytes -= len(data)
                     if self.remaining_bytes < 0:
                         most = f"the copy exceeds the limit of {MAX_BYTES // GIB} GiB"
-                        raise FileError(f"{most}; it stopped at {make_printable(remote)}, copy less", "other")
+                        raise FileError(
+                            f"{most}; it stopped at {make_printable(remote)}; copy fewer files at once", "other"
+                        )
                     while data:
                         data = data[file.write(data) :]
 
@@ -124,7 +126,9 @@ async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
     name = os.path.basename(remote.rstrip("/")) if into else local.name
     parent = local if into else local.parent
     if not _is_safe(name):
-        raise BriefError(f"{make_printable(name)!r} is not a valid file name here; name the local file")
+        raise BriefError(
+            f"{make_printable(name)!r} is not a valid file name on this machine; give the local file another name"
+        )
     parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -72,7 +72,7 @@ def test_a_harmful_name_is_left_out_and_reported(name: bytes) -> None:
     assert dialogue.list(b"good", name, "gut é".encode()) == [b"good", "gut é".encode()]
     [note] = dialogue.notes
     assert note.isprintable()
-    assert "a name this machine must not use" in note
+    assert "its name is not safe to use on this machine" in note
 
 
 def test_a_listing_of_nothing_but_harm_does_not_end_there() -> None:

@@ -34,7 +34,7 @@ def test_a_proc_is_covered_by_what_an_engine_mounts_over_parts_of_it(line: str, 
 def test_what_the_host_refuses_leads_to_doctor(number: int) -> None:
     text = explain_refusal(OSError(number, "mount tmpfs on /run/hotdesk/private"))
     assert "mount tmpfs on /run/hotdesk/private" in text
-    assert "`hotdesk doctor` names what this host lacks" in text
+    assert "`hotdesk doctor` shows what is missing on this host" in text
 
 
 def test_another_failure_is_reported_as_it_is() -> None:

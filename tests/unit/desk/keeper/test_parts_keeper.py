@@ -35,18 +35,18 @@ async def test_keys_and_readers_are_started_and_no_desk_is_opened(tmp_path: Path
         tasks.start(keys.run)
         keys.note(KeyChanged(new_id(), "k1", "made", "test"))
         assert [row.name for row in read(settings.lib / "keys" / FILE)] == ["KeyChanged"]
-        with pytest.raises(BriefError, match="no node vouches"):
+        with pytest.raises(BriefError, match="no signature of a node"):
             await keys.ask("opened on a node", new_id(), row="", key=1)
         exchange = {"event": "Burnt", "at": 1, "data": {"desk": (desk := new_id()), "why": "asked"}}
         keys.wait("pulled", events=[exchange])
         [row] = read(settings.lib / "keys" / FILE, desk)
         assert (row.actor, row.at, json.loads(row.data)["why"]) == ("node", 1, "asked")
         job = {"event": "JobEnded", "at": 1, "data": {"job": desk, "outcome": "done", "why": ""}}
-        with pytest.raises(BriefError, match="only tell of its desks"):
+        with pytest.raises(BriefError, match="only report events of its desks"):
             keys.wait("pulled", events=[job])
         close_all(list(await parts.start_reader(name := new_id())))
         await parts.end_reader(name)
-        with pytest.raises(HostError, match="desks of this server are on nodes"):
+        with pytest.raises(HostError, match="desks of this server are on its nodes"):
             await keeper.ask(KeeperRequest("open", new_id()))
         keys.close()
         await keeper.close()

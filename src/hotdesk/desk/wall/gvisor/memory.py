@@ -26,10 +26,10 @@ _STEP_TIMEOUT_S = 300.0
 """Seconds one step may take; the desk decides how much memory there is to write."""
 _POLL_INTERVAL_S = 0.002
 _REASONS = (
-    ("deleted and invalidated dentries", "A program has a file or folder open that was deleted"),
-    ("SCMConnectedEndpoint", "A program is connected to a socket of the host"),
-    ("quota exceeded", "The desk's disk is full"),
-    ("no space left", "The desk's disk is full"),
+    ("deleted and invalidated dentries", "a program has a deleted file or folder open; end that program"),
+    ("SCMConnectedEndpoint", "a program is connected to a socket of the host; close that connection"),
+    ("quota exceeded", "the disk of the desk is full; delete files"),
+    ("no space left", "the disk of the desk is full; delete files"),
 )
 """What runsc's log has, and what it means."""
 _WRITE = ("checkpoint", f"--image-path=/{IMAGE}", "--compression=none", "--leave-running")
@@ -101,4 +101,4 @@ def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
 def explain(room: Room) -> str:
     """Return why the memory could not be written. The log is also a sentry's: only known reasons are taken from it."""
     text = program.read_log(room, LOG)
-    return next((reason for mark, reason in _REASONS if mark in text), "runsc gave no known reason")
+    return next((reason for mark, reason in _REASONS if mark in text), "gVisor's runsc failed for an unknown reason")
