@@ -117,7 +117,7 @@ PROTOCOL: dict[str, tuple[list[Frame], str]] = {
 async def test_a_guest_that_exceeds_a_limit_is_reported_and_dropped(name: str) -> None:
     said, words = PROTOCOL[name]
     error = await failure(hear_late, said, patient=False)
-    check(error, LinkError, "the desk's guest broke the protocol", words, "open another desk")
+    check(error, LinkError, "hotdesk's process in the desk broke the protocol", words, "open another desk")
 
 
 async def test_a_listing_has_a_most_of_entries() -> None:
@@ -210,7 +210,7 @@ async def test_a_request_to_a_keeper_has_a_most_of_bytes(settings: Config) -> No
     async with container_runtime(settings) as runtime:
         with pytest.raises(BriefError) as caught:
             await runtime.open(Spec(env={"A": "x" * 70_000}))
-    check(caught.value, BriefError, "too large for the keeper (70", "put the environment into a file")
+    check(caught.value, BriefError, "too large for the keeper (70", "put the environment variables into a file")
 
 
 @pytest.mark.container
@@ -249,4 +249,4 @@ async def test_an_owners_answer_has_a_most_of_bytes(tmp_path: Path) -> None:
             tasks.start(lambda: answer(listener))
             with pytest.raises(KeeperError) as caught:
                 await RemoteRuntime(tmp_path / "owner.sock", tasks).call("GET", "/desks")
-    check(caught.value, KeeperError, f"more than {ANSWER_LIMIT // MIB} MiB", "restart the owner")
+    check(caught.value, KeeperError, f"more than {ANSWER_LIMIT // MIB} MiB", "restart it")

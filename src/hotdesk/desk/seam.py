@@ -72,7 +72,7 @@ def check_argv(argv: Sequence[str]) -> None:
             f"a program must be a list of its name and arguments; for a command line write ['sh', '-c', {line!r}]"
         )
     if not argv or not all(isinstance(text, str) for text in argv):
-        raise BriefError("a program must be a list of texts, its name and arguments, such as ['ls', '-l']")
+        raise BriefError("a program must be a list of strings, its name and arguments, such as ['ls', '-l']")
 
 
 def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
@@ -88,9 +88,12 @@ def check_variables(env: Mapping[str, str]) -> None:
     """Raise for an invalid environment variable."""
     for key, value in env.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise BriefError("a program's environment variables must be texts")
+            raise BriefError("a program's environment variables must be strings")
         if not key or "=" in key or "\0" in key + value:
-            raise BriefError(f"{key!r} is not a valid environment variable name")
+            raise BriefError(
+                f"environment variable {key!r} is not valid: a name has no `=` and is not "
+                "empty; a value has no NUL byte"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ class Spec:
             raise BriefError(f"a desk's tenant cannot be {self.tenant!r}: use up to 64 characters of A-Z a-z 0-9 . _ -")
         if _BY_SHAPE.fullmatch(self.by) is None:
             raise BriefError(
-                f"a desk's by cannot be {self.by!r}: use up to 120 characters of A-Z a-z 0-9 . _ @ - and space"
+                f"a desk's `by` (who opened it) cannot be {self.by!r}: use up to 120 characters "
+                "of A-Z a-z 0-9 . _ @ - and space"
             )
         check_variables(self.env)
         check_mounts(self.volumes)
@@ -218,7 +222,7 @@ class Size:
 
     def __post_init__(self) -> None:
         if not (0 < self.rows < 1 << 15 and 0 < self.columns < 1 << 15):
-            raise BriefError(f"a terminal cannot have {self.rows} rows and {self.columns} columns")
+            raise BriefError(f"a terminal cannot have {self.rows} rows and {self.columns} columns: use 1 to 32767")
 
 
 @dataclass(frozen=True, slots=True)

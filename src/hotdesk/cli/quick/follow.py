@@ -77,14 +77,14 @@ class Follower:
     def run(self, ask: dict[str, object], timeout: float | None) -> int:
         """Start a program and follow it; return its exit code."""
         while not self.greeted:
-            self.turn("the desk's guest did not start in time; open another desk")
+            self.turn("hotdesk's process in the desk did not start in time; open another desk")
         self.put(wire.OPEN, wire.encode(ask))
         silence = (
             SILENCE_SECONDS if timeout is None else min(SILENCE_SECONDS, max(timeout, START_SECONDS) + EXIT_GRACE_S)
         )
         self.due = time.monotonic() + silence
         while not self.started and self.reply is None:
-            self.turn(f"the desk's guest sent nothing for {silence:.0f} s; burn the desk and open another")
+            self.turn(f"hotdesk's process in the desk sent nothing for {silence:.0f} s; burn the desk, open another")
         self.due = None if timeout is None else time.monotonic() + timeout + EXIT_GRACE_S
         try:
             while self.reply is None:
@@ -175,21 +175,24 @@ class Follower:
                 progressed = True
                 self.take(*frame)
         except wire.WireError as e:
-            raise LinkError(f"the desk's guest broke the protocol: {e}; open another desk") from None
+            raise LinkError(f"hotdesk's process in the desk broke the protocol: {e}; open another desk") from None
         return progressed
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-                raise LinkError("the guest has another protocol version; rebuild the image with `hotdesk setup`")
+                raise LinkError(
+                    "hotdesk's process in the desk speaks another protocol version; rebuild the "
+                    "image with `hotdesk setup`"
+                )
             self.greeted = True
         elif kind == wire.REPLY and number == 0:
             raise _end_of_desk(wire.decode(payload, wire.MAX_PARTS))
         elif number == CHANNEL:
             self.take_own(kind, payload)
         elif kind != wire.PONG:
-            raise wire.WireError("a frame on a channel that is not open")
+            raise wire.WireError("a frame for a channel that is not open")
 
     def take_own(self, kind: int, payload: bytes) -> None:
         if kind == wire.DATA:
@@ -202,7 +205,9 @@ class Follower:
         elif kind == wire.EVENT:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.started or not isinstance(body, dict) or type(body.get("pid")) is not int:
-                raise LinkError("unexpected frame from the guest")
+                raise LinkError(
+                    "hotdesk's process in the desk sent an unexpected frame; burn the desk and open another"
+                )
             self.started = True
             self.give_back(wire.compute_cost(payload))
         elif kind == wire.CREDIT:
@@ -212,7 +217,7 @@ class Follower:
         elif kind == wire.REPLY:
             reply = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(reply, dict):
-                raise wire.WireError("a reply is not a table")
+                raise wire.WireError("a reply of the guest is not an object")
             self.reply = reply
 
     def give_back(self, cost: int) -> None:
@@ -252,7 +257,7 @@ class Follower:
 
 def _end_of_desk(body: object) -> HotdeskError:
     if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
-        return KeeperError("malformed reply from the holder")
+        return KeeperError("malformed reply from the background helper that keeps desks open")
     return DeskGone(text)
 
 

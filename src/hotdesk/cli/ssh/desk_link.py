@@ -152,23 +152,26 @@ class DeskLink:
             while (frame := self.reader.read_next()) is not None:
                 self.take(*frame)
         except wire.WireError as e:
-            raise LinkError(f"the desk's guest broke the protocol: {e}; open another desk") from None
+            raise LinkError(f"hotdesk's process in the desk broke the protocol: {e}; open another desk") from None
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-                raise wire.WireError("the guest has another protocol version; rebuild the image with `hotdesk setup`")
+                raise wire.WireError(
+                    "hotdesk's process in the desk speaks another protocol version; rebuild the "
+                    "image with `hotdesk setup`"
+                )
             self.greeted = True
         elif (channel := self.channels.get(number)) is not None:
             channel.take(kind, payload)
         elif kind != wire.PONG and not 0 < number <= self.last:
-            raise wire.WireError("a frame on a channel that is not open")
+            raise wire.WireError("a frame for a channel that is not open")
 
 
 def _read_end(body: object) -> tuple[int, str]:
     if not isinstance(body, dict):
-        raise wire.WireError("a reply is not a table")
+        raise wire.WireError("a reply of the guest is not an object")
     if "error" in body:
         return 126, str(body.get("text"))[:_TEXT_LIMIT]
     code, text = body.get("code"), body.get("text", "")

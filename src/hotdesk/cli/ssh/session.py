@@ -107,7 +107,7 @@ class Session(SshChannel):
             ask["pty"] = self.size
         try:
             if "\0" in argv[-1]:
-                raise LinkError("a command must not contain a zero byte")
+                raise LinkError("a command must not contain a NUL byte")
             self.program = self.link.start(self, ask)
             if self.got_eof:
                 self.program.end()

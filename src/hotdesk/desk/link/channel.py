@@ -24,6 +24,7 @@ SILENCE_TIMEOUT_S = 60.0
 """Seconds a file operation may pass without a word from the guest."""
 MAX_LISTING_BYTES = 32 * MIB
 """Bytes one listing may take."""
+UNEXPECTED_FRAME = "hotdesk's process in the desk sent an unexpected frame; burn the desk and open another"
 
 
 class ChannelOwner(Protocol):
@@ -114,12 +115,12 @@ class Channel:
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
-                raise wire.WireError("the other side returned more flow-control credit than allowed")
+                raise wire.WireError("the guest returned more flow-control credit than allowed")
             self.wake()
         elif kind == wire.REPLY:
             body = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(body, dict):
-                raise wire.WireError("a reply is not a table")
+                raise wire.WireError("a reply of the guest is not an object")
             self.over = True
             self.items.append((GuestReply(body), 0))
             self.wake()
@@ -128,7 +129,7 @@ class Channel:
         """Queue a frame's payload, within the window."""
         self.window -= cost
         if self.window < 0:
-            raise wire.WireError("the other side sent more data than allowed")
+            raise wire.WireError("the guest sent more data than allowed")
         self.items.append((item, cost))
         if self.news is not None:
             self.news.set()
@@ -154,7 +155,9 @@ class Channel:
             with anyio.move_on_after(silence):
                 return await self.receive()
             if not self.link.may_be_silent():
-                raise LinkError(f"the desk's guest sent nothing for {silence:.0f} s; burn the desk and open another")
+                raise LinkError(
+                    f"hotdesk's process in the desk sent nothing for {silence:.0f} s; burn the desk, open another"
+                )
 
     async def send(self, data: bytes, patience: float = math.inf) -> None:
         """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped.
@@ -168,7 +171,7 @@ class Channel:
                     await self.wait_for_credit()
                 if scope.cancelled_caught and not self.link.may_be_silent():
                     raise LinkError(
-                        f"the desk's guest read nothing for {patience:.0f} s; burn the desk and open another"
+                        f"hotdesk's process in the desk read nothing for {patience:.0f} s; burn the desk, open another"
                     )
                 continue
             part = view[: min(wire.CHUNK, self.credit)]

@@ -15,7 +15,16 @@ import anyio
 
 from hotdesk.config import MIB
 from hotdesk.desk.image.image import as_name
-from hotdesk.desk.link.channel import GRACE_S, MAX_LISTING_BYTES, SILENCE_TIMEOUT_S, Body, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.channel import (
+    GRACE_S,
+    MAX_LISTING_BYTES,
+    SILENCE_TIMEOUT_S,
+    UNEXPECTED_FRAME,
+    Body,
+    Data,
+    GuestEvent,
+    GuestReply,
+)
 from hotdesk.desk.link.handle import Handle, NoHandle
 from hotdesk.desk.link.link import Link, explain_stop
 from hotdesk.desk.link.process import EXIT_GRACE_S, LinkedProcess, ask_exec, collect, collect_fed
@@ -88,7 +97,7 @@ class LinkedDesk:
 
     async def burn(self) -> None:
         if self.burn_by_id is None:
-            raise BriefError(f"desk {self.id} has no runtime in this process; burn it where it was opened")
+            raise BriefError(f"this process did not open desk {self.id}; run `hotdesk burn {self.id}`")
         await self.burn_by_id(self.id)
 
     async def close(self) -> None:
@@ -166,7 +175,7 @@ class LinkedDesk:
                     return LinkedProcess(channel, 0, as_done(body), timeout)
                 case GuestReply(body):
                     raise as_error(f"process {ask.get('pid')}", body)
-            raise LinkError("unexpected frame from the guest")
+            raise LinkError(UNEXPECTED_FRAME)
         except BaseException:
             with anyio.move_on_after(GRACE_S, shield=True):
                 # the pid of a program to be started would never be known
@@ -187,7 +196,7 @@ class LinkedDesk:
                         check(path, body)
                         return
                     case GuestEvent():
-                        raise LinkError("unexpected frame from the guest")
+                        raise LinkError(UNEXPECTED_FRAME)
         finally:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
@@ -205,7 +214,7 @@ class LinkedDesk:
         if not isinstance(data, AsyncIterable):
             data = as_bytes(data)
         if mode is not None and not 0 <= mode <= 0o7777:
-            raise BriefError(f"{mode:o} is not a file mode")
+            raise BriefError(f"{mode:o} is not a file mode; use 0 to 7777 (octal)")
         channel = await (await self.wait_for_link()).open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, bytes):
@@ -218,7 +227,7 @@ class LinkedDesk:
             await channel.end()
             item = await channel.answer()
             if not isinstance(item, GuestReply):
-                raise LinkError("unexpected frame from the guest")
+                raise LinkError(UNEXPECTED_FRAME)
             check(path, item.body)
         finally:
             with anyio.move_on_after(GRACE_S, shield=True):
@@ -247,7 +256,7 @@ class LinkedDesk:
             if isinstance(item, GuestReply):
                 check(path, item.body)
             if not isinstance(item, GuestEvent):
-                raise LinkError("unexpected frame from the guest")
+                raise LinkError(UNEXPECTED_FRAME)
         except BaseException:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
@@ -270,7 +279,7 @@ class LinkedDesk:
             sock.close()
             if failure != errno.ECONNREFUSED:
                 break
-        raise DeskError(f"port {port} of desk {self.id}: {os.strerror(failure)}")
+        raise DeskError(f"cannot connect to port {port} of desk {self.id}: {os.strerror(failure)}")
 
     async def wait_connected(self, sock: socket.socket, port: int) -> int:
         """Wait until a socket is connected; return why it is not."""
@@ -290,7 +299,7 @@ class LinkedDesk:
         if keep not in ("ram", "disk"):
             raise BriefError(f"keep must be 'ram' or 'disk', not {keep!r}")
         if keep == "disk" and not memory:
-            raise BriefError("memory=False cannot be combined with keep: only files are kept then")
+            raise BriefError("memory=False cannot be combined with keep='disk': files are kept on disk anyway")
         async with self.rebooting:
             if not memory:
                 await self.halt()
@@ -409,7 +418,7 @@ class LinkedDesk:
         try:
             item = await channel.answer()
             if not isinstance(item, GuestReply):
-                raise LinkError("unexpected frame from the guest")
+                raise LinkError(UNEXPECTED_FRAME)
             check(path, item.body)
             return item.body
         finally:
@@ -434,7 +443,7 @@ class LinkedDesk:
                         check(path, answer)
                         return found
                     case _:
-                        raise LinkError("unexpected frame from the guest")
+                        raise LinkError(UNEXPECTED_FRAME)
         finally:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()

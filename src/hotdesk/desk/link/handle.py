@@ -10,7 +10,7 @@ from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import Desk, Usage
 from hotdesk.errors import BriefError, HostError
 
-_NO_MEMORY = "the programs of a desk without a wall cannot be copied or hibernated; open one behind gvisor"
+_NO_MEMORY = "the programs of a desk without a wall cannot be copied or hibernated; open a desk with the wall gvisor"
 
 
 class Handle(Protocol):
@@ -80,29 +80,29 @@ class NoHandle:
         return Usage(0.0, 0, 0, 0, 0)
 
     async def pause(self, paused: bool) -> None:
-        raise HostError("a desk without a keeper cannot be paused")
+        raise HostError("a desk of the local test runtime cannot be paused")
 
     async def hush(self, hushed: bool) -> None:
         """Refuse."""
-        raise HostError("a desk without a keeper cannot be paused")
+        raise HostError("a desk of the local test runtime cannot be paused")
 
     async def halt(self, snapshot: str = "") -> None:
-        raise HostError("a desk without a keeper cannot be halted")
+        raise HostError("a desk of the local test runtime cannot be halted")
 
     async def boot(self, snapshot: str = "") -> Link:
-        raise HostError("a desk without a keeper cannot be started again")
+        raise HostError("a desk of the local test runtime cannot be started again")
 
     async def snapshot(self) -> str:
-        raise HostError("a desk without a keeper has no snapshots")
+        raise HostError("a desk of the local test runtime has no snapshots")
 
     async def forget(self, snapshot: str) -> None:
-        raise HostError("a desk without a keeper has no snapshots")
+        raise HostError("a desk of the local test runtime has no snapshots")
 
     async def save(self, name: str, snapshot: str) -> None:
-        raise HostError("a desk without a keeper cannot be saved")
+        raise HostError("a desk of the local test runtime cannot be saved")
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
-        raise HostError("a desk without a keeper cannot be forked")
+        raise HostError("a desk of the local test runtime cannot be forked")
 
     async def fork_live(self, link: Link, count: int) -> Sequence[Desk]:
         raise BriefError(_NO_MEMORY)
@@ -111,8 +111,8 @@ class NoHandle:
         raise BriefError(_NO_MEMORY)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
-        raise HostError("a desk without a keeper cannot be dialled")
+        raise HostError("a desk of the local test runtime has no ports to connect to")
 
     async def get_root_link(self) -> Link:
         """Refuse: it would be root of this machine."""
-        raise BriefError("a desk without a wall has no root")
+        raise BriefError("a desk of the local test runtime has no root")

@@ -51,11 +51,11 @@ class Borrowed:
         if kind in (wire.DATA, wire.EVENT):
             self.window -= wire.compute_cost(payload)
             if self.window < 0 or not payload:
-                raise wire.WireError("the other side sent more data than allowed")
+                raise wire.WireError("the guest sent more data than allowed")
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if self.credit > wire.WINDOW:
-                raise wire.WireError("the other side returned more flow-control credit than allowed")
+                raise wire.WireError("the guest returned more flow-control credit than allowed")
         self.loan.put(wire.encode_frame(kind, self.theirs, payload))
         if kind == wire.REPLY:
             self.over = True
@@ -66,11 +66,11 @@ class Borrowed:
         if kind == wire.CREDIT:
             self.window += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.window > wire.WINDOW:
-                raise wire.WireError("a borrower of the desk gave more flow-control credit than allowed")
+                raise wire.WireError("a client of the desk returned more flow-control credit than allowed")
         elif kind == wire.DATA:
             self.credit -= len(payload) - 1
             if self.credit < 0 or not payload:
-                raise wire.WireError("a borrower of the desk sent more data than allowed")
+                raise wire.WireError("a client of the desk sent more data than allowed")
 
     def wake(self) -> None:
         self.loan.news.set()
@@ -100,12 +100,14 @@ class Loan:
 
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
         if kind == wire.OPEN and OWNERS_ALONE.search(payload):
-            refusal = {"error": "denied", "text": "only the desk's owner may send this request"}
+            refusal = {"error": "denied", "text": "only the process that opened the desk may send this request"}
             self.put(wire.encode_frame(wire.REPLY, theirs, wire.encode(refusal)))
             return
         if kind == wire.OPEN:
             if theirs in self.numbers or len(self.numbers) >= _MAX_CHANNELS:
-                raise wire.WireError("a borrower of the desk opened a channel twice, or too many channels")
+                raise wire.WireError(
+                    f"a client of the desk opened a channel twice, or more than {_MAX_CHANNELS} channels"
+                )
             self.numbers[theirs] = self.link.add(Borrowed(self, theirs))
         ours = self.numbers.get(theirs)
         if ours is None:

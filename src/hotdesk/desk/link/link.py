@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from hotdesk.desk.link.channel import Body, Channel, ChannelOwner, GuestReply
+from hotdesk.desk.link.channel import UNEXPECTED_FRAME, Body, Channel, ChannelOwner, GuestReply
 from hotdesk.desk.link.clock import DeskClock
 from hotdesk.errors import BriefError, DeskError, DeskGone, LinkError, make_printable
 from hotdesk_guest import wire
@@ -25,6 +25,8 @@ _PARK_SECONDS = 20.0
 """How long a guest may take to hang up, with everything written, or to go on."""
 STUCK_SECONDS = 1.0
 """How long a cancelled writer waits for a guest to take the rest of a frame."""
+_NOT_CLOSED = "hotdesk's process in the desk did not close the connection; burn the desk and open another"
+_NOT_READING = "hotdesk's process in the desk stopped reading; burn the desk and open another"
 
 
 async def _make_hung_up_error() -> DeskGone:
@@ -142,7 +144,7 @@ class Link:
                     self.pause(over)
                     break
         except wire.WireError as e:
-            self.ending = LinkError(f"the desk's guest broke the protocol: {e}; open another desk")
+            self.ending = LinkError(f"hotdesk's process in the desk broke the protocol: {e}; open another desk")
         except LinkError as e:
             self.ending = e
         if self.ending is not None:
@@ -161,7 +163,7 @@ class Link:
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         if kind == wire.CREDIT and len(payload) != 4:
-            raise wire.WireError(f"malformed flow-control credit of {len(payload)} bytes")
+            raise wire.WireError(f"malformed flow-control credit of {len(payload)} bytes instead of 4")
         if kind == wire.HELLO:
             self.greet(payload)
             return
@@ -172,12 +174,14 @@ class Link:
             self.moves += 1
             channel.deliver(kind, payload)
         elif not 0 < number <= self.last:
-            raise wire.WireError("a frame on a channel that is not open")
+            raise wire.WireError("a frame for a channel that is not open")
 
     def greet(self, payload: bytes) -> None:
         body = wire.decode(payload, wire.MAX_PARTS)
         if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-            raise LinkError("the guest has another protocol version; rebuild the image with `hotdesk setup`")
+            raise LinkError(
+                "hotdesk's process in the desk speaks another protocol version; rebuild the image with `hotdesk setup`"
+            )
         self.hello = body
         self.greeted.set()
 
@@ -187,7 +191,7 @@ class Link:
         if self.hello is None:
             if self.failure is not None:
                 raise self.make_lost_error()
-            raise LinkError("the desk's guest did not start in time; open another desk")
+            raise LinkError("hotdesk's process in the desk did not start in time; open another desk")
         return self.hello
 
     async def open(self, body: Body) -> Channel:
@@ -256,15 +260,13 @@ class Link:
         except BaseException as e:
             self.end_gap()
             if isinstance(e, TimeoutError):
-                raise LinkError(
-                    "the desk's guest did not close the connection; burn the desk and open another"
-                ) from None
+                raise LinkError(_NOT_CLOSED) from None
             raise
         self.paused = True
         with anyio.move_on_after(_PARK_SECONDS):
             await gap.parted.wait()
         if not gap.parted.is_set():
-            self.break_off(LinkError("the desk's guest did not close the connection; burn the desk and open another"))
+            self.break_off(LinkError(_NOT_CLOSED))
             raise self.make_lost_error()
 
     async def rejoin(self, sock: socket.socket) -> None:
@@ -279,7 +281,7 @@ class Link:
             with anyio.fail_after(_PARK_SECONDS):
                 await self.ask_beside({"op": "rejoin", "same": True, "env": {}})
         except TimeoutError:
-            self.break_off(LinkError("the desk's guest did not continue; burn the desk and open another"))
+            self.break_off(LinkError("hotdesk's process in the desk did not continue; burn the desk and open another"))
             raise self.make_lost_error() from None
         self.paused = False
         self.end_gap()
@@ -295,8 +297,11 @@ class Link:
                 case GuestReply(answer) if "error" not in answer:
                     return
                 case GuestReply(answer):
-                    raise DeskError(f"the desk's guest refused: {make_printable(str(answer.get('text'))[:200])}")
-            raise LinkError("unexpected frame from the guest")
+                    raise DeskError(
+                        "hotdesk's process in the desk refused the request: "
+                        f"{make_printable(str(answer.get('text'))[:200])}"
+                    )
+            raise LinkError(UNEXPECTED_FRAME)
         finally:
             self.channels.pop(channel.number, None)
 
@@ -339,7 +344,7 @@ class Link:
         except TimeoutError:
             if self.may_be_silent():
                 return
-            self.fail(LinkError("the desk's guest stopped reading; burn the desk and open another"))
+            self.fail(LinkError(_NOT_READING))
             raise self.make_lost_error() from None
         except anyio.ClosedResourceError:
             raise self.make_lost_error() from None
@@ -365,7 +370,7 @@ class Link:
             with anyio.move_on_after(STUCK_SECONDS, shield=True) as patience:
                 await anyio.wait_writable(self.sock)
             if patience.cancelled_caught:
-                self.fail(LinkError("the desk's guest stopped reading; burn the desk and open another"))
+                self.fail(LinkError(_NOT_READING))
                 self.sock.shutdown(socket.SHUT_RDWR)
 
     def fail(self, why: LinkError | DeskGone) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from hotdesk.desk.link.channel import GRACE_S, Channel, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.channel import GRACE_S, UNEXPECTED_FRAME, Channel, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.lend import is_gone
 from hotdesk.desk.link.link import Link
 from hotdesk.errors import DeskError, HotdeskError, LinkError
@@ -54,8 +54,8 @@ async def wait_connected(channel: Channel, desk: str, port: int, seconds: float 
         case GuestEvent({"connected": True}):
             return
         case GuestReply(body) if "error" in body:
-            raise DeskError(f"port {port} of desk {desk}: {str(body.get('text'))[:_MAX_TEXT]}")
-    raise LinkError("unexpected frame from the guest")
+            raise DeskError(f"cannot connect to port {port} of desk {desk}: {str(body.get('text'))[:_MAX_TEXT]}")
+    raise LinkError(UNEXPECTED_FRAME)
 
 
 async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str, port: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import anyio
 
-from hotdesk.desk.link.channel import GRACE_S, Body, Channel, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.channel import GRACE_S, UNEXPECTED_FRAME, Body, Channel, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.replies import as_done, check
 from hotdesk.desk.seam import Done, Size, Stream, check_argv, check_variables
 from hotdesk.errors import BriefError, LinkError
@@ -41,14 +41,14 @@ class LinkedProcess:
             item = await self.receive()
             if isinstance(item, Data):
                 if item.stream not in STREAMS:
-                    raise LinkError("the guest sent an unknown stream")
+                    raise LinkError(f"the guest sent output of unknown stream {item.stream}")
                 return STREAMS[item.stream], item.data
             elif isinstance(item, GuestReply):
                 await self.channel.drop()
                 check("the program", item.body)
                 self.done = as_done(item.body)
             elif item is not None:
-                raise LinkError("unexpected frame from the guest")
+                raise LinkError(UNEXPECTED_FRAME)
         return None
 
     async def receive(self) -> Data | GuestEvent | GuestReply | None:
@@ -76,7 +76,7 @@ class LinkedProcess:
 
     async def signal(self, number: int) -> None:
         if not 0 <= number <= 64:
-            raise BriefError(f"{number} is not a signal")
+            raise BriefError(f"{number} is not a signal; use a number from 0 to 64")
         await self.channel.order({"signal": number, "tree": False})
 
     async def resize(self, size: Size) -> None:
@@ -108,7 +108,7 @@ def ask_exec(
     """Check a request and encode it for the guest; `tell` asks for the pid before anything else."""
     check_argv(argv)
     if any("\0" in text for text in (*argv, cwd or "")):
-        raise BriefError("a program's arguments and working folder must not contain a zero byte")
+        raise BriefError("a program's arguments and working folder must not contain a NUL byte")
     check_variables(env or {})
     if timeout is not None and not timeout < MAX_TIMEOUT_S:
         timeout = None

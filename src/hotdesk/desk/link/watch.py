@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.config import MIB
-from hotdesk.desk.link.channel import MAX_LISTING_BYTES, Channel, GuestEvent, GuestReply
+from hotdesk.desk.link.channel import MAX_LISTING_BYTES, UNEXPECTED_FRAME, Channel, GuestEvent, GuestReply
 from hotdesk.desk.link.replies import as_change, check
 from hotdesk.desk.seam import Change
 from hotdesk.errors import FileError, LinkError
@@ -36,7 +36,9 @@ class LinkedWatch:
                     if len(found) + len(batch) > _MAX_CHANGES
                     else f"{MAX_LISTING_BYTES // MIB} MiB of changes"
                 )
-                raise FileError(f"more than {most} in {self.path}; read the changes more often", "other")
+                raise FileError(
+                    f"more than {most} in {self.path} since the last reading; read the changes more often", "other"
+                )
             found += batch
             if self.drains in marks:
                 return found
@@ -52,7 +54,7 @@ class LinkedWatch:
         if isinstance(item, GuestReply):
             check(self.path, item.body)
         if not isinstance(item, GuestEvent) or not isinstance(item.value, list):
-            raise LinkError("unexpected frame from the guest")
+            raise LinkError(UNEXPECTED_FRAME)
         self.received += item.size
         marks = [one["drained"] for one in item.value if isinstance(one, dict) and "drained" in one]
         return [as_change(one) for one in item.value if not (isinstance(one, dict) and "drained" in one)], marks

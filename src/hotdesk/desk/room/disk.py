@@ -90,7 +90,7 @@ class Memory:
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Refuse: a copy would count against the desk's own memory."""
-        raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
+        raise DeskError("a desk whose disk is in memory has no snapshots; open a desk with disk_in='disk'")
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
         """Refuse: there is no snapshot."""

@@ -77,7 +77,7 @@ class Ext4:
 
     def adopt(self, name: str, size: int) -> None:
         """Refuse: a file without a name ends with its keeper."""
-        raise DeskError("snapshots on ext4 are lost when their keeper ends")
+        raise DeskError('snapshots on ext4 are lost when their keeper process ends; set disk = "btrfs" in config.toml')
 
     def copy(self, source: int) -> int:
         """Copy a sparse file into one without a name."""

@@ -91,7 +91,7 @@ class VolumeStore:
             if not self.wait_unused(source):
                 raise DeskError("the volume is in use; copy it when no sandbox has it mounted")
             if os.fstat(fd).st_size != size:
-                raise BriefError("the size of a copy must be the size of its volume")
+                raise BriefError(f"the size of a copy must be {os.fstat(fd).st_size} bytes, as its volume has")
             os.ftruncate(target, size)
             for start, end in list_extents(fd, size):
                 while start < end:
@@ -145,7 +145,7 @@ class VolumeStore:
                 finally:
                     os.close(descriptor)
         except OSError as e:
-            raise HostError(f"volume {volume} cannot be mounted: {e.strerror or e}; see the kernel's log") from e
+            raise HostError(f"volume {volume} cannot be mounted: {e.strerror or e}; see `dmesg`") from e
         finally:
             with suppress(OSError):
                 if not os.path.ismount(at):
@@ -200,7 +200,8 @@ def _make_path(root: int, path: str) -> None:
         if e.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV):
             raise
         raise BriefError(
-            f"a volume cannot be mounted at {path}: part of that path is a link or a file in the image; choose another"
+            f"a volume cannot be mounted at {path}: part of that path is a link or a file "
+            "in the image; choose another path"
         ) from e
     finally:
         os.close(current)

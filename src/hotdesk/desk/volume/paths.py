@@ -26,10 +26,12 @@ def check_mounts(volumes: Mapping[str, str]) -> None:
     for path, volume in volumes.items():
         _check_path(path)
         if not ID_SHAPE.fullmatch(volume):
-            raise BriefError("volumes must be named by their ids")
+            raise BriefError(f"{volume[:80]!r} is not the id of a volume")
     for one, other in permutations(volumes, 2):
         if other.startswith(f"{one}/"):
-            raise BriefError(f"the volume at {other} is inside the one at {one}; mount them next to each other")
+            raise BriefError(
+                f"the mount point {other} is inside the mount point {one}; mount these volumes next to each other"
+            )
 
 
 def _check_path(path: str) -> None:

@@ -64,7 +64,7 @@ class VolumeRequest:
     def answer(self, request: Mapping[str, object]) -> None:
         act, path = request.get("act"), request.get("path")
         if act not in _ACTS or not isinstance(path, str):
-            raise FilesError(400, "unknown request to the volume's process")
+            raise FilesError(400, f"unknown request {str(act)[:40]!r} to the volume's process")
         try:
             getattr(self, f"do_{act}")(path, request)
         except OSError as e:
