@@ -597,7 +597,7 @@ async def test_a_process_that_is_not_confined_is_seen_by_the_proof(
             stranger.kill()
             stranger.communicate()
         assert any("Seccomp" in each for each in wrong)
-        assert any("pid namespace is the host's" in each for each in wrong)
+        assert any("the pid namespace of the process is the host's" in each for each in wrong)
         assert any("root directory" in each for each in wrong)
     finally:
         await runtime.burn(desk.id)

@@ -72,7 +72,7 @@ class Walls:
         status = look_at(name, self.settings)
         if not status.is_available:
             there = ", ".join(survey(self.settings).list_available())
-            raise WallError(f"{explain_missing(status)}; this machine has: {there or 'none'}")
+            raise WallError(f"{explain_missing(status)}; available walls: {there or 'none'}")
         self.by_name[name] = KINDS[name].make(self.settings)
         return self.by_name[name]
 

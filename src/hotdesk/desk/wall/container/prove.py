@@ -28,7 +28,7 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.0005
     while wrong := list_flaws(pid, uid, capabilities, netns, userns):
         if time.monotonic() > end:
-            raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not released")
+            raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not opened")
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 
@@ -47,10 +47,12 @@ def list_flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -
     wrong = [f"{name} is {status.get(name)!r}" for name, value in expected.items() if status.get(name) != value]
     spaces = {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in OWN}
     wrong += [
-        f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] in (HOST[kind], _stat_namespace(kind))
+        f"the {kind} namespace of its process is the host's"
+        for kind in OWN
+        if spaces[kind] in (HOST[kind], _stat_namespace(kind))
     ]
     if spaces["net"] != os.fstat(netns).st_ino or spaces["user"] != os.fstat(userns).st_ino:
-        wrong.append("its network or user namespace is not the one that the keeper created")
+        wrong.append("the network or user namespace of its process is not the one that the keeper created")
     return wrong
 
 
@@ -62,7 +64,7 @@ def check_mounts(pid: int, paths: Collection[str]) -> None:
         rows = [line.split() for line in file]
     there = sorted(_unescape(row[4]) for row in rows if _unescape(row[3]) == VOLUME_ROOT)
     if there != sorted(paths):
-        raise KeeperError("the wall failed its test: a volume is mounted at the wrong path; the desk was not released")
+        raise KeeperError("the wall failed its test: a volume is mounted at the wrong path; the desk was not opened")
 
 
 def _unescape(text: bytes) -> str:
@@ -73,7 +75,7 @@ def _unescape(text: bytes) -> str:
 def list_foreign_namespaces(pid: int, first: int) -> list[str]:
     """List the namespaces a process does not share with its desk's first process."""
     return [
-        f"its {kind} namespace is not that of its desk"
+        f"the {kind} namespace of its process is not the desk's"
         for kind in OWN
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.stat(f"/proc/{first}/ns/{kind}").st_ino
     ]

@@ -11,10 +11,14 @@ from hotdesk.walls import TRAITS, WallStatus
 
 NAME = "container"
 _KNOWN_FLAWS = (
-    ((1, 24), "changes the owner of the files behind descriptors 0 to 2 to the desk's user; hotdesk passes pipes only"),
+    (
+        (1, 24),
+        "changes the owner of the files behind descriptors 0 to 2 to the desk's user; "
+        "hotdesk passes only pipes, so it is safe",
+    ),
     (
         (1, 30),
-        "follows an image's links at /dev/null and /dev/console; hotdesk mounts its own /dev over the image's",
+        "follows an image's links at /dev/null and /dev/console; hotdesk mounts its own /dev, so it is safe",
     ),
 )
 """What crun before a version does wrong, by its release notes, and why a desk is not reached by it."""

@@ -69,7 +69,9 @@ class ContainerWall:
         return flaws + prove.list_foreign_namespaces(pid, first)
 
     def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
-        raise BriefError(f"the memory of desk {room.desk} cannot be saved: the wall {self.name} does not support it")
+        raise BriefError(
+            f"the memory of desk {room.desk} cannot be saved: the wall {self.name} cannot save running programs"
+        )
 
     def explain_memory(self, room: Room) -> str:
         return f"the wall {self.name} cannot save memory"

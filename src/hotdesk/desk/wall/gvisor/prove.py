@@ -33,7 +33,7 @@ def check(room: Room, supervisor: int) -> None:
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.001
     while wrong := list_flaws(room, supervisor):
         if time.monotonic() > end:
-            raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not released")
+            raise KeeperError(f"the wall failed its test: {'; '.join(wrong)}; the desk was not opened")
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 
@@ -48,11 +48,11 @@ def list_flaws(room: Room, supervisor: int) -> list[str]:
         sentries = [pid for pid in pids if frozenset(os.listdir(f"/proc/{pid}/root")) <= SENTRY_ROOT]
         wrong += [f"process {pid} has an unexpected root directory" for pid in pids - {*gofers, *sentries}]
     except OSError as e:
-        return [f"its processes changed during the test: {e}"]
+        return [f"the processes of the desk changed during the test: {e}"]
     if len(gofers) != 1 or not sentries:
         wrong.append(
-            f"there are {len(gofers)} gofer and {len(sentries)} sentry processes; one gofer and at least one "
-            "sentry are expected"
+            f"gVisor runs {len(gofers)} gofer (file server) and {len(sentries)} sentry (kernel) processes for the desk "
+            "instead of 1 gofer and at least 1 sentry"
         )
     return wrong
 
@@ -65,9 +65,9 @@ def _list_supervisor_flaws(room: Room, pid: int) -> list[str]:
 def _list_process_flaws(room: Room, pid: int) -> list[str]:
     wrong = [*_list_status_flaws(pid, room.base, ALLOWED, seccomp=True), *_list_namespace_flaws(pid, OWN)]
     if _read_parent_userns(pid) != os.fstat(room.userns).st_ino:
-        wrong.append("its user namespace is not a child of the one that the keeper created")
+        wrong.append("the user namespace of the process is not inside the one that the keeper created")
     if cards := [name for name in _list_interfaces(pid) if name != "lo"]:
-        wrong.append(f"it has the network interfaces {', '.join(cards)}")
+        wrong.append(f"the process has the network interfaces {', '.join(cards)}")
     return wrong
 
 
@@ -87,7 +87,7 @@ def _list_status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> l
 
 def _list_namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
     return [
-        f"its {kind} namespace is the host's"
+        f"the {kind} namespace of the process is the host's"
         for kind in kinds
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino in (HOST[kind], os.stat(f"/proc/self/ns/{kind}").st_ino)
     ]
@@ -125,7 +125,7 @@ def find_gofer(room: Room, supervisor: int) -> int:
                 return pid
         except OSError:
             continue
-    raise KeeperError("the desk has no gofer")
+    raise KeeperError("gVisor's file server (gofer) does not run for the desk")
 
 
 def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
@@ -135,10 +135,10 @@ def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
         *_list_namespace_flaws(pid, ("pid", "mnt", "net", "user")),
     ]
     if os.stat(f"/proc/{pid}/ns/user").st_ino != os.fstat(room.userns).st_ino:
-        wrong.append("its user namespace is not the one that the keeper created")
+        wrong.append("the user namespace of the process is not the one that the keeper created")
     if os.stat(f"/proc/{pid}/ns/pid").st_ino != os.stat(f"/proc/{supervisor}/ns/pid").st_ino:
-        wrong.append("its pid namespace is not that of its desk")
+        wrong.append("the pid namespace of the process is not the desk's")
     ours, root = os.stat(room.folder), os.stat(f"/proc/{pid}/root")
     if (ours.st_dev, ours.st_ino) != (root.st_dev, root.st_ino):
-        wrong.append("its root directory is not the desk's")
+        wrong.append("the root directory of the process is not the desk's")
     return wrong

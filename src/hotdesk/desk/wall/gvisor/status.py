@@ -18,9 +18,9 @@ _OLD_S = 365 * 86400
 """A release of gVisor comes every week: one of a year ago lacks what was mended since."""
 _KNOWN_FLAWS = (
     (20250130, "lets a peer on its network predict ports and sequence numbers (CVE-2024-10026, CVE-2024-10603); "
-     "a desk's network has no peer"),
+     "a desk's network has no peer, so it is safe"),
     (20250319, "gives a sandbox's first process root's access to files until it forks (CVE-2025-2713); "
-     "the first process of a desk is hotdesk's guest, and programs are its children"),
+     "the first process of a desk is hotdesk's, and programs are its children, so it is safe"),
 )  # fmt: skip
 """What runsc before a release does wrong, by its advisories, and why a desk is not reached by it."""
 
@@ -55,7 +55,10 @@ def list_flaws(release: int, now: float) -> tuple[str, ...]:
         return ()
     flaws = [f"before {fixed} it {what}" for fixed, what in _KNOWN_FLAWS if release < fixed]
     if now - _parse_date(release) > _OLD_S:
-        flaws.append("it lacks the fixes of the last year; download a newer runsc and set [wall.gvisor] program = PATH")
+        flaws.append(
+            "it is more than a year old and lacks later fixes; download a newer runsc and "
+            "set [wall.gvisor] program = PATH"
+        )
     return tuple(flaws)
 
 

@@ -97,7 +97,10 @@ class GvisorWall:
             )
 
     def dial(self, room: Room, port: int) -> socket.socket:
-        raise OSError("ports of a desk behind the wall gvisor are reached through its guest")
+        raise OSError(
+            "ports of a desk with the wall gvisor cannot be reached from the host; connect "
+            "through hotdesk's process in it"
+        )
 
 
 def make_state(room: Room) -> None:

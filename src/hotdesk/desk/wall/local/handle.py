@@ -143,7 +143,7 @@ class LocalHandle(NoHandle):
     async def snapshot(self) -> str:
         self.check_open()
         if self.spec.disk_in == "memory":
-            raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
+            raise DeskError("a desk whose disk is in memory has no snapshots; open a desk with disk_in='disk'")
         if len(self.snapshots) >= SNAPSHOTS:
             raise DeskError(f"the desk has {SNAPSHOTS} snapshots, which is the limit; delete some")
         self.last += 1

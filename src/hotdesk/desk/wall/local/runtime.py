@@ -71,7 +71,7 @@ class LocalRuntime:
 async def local_runtime() -> AsyncIterator[LocalRuntime]:
     """Yield a runtime without walls; its desks burn with it."""
     if os.environ.get(SWITCH) != "1":
-        raise HostError(f"the local runtime has no wall; it exists for tests, with {SWITCH}=1")
+        raise HostError(f"the local runtime does not isolate desks and is for tests only; set {SWITCH}=1 to use it")
     async with background() as tasks:
         runtime = LocalRuntime(tasks)
         try:

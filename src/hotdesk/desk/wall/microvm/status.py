@@ -27,8 +27,8 @@ OLDEST = (10, 0)
 _EMULATED_START_S = 240.0
 _REMEDY = "`hotdesk setup --wall microvm` sets it up"
 _EMULATE = (
-    "use a machine with KVM; to try it without, set emulate = true in [wall.microvm]: slow, and no stronger than "
-    "a container"
+    "use a machine with KVM; to try this wall without KVM, set emulate = true in [wall.microvm], which is slow and "
+    "no stronger than a container"
 )
 
 
@@ -81,7 +81,11 @@ def look(settings: Config) -> WallStatus:
         return WallStatus(NAME, traits, f"the image {IMAGE} does not exist", _REMEDY)
     versions = _read_versions(image)
     emulator = versions.get("qemu", "")
-    missing = "" if _is_new_enough(emulator) else f"the image {IMAGE} has QEMU {emulator or 'of an unknown version'}"
+    missing = (
+        ""
+        if _is_new_enough(emulator)
+        else f"the image {IMAGE} has QEMU {emulator or 'of an unknown version'}; 10.0 or newer is needed"
+    )
     return WallStatus(
         NAME,
         traits,

@@ -139,7 +139,7 @@ def copy(source: int, file: Path, most: int) -> None:
     """Copy the written ranges of a file; holes stay holes. The file is a desk's: only its bytes are used."""
     info = os.fstat(source)
     if not stat.S_ISREG(info.st_mode) or info.st_size > most:
-        raise OSError("the template is not a file, or is too large")
+        raise OSError(f"the template of the virtual machine is not a regular file, or has more than {most} bytes")
     with file.open("wb") as out:
         out.truncate(info.st_size)
         at = 0

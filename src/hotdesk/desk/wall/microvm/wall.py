@@ -174,7 +174,7 @@ class MicrovmWall(ContainerWall):
         end = time.monotonic() + PROOF_TIMEOUT_S
         while self.accelerator == "kvm" and not _runs_on_kvm(room):
             if time.monotonic() > end:
-                raise KeeperError("the wall failed its test: no process of the desk runs a machine on KVM")
+                raise KeeperError("the wall failed its test: no process of the desk runs a virtual machine on KVM")
             time.sleep(_PROOF_INTERVAL_S)
 
     def write_root_process(self, room: Room) -> dict[str, object]:
@@ -191,11 +191,14 @@ class MicrovmWall(ContainerWall):
             )
         if spec.root and not room.spec.root:
             raise BriefError(
-                "a desk behind the wall microvm that was opened without root cannot get it later; open another"
+                "a desk behind the wall microvm that was opened without root cannot get root later; open another"
             )
 
     def dial(self, room: Room, port: int) -> socket.socket:
-        raise OSError("ports of a desk behind the wall microvm are reached through its guest")
+        raise OSError(
+            "ports of a desk with the wall microvm cannot be reached from the host; "
+            "connect through hotdesk's process in it"
+        )
 
 
 def read_sources() -> dict[str, bytes]:
