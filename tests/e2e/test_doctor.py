@@ -452,5 +452,5 @@ def test_an_ordinary_user_is_told_what_cannot_be_checked(settings: Config) -> No
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60, cwd="/")
     assert (done.returncode, done.stderr) == (125, "")
     assert "✔ kernel" in done.stdout
-    assert "only root can see it" in done.stdout
-    assert "needs root; run `sudo hotdesk doctor` for the rest" in done.stdout
+    assert "only root can read this" in done.stdout
+    assert "run `sudo hotdesk doctor` to test them too" in done.stdout

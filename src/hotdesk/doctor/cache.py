@@ -50,27 +50,31 @@ def judge_release(kernel: KernelReport) -> Finding:
         return report_pass(f"kernel {kernel.release} has the fixes for {FLAWS}")
     if series in MENDED and patch:
         return report_failure(
-            f"kernel {kernel.release} is vulnerable to {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} is not"
+            f"kernel {kernel.release} is vulnerable to {FLAWS}; they are fixed in "
+            f"{series[0]}.{series[1]}.{MENDED[series]}"
         )
     return report_untested(
-        f"the release {kernel.release} does not show whether the kernel has the fixes for {FLAWS}; ask your "
-        "distribution"
+        f"the release {kernel.release} does not show whether the kernel has the fixes for {FLAWS}; see the "
+        "security advisories of your distribution"
     )
 
 
 def judge_soundness(kernel: KernelReport) -> Finding:
     if sterile.is_suspect(kernel.tainted):
-        return report_failure(f"the kernel has oopsed (tainted {kernel.tainted}), so its page cache may be corrupt")
-    return report_pass(f"the kernel has not oopsed (tainted {kernel.tainted})")
+        return report_failure(
+            f"the kernel has reported an internal error (oops; tainted={kernel.tainted}): its page cache may be corrupt"
+        )
+    return report_pass(f"the kernel has reported no internal error (tainted={kernel.tainted})")
 
 
 def judge_separation(disks: Apart) -> Finding:
     if not disks.working or not disks.verifying:
-        return report_failure("the layers of a desk were not found among its keeper's mounts")
+        return report_failure("the image layers of a desk were not found among the mounts of its keeper process")
     if shared := disks.working & disks.verifying:
-        return report_failure(f"both desks use {', '.join(sorted(shared))}")
+        return report_failure(f"both desks use the devices {', '.join(sorted(shared))}")
     return report_pass(
-        f"one desk uses {', '.join(sorted(disks.working))}, the other {', '.join(sorted(disks.verifying))}"
+        f"the working desk uses the devices {', '.join(sorted(disks.working))}, "
+        f"the verifying desk {', '.join(sorted(disks.verifying))}"
     )
 
 
@@ -80,7 +84,7 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
             "kernel-mended",
             "machine",
             "the kernel has the fixes for known flaws that let a desk change the page cache of others",
-            "host: compared its release with the releases that have the fixes",
+            "host: compared the kernel's release with the releases that have the fixes",
             "boot your distribution's newest kernel",
         ),
         judge_release,
@@ -89,9 +93,9 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
         Measure(
             "kernel-sound",
             "machine",
-            "the kernel has not oopsed since it was booted",
+            "the kernel has reported no internal error (oops) since it was booted",
             "host: read /proc/sys/kernel/tainted",
-            "see `dmesg`, then reboot; until then copies for verifying desks are checked before each mount",
+            "see `dmesg`, then reboot; until then image copies for verifying desks are checked before each mount",
         ),
         judge_soundness,
     ),
@@ -101,8 +105,8 @@ APART = JudgedMeasure(
         "own-superblock",
         "files",
         "a desk that verifies files shares no page cache with a desk where workers act",
-        "host: compared the devices of both desks' layers in their keeper's mountinfo",
-        "run `hotdesk setup`, which creates the sterile copies of images",
+        "host: compared the devices of both desks' image layers in the mountinfo of their keeper process",
+        "run `sudo hotdesk setup`, which creates the copies of images for verifying desks",
     ),
     judge_separation,
 )

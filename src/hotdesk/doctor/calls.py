@@ -157,15 +157,17 @@ UNSEEN = (
 )
 """Calls the kernel refuses an ordinary user before it looks at anything, with the same answer as the filter."""
 ARGUMENTS = (
-    ProbedCall("personality without random addresses", "apart(lambda: call('personality', 0x0040000))", "ENOSYS"),
+    ProbedCall(
+        "personality that disables address randomization", "apart(lambda: call('personality', 0x0040000))", "ENOSYS"
+    ),
     ProbedCall("personality that maps page zero", "apart(lambda: call('personality', 0x0100000))", "ENOSYS"),
     ProbedCall("a seccomp listener", "apart(lambda: call('seccomp', 1, 8, program()))"),
     ProbedCall("a character device", "call('mknodat', -100, b'/none/c', 0o20666, 0x103)"),
     ProbedCall("a block device", "call('mknodat', -100, b'/none/b', 0o60666, 0x700)"),
-    ProbedCall("a lower core limit", "apart(lambda: call('prlimit64', 0, 4, struct.pack('QQ', 0, 0), 0))"),
-    ProbedCall("a lower core limit by setrlimit", "apart(lambda: call('setrlimit', 4, struct.pack('QQ', 0, 0)))"),
+    ProbedCall("a lower core size limit", "apart(lambda: call('prlimit64', 0, 4, struct.pack('QQ', 0, 0), 0))"),
+    ProbedCall("a lower core size limit by setrlimit", "apart(lambda: call('setrlimit', 4, struct.pack('QQ', 0, 0)))"),
     ProbedCall("tracing pid 1", "call('ptrace', 7, 1, 0, 0)"),
-    ProbedCall("tracing pid 1 with high bits", f"call('ptrace', 7, {1 | HIGH}, 0, 0)"),
+    ProbedCall("tracing pid 1 with high argument bits set", f"call('ptrace', 7, {1 | HIGH}, 0, 0)"),
 )
 FAMILIES = (
     *(
@@ -174,12 +176,16 @@ FAMILIES = (
         if family not in (1, 2, 10, 16)
     ),
     *(
-        ProbedCall(f"pair of family {family}", f"call('socketpair', {family}, {ODD | 1}, 0, pair())", "EAFNOSUPPORT")
+        ProbedCall(
+            f"a socket pair of family {family}", f"call('socketpair', {family}, {ODD | 1}, 0, pair())", "EAFNOSUPPORT"
+        )
         for family in (2, 10, 16, 17, 38, 40, 17 | HIGH)
     ),
     *(
         ProbedCall(
-            f"protocol {protocol} of family {family}", f"call('socket', {family}, {ODD | kind}, {protocol})", answer
+            f"a socket of family {family}, protocol {protocol}",
+            f"call('socket', {family}, {ODD | kind}, {protocol})",
+            answer,
         )
         for family in (2, 10)
         for kind, protocol in ((1, 262), (2, 136), (1, 132), (2, 1), (2, 58), (3, 1), (3, 6), (3, 255), (10, 0))
@@ -193,7 +199,7 @@ FAMILIES = (
 OPTIONS = (
     ProbedCall("TCP_ULP", "option(1, 6, 31, b'tls')"),
     ProbedCall("UDP_ENCAP", "option(2, 17, 100, struct.pack('i', 2))"),
-    ProbedCall("UDP_ENCAP with high bits", f"option(2, 17, {100 | HIGH}, struct.pack('i', 2))"),
+    ProbedCall("UDP_ENCAP with high argument bits set", f"option(2, 17, {100 | HIGH}, struct.pack('i', 2))"),
     ProbedCall("SO_ATTACH_FILTER", "option(2, 1, 26, program())"),
     ProbedCall("SO_ATTACH_BPF", "option(2, 1, 50, struct.pack('i', -1))"),
     ProbedCall("SO_ATTACH_REUSEPORT_CBPF", "option(2, 1, 51, program())"),

@@ -31,8 +31,8 @@ def _find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     answers = result.get_table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
-        raise SilentProbeError(f"the probe did not report {missing[0]}")
-    flaws = [f"{each.what} answers {answers[each.what]}" for each in listed if answers[each.what] != each.answer]
+        raise SilentProbeError(f"no result of {missing[0]}")
+    flaws = [f"{each.what} returned {answers[each.what]}" for each in listed if answers[each.what] != each.answer]
     return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
 
 
@@ -49,8 +49,8 @@ def _judge_unseen(result: ProbeResult) -> Finding:
         return report_failure(", ".join(flaws))
     names = ", ".join(each.what for each in calls.UNSEEN)
     return report_untested(
-        f"{names}, sync, and an unknown system call: the kernel itself refuses them to an ordinary user, so "
-        "the filter's effect cannot be seen"
+        f"the kernel itself refuses {names}, sync and unknown system calls to an ordinary user, so the effect of the "
+        "filter cannot be seen"
     )
 
 
@@ -59,7 +59,7 @@ def _page_cache(result: ProbeResult) -> Finding:
     for group in ("families", "options", "splices", "namespaces"):
         answers.update(result.get_table(group))
     expected = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
-    flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != expected[what]]
+    flaws = [f"{what} returned {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != expected[what]]
     return report_flaws(
         flaws,
         "the calls that exploits of CVE-2026-31431, -43284 and -43500 need are refused, whether or not this "
@@ -70,20 +70,24 @@ def _page_cache(result: ProbeResult) -> Finding:
 def judge_32bit_programs(result: ProbeResult) -> Finding:
     number, code = result.get_list("width", 2)
     if number == signal.SIGSYS:
-        return report_pass("the filter ends a 32-bit program at its first system call")
+        return report_pass("the system call filter ends a 32-bit program at its first call")
     if code == 7:
-        return report_untested("this processor or kernel does not run 32-bit programs, so the filter is never reached")
+        return report_untested(
+            "this processor or kernel does not run 32-bit programs, so the system call filter is not reached"
+        )
     return report_failure(f"a 32-bit program ended with signal {number}, code {code}")
 
 
 def _judge_x32(result: ProbeResult) -> Finding:
     if (machine := os.uname().machine) != "x86_64":
-        return report_untested(f"there are no x32 calls on {machine}")
+        return report_untested(f"{machine} has no x32 system calls")
     answer = result.values.get("x32")
     if answer == f"ended by signal {int(signal.SIGSYS)}":
         return report_pass("the filter ends a program that makes an x32 call")
     if answer == "ENOSYS":
-        return report_untested("ENOSYS: this kernel may have been built without x32, which has the same result")
+        return report_untested(
+            "the call returned ENOSYS: this kernel may lack x32 calls, which has the same result as the filter"
+        )
     return report_failure(f"an x32 call returned {answer}")
 
 
@@ -91,56 +95,60 @@ def judge_beyond(result: ProbeResult, unreachable: Collection[str] = _UNREACHABL
     """Judge what a desk can route to; `unreachable` is what a kernel without a route answers."""
     answers = result.get_table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
-        raise SilentProbeError("the probe did not test every address")
-    flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in unreachable]
+        raise SilentProbeError("results for some addresses are missing")
+    flaws = [f"connecting to {host} returned {answer}" for host, answer in answers.items() if answer not in unreachable]
     return report_flaws(
         flaws, f"the desk has no route to any of {len(answers)} addresses, including this machine's own"
     )
 
 
 def _judge_host_sockets(result: ProbeResult) -> Finding:
-    names = ("its loopback TCP", "its abstract unix socket")
+    names = ("connecting to the host's loopback TCP port", "connecting to the host's abstract unix socket")
     answers = result.get_list("host", 2)
-    flaws = [f"{name} answers {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
+    flaws = [f"{name} returned {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
     return report_flaws(flaws, "the desk could not reach a TCP port and an abstract socket of the host")
 
 
 def gate_refuses(result: ProbeResult) -> Finding:
     answer = result.get_word("gate")
     return (
-        report_pass(f"the gate responded {answer[:40]!r}")
+        report_pass(f"the egress proxy's port responded {answer[:40]!r}")
         if answer.startswith("HTTP/1.1 403")
-        else report_failure(f"the gate responded {answer[:80]!r}")
+        else report_failure(f"the egress proxy's port responded {answer[:80]!r}")
     )
 
 
 def _gate_stays(result: ProbeResult) -> Finding:
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
     answers = result.get_list("take", 2)
-    flaws = [f"{place} answers {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE]
-    return report_flaws(flaws, "binding the gate's port again fails with EADDRINUSE, with and without reuse")
+    flaws = [
+        f"binding {place} returned {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE
+    ]
+    return report_flaws(
+        flaws, "binding the egress proxy's port again fails with EADDRINUSE, with and without SO_REUSEPORT"
+    )
 
 
 def _judge_loopback(result: ProbeResult) -> Finding:
     answer = result.get_word("flags")
     return (
-        report_pass("changing the flags of loopback fails with EPERM")
+        report_pass("changing the flags of the loopback interface fails with EPERM")
         if answer == "EPERM"
-        else report_failure(f"changing the flags of loopback returned {answer}")
+        else report_failure(f"changing the flags of the loopback interface returned {answer}")
     )
 
 
 def _judge_second_caller(result: ProbeResult) -> Finding:
     answer = result.get_word("link")
     if answer in ("disconnected", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
-        return report_pass(f"a second process that connected as the guest got {answer}")
-    return report_failure(f"a second process that connected as the guest got {answer}")
+        return report_pass(f"another process that connected to the socket of hotdesk's process got {answer}")
+    return report_failure(f"another process that connected to the socket of hotdesk's process got {answer}")
 
 
 def _judge_terminals(result: ProbeResult) -> Finding:
     count = result.get_number("terminals")
     return (
-        report_pass(f"{count} terminals could be opened, then no more")
+        report_pass(f"{count} terminals could be opened, and no more")
         if 0 < count <= TERMINALS
         else report_failure(f"{count} terminals could be opened; {TERMINALS} are allowed")
     )
@@ -148,9 +156,9 @@ def _judge_terminals(result: ProbeResult) -> Finding:
 
 def _judge_first_process(result: ProbeResult) -> Finding:
     answers = result.get_table("first")
-    flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
+    flaws = [f"{what} returned {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
     if len(answers) < 9:
-        raise SilentProbeError("the probe did not test everything")
+        raise SilentProbeError("results of some ways to reach the first process are missing")
     return report_flaws(
         flaws, f"{len(answers)} ways to read or trace the first process were refused; it survived SIGKILL and SIGSTOP"
     )
@@ -159,9 +167,9 @@ def _judge_first_process(result: ProbeResult) -> Finding:
 def _judge_core_dump(result: ProbeResult) -> Finding:
     number, dumped = result.get_list("crash", 2)
     if number != signal.SIGSEGV:
-        raise SilentProbeError(f"the probe's crash ended with signal {number}")
+        raise SilentProbeError(f"the program that should crash with SIGSEGV ended with signal {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    piped = f"core_pattern pipes cores to a program of the host ({pattern}): only the limit of 1 byte prevents that"
+    piped = f"core_pattern pipes cores to a program of the host ({pattern}); only the limit of 1 byte prevents it"
     return (
         report_failure("a crash in the desk dumped a core")
         if dumped
@@ -174,19 +182,19 @@ def _judge_host_name(result: ProbeResult) -> Finding:
     return (
         report_failure("the desk has this machine's host name")
         if name == os.uname().nodename
-        else report_pass(f"{name[:64]!r}")
+        else report_pass(f"the host name in the desk is {name[:64]!r}")
     )
 
 
-FILTER = "the seccomp filter is not active: reinstall hotdesk, remove its cache folder, check crun"
+FILTER = "the seccomp filter is not active: reinstall hotdesk, remove `cache` from its state directory, update crun"
 CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
     JudgedMeasure(
         Measure(
             "first-process",
             "user",
             "the desk's first process cannot be read, traced or stopped",
-            "inside: another process tried /proc/1, ptrace and signals",
-            "reinstall hotdesk; check whether kernel.yama or the filter was changed",
+            "inside: another process tried to read /proc/1, to trace pid 1 and to send it signals",
+            "reinstall hotdesk; check whether `sysctl kernel.yama.ptrace_scope` or the seccomp filter was changed",
         ),
         _judge_first_process,
     ),
@@ -195,7 +203,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "core-dumps",
             "user",
             "a crash never dumps core on the host",
-            "inside: a child process ended by SIGSEGV",
+            "inside: a child process crashed with SIGSEGV",
             "check RLIMIT_CORE of the shell that starts hotdesk, and /proc/sys/kernel/core_pattern",
         ),
         _judge_core_dump,
@@ -205,7 +213,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "namespace-calls",
             "calls",
             "no new namespace can be created, and nothing can be mounted",
-            "inside: called unshare, setns, clone with each namespace, clone3, mount and others",
+            "inside: tried unshare, setns, clone with each namespace, clone3, mount and others",
             FILTER,
         ),
         _build_judge("namespaces"),
@@ -214,8 +222,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "unneeded-calls",
             "calls",
-            "kernel code that no desk needs is out of reach",
-            "inside: called bpf, io_uring, keys, perf, userfaultfd, aio, splice and others",
+            "system calls that no desk needs are refused",
+            "inside: tried bpf, io_uring, keyctl, perf, userfaultfd, aio, splice and others",
             FILTER,
         ),
         _build_judge("unneeded", "splices"),
@@ -224,8 +232,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "call-arguments",
             "calls",
-            "allowed system calls refuse dangerous arguments",
-            "inside: created devices, traced pid 1, lowered the core limit, set odd personalities",
+            "allowed system calls are refused if their arguments are dangerous",
+            "inside: tried to create devices, trace pid 1, lower the core size limit and set unusual personalities",
             FILTER,
         ),
         _build_judge("arguments"),
@@ -234,8 +242,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "socket-families",
             "calls",
-            "only unix, TCP, UDP and route sockets exist; every other family and protocol is refused",
-            "inside: opened sockets of every family, and of odd and netlink protocols, alone and in pairs",
+            "only unix, TCP, UDP and route sockets can be opened; other socket families and protocols are refused",
+            "inside: tried to open sockets and socket pairs of every family, and of unusual and netlink protocols",
             FILTER,
         ),
         _build_judge("families"),
@@ -244,8 +252,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "socket-options",
             "calls",
-            "no socket filter, no upper-layer protocol for TCP and no ESP in UDP can be set",
-            "inside: set seven socket options",
+            "socket filters, upper-layer protocols for TCP and ESP in UDP cannot be set",
+            "inside: tried to set seven socket options",
             FILTER,
         ),
         _build_judge("options"),
@@ -254,9 +262,9 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "page-cache-flaws",
             "calls",
-            "the flaws Copy Fail and Dirty Frag cannot be exploited",
-            "inside: tried AF_ALG, AF_RXRPC, UDP_ENCAP, splice and a user namespace",
-            "install your distribution's newest kernel; then " + FILTER,
+            "the kernel flaws Copy Fail and Dirty Frag cannot be exploited",
+            "inside: tried to use AF_ALG, AF_RXRPC, UDP_ENCAP, splice and a user namespace",
+            "install your distribution's newest kernel; if that does not help: " + FILTER,
         ),
         _page_cache,
     ),
@@ -266,7 +274,11 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
     ),
     JudgedMeasure(
         Measure(
-            "x32-calls", "calls", "the filter cannot be avoided with x32 calls", "inside: made an x32 call", FILTER
+            "x32-calls",
+            "calls",
+            "the system call filter cannot be avoided with x32 calls",
+            "inside: made an x32 call",
+            FILTER,
         ),
         _judge_x32,
     ),
@@ -274,8 +286,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "unseen-calls",
             "calls",
-            "the filter also covers system calls that the kernel refuses anyway",
-            "inside: made these calls; kernel and filter respond alike",
+            "the system call filter also covers calls that the kernel refuses anyway",
+            "inside: made these calls; kernel and filter return the same error",
             FILTER,
         ),
         _judge_unseen,
@@ -285,8 +297,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "no-way-out",
             "network",
             "no address beyond the desk can be reached",
-            "inside: connected UDP sockets, which looks up routes and sends nothing",
-            "the desk's network namespace has an interface or route: end the program that added it, burn the desk",
+            "inside: connected UDP sockets to outside addresses, which looks up a route and sends nothing",
+            "the desk's network namespace has an interface or route: end the program that added it, and burn the desk",
         ),
         judge_beyond,
     ),
@@ -294,9 +306,9 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "host-sockets",
             "network",
-            "the host's loopback and abstract sockets are out of reach",
-            "inside: connected to both, while doctor listened",
-            "the desk shares the host's network: burn it, reinstall hotdesk",
+            "the host's loopback ports and abstract sockets cannot be reached",
+            "inside: tried to connect to both, while doctor listened there",
+            "the desk shares the host's network: burn it, and reinstall hotdesk",
         ),
         _judge_host_sockets,
     ),
@@ -304,8 +316,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "loopback-stays",
             "network",
-            "a desk cannot change its network",
-            "inside: set the flags of loopback again",
+            "a desk cannot change its network interface",
+            "inside: tried to set the flags of the loopback interface",
             "the network namespace belongs to the desk's user namespace: reinstall hotdesk",
         ),
         _judge_loopback,
@@ -314,9 +326,9 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "gate-refuses",
             "network",
-            "the gate responds, and refuses a request without a rule",
+            "the egress proxy's port responds, and refuses a request that no rule allows",
             "inside: sent one request to 127.0.0.1:3128",
-            "the door did not start, or admits requests it should refuse: `hotdesk run --debug -- curl -x "
+            "the door did not start, or admits requests it should refuse; see `sudo hotdesk run --debug -- curl -x "
             "http://127.0.0.1:3128 http://x/`",
         ),
         gate_refuses,
@@ -325,9 +337,9 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "gate-stays",
             "network",
-            "no program can take the gate's port",
-            "inside: bound it again, with SO_REUSEPORT",
-            "the keeper does not own the gate's socket: reinstall hotdesk",
+            "no program in a desk can take the egress proxy's port",
+            "inside: tried to bind port 3128, with and without SO_REUSEPORT",
+            "the keeper process does not own the socket of that port: reinstall hotdesk",
         ),
         _gate_stays,
     ),
@@ -336,7 +348,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "host-name",
             "files",
             "the desk has its own host name",
-            "inside: compared uname with this machine's",
+            "inside: compared `uname -n` with this machine's",
             "reinstall hotdesk; check whether the runtime creates a UTS namespace",
         ),
         _judge_host_name,
@@ -355,8 +367,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "one-caller",
             "life",
-            "only the desk's first process is accepted as its guest",
-            "inside: another process connected to the guest's socket",
+            "only the desk's first process is accepted as hotdesk's process in it",
+            "inside: another process connected to the socket of hotdesk's process",
             "reinstall hotdesk",
         ),
         _judge_second_caller,

@@ -118,10 +118,10 @@ def _find_leftovers(traces: Traces) -> Iterator[str]:
     mounts = read_mounts(read(Path(f"/proc/{traces.keeper}/mountinfo")))
     yield from (f"mount {each.at}" for each in mounts if desk in each.at)
     if os.path.exists(f"/proc/{traces.keeper}/root{settings.run}/pool/{desk}"):
-        yield "its disk in the pool"
+        yield "the desk's disk in the disk pool"
     claim = uids.CLAIMS / str((traces.base - uids.FIRST) // uids.WIDTH)
     if claim.is_symlink() and os.readlink(claim).endswith(f"/{desk}"):
-        yield "the reservation of its user ids"
+        yield "the reservation of the desk's user ids"
 
 
 def _iterate_processes(base: int) -> Iterator[int]:
@@ -139,10 +139,10 @@ def judge_freeze(outcome: Frozen) -> Finding:
     if not outcome.before:
         return report_failure("the test program did not run before the freeze")
     flaws = [] if outcome.frozen else ["the cgroup of the desk did not freeze"]
-    flaws += [f"the program kept running: {outcome.during} ticks while frozen"] if outcome.during else []
+    flaws += [f"the program kept running: {outcome.during} context switches while frozen"] if outcome.during else []
     flaws += ["the program did not continue after the thaw"] if not outcome.after else []
     return report_flaws(
-        flaws, f"the program made {outcome.before} ticks before, none while frozen, {outcome.after} after"
+        flaws, f"the program made {outcome.before} context switches before, none while frozen and {outcome.after} after"
     )
 
 
@@ -159,7 +159,7 @@ def judge_deadline(outcome: DeadlineOutcome) -> Finding:
 
 
 def judge_burn(leftovers: list[str]) -> Finding:
-    return report_flaws(leftovers, "no process, cgroup, mount, file, disk or reservation of user ids was left")
+    return report_flaws(leftovers, "no process, cgroup, mount, file, disk or reservation of user ids was left behind")
 
 
 FREEZE = JudgedMeasure(
@@ -167,8 +167,8 @@ FREEZE = JudgedMeasure(
         "freeze",
         "life",
         "a desk can be frozen at any time",
-        "host: read context switches of a program inside: before, while frozen, and after",
-        "check that the cgroup freezer is enabled: /proc/cgroups",
+        "host: counted context switches of a program in the desk before, while frozen and after",
+        "enable the cgroup freezer in the kernel; /proc/cgroups lists it",
     ),
     judge_freeze,
 )
@@ -177,8 +177,8 @@ DEADLINE = JudgedMeasure(
         "deadline",
         "life",
         "a desk is burnt at its deadline even if it is busy",
-        "host: watched the desk's folder, while a program spins inside",
-        "check whether its keeper stopped; `hotdesk gc` removes what is left",
+        "host: watched the desk's state folder while a program in the desk kept a CPU busy",
+        "check whether the keeper process of the desk is stopped; `sudo hotdesk gc` removes the desk",
     ),
     judge_deadline,
 )
@@ -187,8 +187,8 @@ BURNT = JudgedMeasure(
         "burnt",
         "life",
         "a burn leaves nothing behind",
-        "host: inspected /proc, cgroups, state folders, its keeper's mounts and pool, claims",
-        "run `hotdesk gc`, then see `hotdesk ps`",
+        "host: searched /proc, cgroups, state folders, mounts, the disk pool and reservations of user ids",
+        "run `sudo hotdesk gc`, then see `sudo hotdesk ps`",
     ),
     judge_burn,
 )

@@ -155,9 +155,13 @@ def _judge_memory(strained: Strain) -> Finding:
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
     flaws = _find_mismatches(strained.cgroup, {name: str(SMALL.memory)})
     if strained.bomb.exit_code == 0:
-        flaws.append(f"the desk could allocate {OVER * SMALL.memory // MIB} MiB")
+        flaws.append(
+            f"the desk could allocate {OVER * SMALL.memory // MIB} MiB, and its limit is {SMALL.memory // MIB} MiB"
+        )
     elif strained.oom_kills < 1:
-        flaws.append(f"the allocation bomb ended with exit code {strained.bomb.exit_code}, not by the limit")
+        flaws.append(
+            f"the program that allocates too much ended with exit code {strained.bomb.exit_code}, not by the limit"
+        )
     return report_flaws(flaws, f"a desk of {SMALL.memory // MIB} MiB that allocates more is killed at its limit")
 
 
@@ -165,7 +169,7 @@ def _judge_processes(strained: Strain) -> Finding:
     flaws = _find_mismatches(strained.cgroup, {"pids.max": str(SMALL.pids)})
     result = read_result(strained.forks)
     if result.get_number("forked") >= SMALL.pids or result.get_word("why") != "EAGAIN":
-        flaws.append(f"{result.get_number('forked')} processes: {result.get_word('why')}")
+        flaws.append(f"the desk could fork {result.get_number('forked')} times, then got {result.get_word('why')}")
     return report_flaws(
         flaws,
         f"a desk limited to {SMALL.pids} processes could fork {result.get_number('forked')} times, then got EAGAIN",
@@ -186,17 +190,19 @@ def judge_disk(strained: Strain) -> Finding:
 def _judge_sockets(strained: Strain) -> Finding:
     """Judge how much a desk may leave unread; on cgroup v2 that is its memory, and the flood may be killed for it."""
     if strained.version == 2 and strained.sockets.exit_code == _KILLED and strained.oom_kills > 1:
-        return report_pass("unread data counts as the desk's memory: the flood was killed at that limit")
+        return report_pass(
+            "unread data counts as memory of the desk: the program that sent too much was killed at the memory limit"
+        )
     queued = read_result(strained.sockets).get_number("queued")
-    flaws = [f"the desk could leave {queued // MIB} MiB unread"] if queued > _SOCKET_BUFFERS else []
+    flaws = [f"the desk could leave {queued // MIB} MiB of received data unread"] if queued > _SOCKET_BUFFERS else []
     limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
     if strained.version == 1 and not limit and not flaws:
         return report_untested("this kernel has no memory.kmem.tcp.limit_in_bytes, and the test did not reach a limit")
     if limit and int(limit) > _SOCKET_BUFFERS:
-        flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
+        flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}, more than {_SOCKET_BUFFERS}")
     if queued < MIB:
-        raise SilentProbeError(f"the test could leave only {queued} bytes unread")
-    return report_flaws(flaws, f"the desk could leave {queued // MIB} MiB unread, then no more")
+        raise SilentProbeError(f"the test left only {queued} bytes of received data unread")
+    return report_flaws(flaws, f"the desk could leave {queued // MIB} MiB of received data unread, and no more")
 
 
 def judge_cpu(usage: Spun) -> Finding:
@@ -204,27 +210,27 @@ def judge_cpu(usage: Spun) -> Finding:
     expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
     flaws = _find_mismatches(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
     if not flaws and usage.throttled == 0:
-        return report_untested("the quota is set, but this machine was too busy for the desk to reach it")
-    return report_flaws(flaws, f"a desk of {SHORT.cpus:g} CPUs was throttled {usage.throttled} times")
+        return report_untested("the CPU quota is set, but this machine was too busy for the desk to reach it")
+    return report_flaws(flaws, f"a desk limited to {SHORT.cpus:g} CPUs was throttled {usage.throttled} times")
 
 
 def judge_signals(observation: Signals) -> Finding:
     sent = observation.result.get_number("signals")
     flaws = [f"{sent} signals could be queued; {SIGNALS} are allowed"] if sent > SIGNALS else []
     flaws += (
-        [f"the signal queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []
+        [f"{observation.roots} of the signals were charged to the host's root"] if observation.roots > sent // 2 else []
     )
-    return report_flaws(flaws, f"{sent} signals could be queued, then no more; none were charged to the host's root")
+    return report_flaws(flaws, f"{sent} signals could be queued, and no more; none were charged to the host's root")
 
 
-_CGROUP = "check that the cgroup controller is enabled: /proc/cgroups and `hotdesk doctor --json`"
+_CGROUP = "enable the cgroup controllers memory, pids and cpu in the kernel; /proc/cgroups lists them"
 CHECKS: tuple[JudgedMeasure[Strain], ...] = (
     JudgedMeasure(
         Measure(
             "memory",
             "limits",
-            "the memory limit of a desk holds",
-            "host: read the cgroup's files and its count of kills, after an allocation bomb inside",
+            "a desk cannot use more than its memory limit",
+            "host: read the limit and count of kills in the cgroup, after a program in the desk allocated too much",
             _CGROUP,
         ),
         _judge_memory,
@@ -233,8 +239,8 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
         Measure(
             "processes",
             "limits",
-            "the process limit of a desk holds",
-            "host: read the cgroup's files; inside: forked until refused",
+            "a desk cannot have more processes than its limit",
+            "host: read the limit in the cgroup; inside: forked until refused",
             _CGROUP,
         ),
         _judge_processes,
@@ -244,8 +250,8 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "disk",
             "limits",
             "a desk cannot write more than the size of its disk",
-            "host: read the size of a file that grew inside until refused",
-            'quotas of the pool are off: remove pool.btrfs when no desk is open, or set disk = "ext4"',
+            "host: read the size of a file that a program in the desk wrote until refused",
+            'disk quotas are off: when no desk is open, remove pool.btrfs from the state folder, or set disk = "ext4"',
         ),
         judge_disk,
     ),
@@ -254,7 +260,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "socket-buffers",
             "limits",
             "the unread socket buffers of a desk are limited",
-            "inside: filled TCP connections and did not read them; host: read the cgroup's files",
+            "inside: sent data over TCP connections and did not read it; host: read the limit in the cgroup",
             _CGROUP,
         ),
         _judge_sockets,
@@ -264,8 +270,8 @@ CPU = JudgedMeasure(
     Measure(
         "cpu",
         "limits",
-        "the CPU quota of a desk holds",
-        "host: read the cgroup's files and its count of throttled periods, while a program spins inside",
+        "a desk cannot use more than its CPU quota",
+        "host: read the quota and throttled periods in the cgroup while a program in the desk kept a CPU busy",
         _CGROUP,
     ),
     judge_cpu,
@@ -274,7 +280,7 @@ SIGNALLED = JudgedMeasure(
     Measure(
         "signals",
         "limits",
-        "queued signals are limited, and not charged to the host's root",
+        "queued signals of a desk are limited, and not charged to the host's root",
         "inside: queued signals until refused; host: read SigQ of root before and after",
         "reinstall hotdesk",
     ),

@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 THEMES = {
     "machine": "This machine",
-    "user": "Its user and privileges",
-    "calls": "Its system calls",
-    "network": "Its network",
-    "files": "Its files and devices",
-    "limits": "Its limits",
-    "life": "Its life cycle",
+    "user": "A desk's user and privileges",
+    "calls": "A desk's system calls",
+    "network": "A desk's network",
+    "files": "A desk's files and devices",
+    "limits": "A desk's limits",
+    "life": "A desk's life cycle",
 }
 """What measures are grouped by, in the order they are shown, and its heading."""
 SEEN = 400
@@ -96,9 +96,9 @@ def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
         try:
             finding = check.judge(gathered)
         except SilentProbeError as e:
-            finding = report_failure(f"the probe did not respond: {e}")
+            finding = report_failure(f"the test program in the desk did not report: {e}")
         except (OSError, ValueError, KeyError, IndexError) as e:
-            finding = report_failure(f"could not be read: {type(e).__name__} {e}")
+            finding = report_failure(f"the result could not be read: {type(e).__name__} {e}")
         yield Result(check.measure, finding)
 
 

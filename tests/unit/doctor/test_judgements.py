@@ -218,7 +218,7 @@ def test_a_kind_of_machine_that_was_never_tested_is_noted_and_holds() -> None:
 def test_a_runtime_with_known_flaws_is_noted_with_what_stands_against_them() -> None:
     assert machine.judge_runtime(FACTS).note == ""
     note = machine.judge_runtime(replace(FACTS, version=(1, 8, 1))).note
-    assert "hotdesk passes pipes only" in note
+    assert "hotdesk passes only pipes" in note
     assert "before 1.30" in note
     assert "before 1.24" not in machine.judge_runtime(replace(FACTS, version=(1, 24))).note
     assert machine.judge_runtime(replace(FACTS, version=())).state == "failed"
