@@ -55,7 +55,7 @@ _EXAMINATION_TIMEOUT_S = 30.0
 _USUAL_OPENING_S = 0.25
 """What opening the first desk takes at most on a machine that needs no patience."""
 _MAX_PACE = 20.0
-_NEEDS_ROOT = "opening desks and examining them from the host needs root; run `sudo hotdesk doctor` for the rest"
+_NEEDS_ROOT = "only root can open desks and examine them from the host; run `sudo hotdesk doctor` to test them too"
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
 PLAIN = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
@@ -95,7 +95,7 @@ async def examine(settings: Config, found: Examination, only: str = "") -> None:
     """
     if os.geteuid() != 0:
         found.unopened = _NEEDS_ROOT
-        found.results += give_up(machine.STORES, report_untested("only root can see it"))
+        found.results += give_up(machine.STORES, report_untested("only root can read this; run `sudo hotdesk doctor`"))
         found.results += _skip_desks(report_untested("no desk was opened"))
         return
     try:
@@ -136,7 +136,7 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
             await work(examiner, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         measured = {result.measure for result in results}
-        lost = report_failure(f"the desk was lost before this test: {str(e) or 'it took too long'}")
+        lost = report_failure(f"the desk ended before this test: {str(e) or 'it took too long'}")
         results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
 
@@ -158,7 +158,7 @@ async def _examine_patient(examiner: Examiner, results: list[Result]) -> None:
         try:
             results += judge(inside.CHECKS, read_result(done))
         except SilentProbeError as e:
-            results += give_up(inside.CHECKS, report_failure(f"the probe did not respond: {e}"))
+            results += give_up(inside.CHECKS, report_failure(f"the test program in the desk did not report: {e}"))
     base, keeper = (int(str(it.facts[name])) for name in ("base", "keeper"))
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 

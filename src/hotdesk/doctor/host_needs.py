@@ -52,7 +52,7 @@ HOST_MEASURES = {
     "rights": Measure(
         "host-rights",
         "machine",
-        "root here has the capabilities that opening desks needs",
+        "root has the capabilities that are needed to open desks",
         "host: read CapEff of this process",
         "start hotdesk as root, outside of the container or service that drops these capabilities",
     ),
@@ -60,7 +60,7 @@ HOST_MEASURES = {
         "host-mounts",
         "machine",
         "a keeper can mount file systems in its own namespace",
-        "host: mounted a file system there",
+        "host: mounted a file system in a new mount namespace",
         "start hotdesk as root, outside of the container or service that refuses mounts",
     ),
     "network": Measure(
@@ -73,38 +73,44 @@ HOST_MEASURES = {
     "users": Measure(
         "host-users",
         "machine",
-        "the user ids of desks exist here",
-        "host: created a user namespace with them",
+        "the user ids of desks exist in this user namespace",
+        "host: created a user namespace with these user ids",
         "start hotdesk in the machine's own user namespace: in a container, without `--userns` and not rootless",
     ),
     "proc": Measure(
         "host-proc",
         "machine",
         "a desk can have its own /proc",
-        "host: mounted one in a user namespace",
-        "nothing may be mounted over parts of /proc",
+        "host: mounted /proc in a new user namespace",
+        "start the container so that nothing is mounted over parts of its /proc",
     ),
     "nodes": Measure(
         "host-devices",
         "machine",
         "a keeper can create device nodes",
         "host: created a device node and opened it",
-        "allow `c 1:3 rwm`",
+        "allow devices for the container, such as `c 1:3 rwm`",
     ),
-    "loop": Measure("host-loop", "machine", "desks' disks can be attached", "host: attached a file", "`modprobe loop`"),
+    "loop": Measure(
+        "host-loop",
+        "machine",
+        "disks of desks can be attached as loop devices",
+        "host: attached a file",
+        "run `sudo modprobe loop`",
+    ),
     "cgroup": Measure(
         "host-cgroup",
         "machine",
         "resource limits can be set for desks",
         "host: created a cgroup with limits",
-        "mount the cgroup file systems below /sys/fs/cgroup, writable",
+        "mount the cgroup file systems writable below /sys/fs/cgroup",
     ),
     "storage": Measure(
         "host-storage",
         "machine",
         "image layers can be mounted with the user ids of a desk",
-        "host: mounted a folder of the state directory idmapped",
-        "keep the state directory on ext4, btrfs, xfs or, from Linux 6.3, tmpfs: HOTDESK_HOME moves it",
+        "host: mounted a folder of the state directory with mapped ids",
+        "set HOTDESK_HOME to a folder on ext4, btrfs, xfs or (from Linux 6.3) tmpfs",
     ),
 }
 """What is measured, by trial."""
@@ -166,9 +172,9 @@ class HostReport:
         for cause, value in self._find_causes(name, failure):
             options += self._find_option(cause, value)
         if name == "users" and not self.has_ids:
-            symptom = f"this user namespace does not have the ids from {uids.FIRST}: {failure.text}"
+            symptom = f"this user namespace does not have the user ids from {uids.FIRST} for desks: {failure.text}"
         if name == "storage":
-            symptom = f"{self.storage} is on {self.storage_kind}, which the kernel cannot mount idmapped: {symptom}"
+            symptom = f"{self.storage} is on {self.storage_kind}, which cannot be mounted with mapped ids: {symptom}"
         return HostGap(name, symptom, self._advise(name, options), options)
 
     def _find_causes(self, name: str, failure: TrialFailure) -> Iterator[tuple[str, str]]:
@@ -208,7 +214,7 @@ class HostReport:
             volume = f"a volume at {self.storage}" if name == "storage" else "`privileged: true` in its securityContext"
             return f"give the container {volume}"
         if host.kind == "lxc":
-            return "set `security.privileged=true`, `security.nesting=true` and raw device rules for loop devices"
+            return "set `security.privileged=true`, `security.nesting=true` and device rules for loop devices in LXC"
         if host.kind == "wsl2" and name == "cgroup":
             return "set `kernelCommandLine = cgroup_no_v1=all` in [wsl2] of .wslconfig, then run `wsl --shutdown`"
         return HOST_MEASURES[name].remedy
@@ -236,11 +242,11 @@ def judge_host(report: HostReport) -> Iterator[Result]:
     gaps = {gap.trial: gap for gap in report.list_gaps()}
     for name, measure in HOST_MEASURES.items():
         if report.trial is None:
-            yield Result(measure, report_untested("only root can test it"))
+            yield Result(measure, report_untested("only root can test this; run `sudo hotdesk doctor`"))
         elif gap := gaps.get(name):
             yield Result(replace(measure, remedy=gap.remedy), report_failure(gap.symptom))
         elif name != "rights" and name not in report.trial.tried:
-            yield Result(measure, report_untested("an earlier test that this one needs failed"))
+            yield Result(measure, report_untested("not tested, because an earlier test that it depends on failed"))
         elif name == "storage":
             yield Result(measure, report_pass(f"{report.storage} on {report.storage_kind}"))
         elif name == "rights":

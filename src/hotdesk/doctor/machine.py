@@ -37,7 +37,7 @@ FILE_TABLE = 1 << 40
 """Entries so many that memory limits come first; systemd and keepers set all there can be."""
 ABI_WRITES, ABI_TCP, ABI_SIGNALS = 1, 4, 6
 """The first Landlock that knows a rule for each."""
-_UNSTARTED = "no test process could be started"
+_UNSTARTED = "the confined test process could not be started"
 
 _CONFINE = """
 import ctypes, json, os, socket, sys
@@ -189,7 +189,7 @@ def look_at_stores(settings: Config) -> Stores:
 def judge_kernel(facts: MachineFacts) -> Finding:
     note = facts.unsupported or facts.untested or ""
     if facts.restricted == "1":
-        note = note or "AppArmor gives namespaces of ordinary users no capabilities; desks do not need them"
+        note = note or "AppArmor restricts user namespaces of ordinary users, which has no effect on desks"
     note = "; ".join(filter(None, (note, *facts.fallbacks)))
     return report_flaws(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
 
@@ -204,7 +204,7 @@ def judge_runtime(facts: MachineFacts) -> Finding:
     return (
         report_pass(text, "; ".join(flaws))
         if os.path.basename(facts.runtime) == "crun"
-        else report_pass(f"{text}; hotdesk is tested with crun")
+        else report_pass(f"{text}; hotdesk is tested with crun only")
     )
 
 
@@ -214,14 +214,18 @@ def _judge_cgroups(facts: MachineFacts) -> Finding:
 
 def _judge_reservation(facts: MachineFacts) -> Finding:
     entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
-    return report_pass(entry) if facts.reserved else report_failure(f"{entry} is missing in /etc/subuid or /etc/subgid")
+    return (
+        report_pass(entry)
+        if facts.reserved
+        else report_failure(f"{entry} is not a line of /etc/subuid and /etc/subgid")
+    )
 
 
 def _judge_capabilities(facts: MachineFacts) -> Finding:
     if facts.confined is None:
         return report_untested(_UNSTARTED)
     return report_flaws(
-        [f"the confined process still has the capabilities {facts.confined.capabilities:#x}"]
+        [f"the confined process still has the capabilities (mask) {facts.confined.capabilities:#x}"]
         if facts.confined.capabilities
         else [],
         "the confined process has no capabilities",
@@ -235,19 +239,20 @@ def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[Mac
         result = getattr(facts.confined, what)
         if facts.confined.abi < abi and result != "silence":
             return report_untested(
-                f"Landlock {facts.confined.abi or 'is off'}: the command can {answer}; version {abi} would prevent it"
+                f"Landlock version {facts.confined.abi or '0 (off)'} cannot prevent that the "
+                f"command can {answer}; version {abi} can"
             )
         return (
-            report_pass(f"Landlock {facts.confined.abi} refused it")
+            report_pass(f"Landlock version {facts.confined.abi} refused it")
             if result == "PermissionError"
-            else report_failure(f"{result}")
+            else report_failure(f"trying to {answer} returned {result}")
         )
 
     return JudgedMeasure(
         Measure(
             f"command-{what}",
             "machine",
-            f"a hotdesk command that was compromised by a desk cannot {answer}",
+            f"a hotdesk command, even if a desk compromised it, cannot {answer}",
             f"host: a confined process tried to {answer}",
             "boot a newer kernel, with `landlock` in its `lsm=` list",
         ),
@@ -259,16 +264,16 @@ def _judge_floors(stores: Stores) -> Finding:
     flaws = []
     if stores.free < stores.settings.disk_floor:
         flaws.append(
-            f"only {stores.free / GIB:.1f} GiB of disk are free; the floor is "
-            f"{stores.settings.disk_floor / GIB:.1f} GiB"
+            f"only {stores.free / GIB:.1f} GiB of disk are free; the minimum is "
+            f"{stores.settings.disk_floor / GIB:.1f} GiB (disk_floor)"
         )
     if stores.available < stores.settings.memory_floor:
         flaws.append(
-            f"only {stores.available // MIB} MiB of memory are available; the floor is "
-            f"{stores.settings.memory_floor // MIB} MiB"
+            f"only {stores.available // MIB} MiB of memory are available; the minimum is "
+            f"{stores.settings.memory_floor // MIB} MiB (memory_floor)"
         )
     return report_flaws(
-        flaws, f"{stores.free / GIB:.0f} GiB of disk and {stores.available / GIB:.1f} GiB of memory free"
+        flaws, f"{stores.free / GIB:.0f} GiB of disk and {stores.available / GIB:.1f} GiB of memory are free"
     )
 
 
@@ -277,7 +282,7 @@ def _judge_file_table(stores: Stores) -> Finding:
     return (
         report_pass("fs.file-max is at its maximum")
         if enough
-        else report_failure(f"fs.file-max is {stores.file_table}")
+        else report_failure(f"fs.file-max is {stores.file_table}, less than {FILE_TABLE}")
     )
 
 
@@ -288,8 +293,8 @@ def _judge_folders(stores: Stores) -> Finding:
     for place, (mode, owner) in stores.modes.items():
         wrong = mode & (0o022 if place in passable else 0o077)
         if wrong or owner != 0:
-            flaws.append(f"{place} has mode {mode:o} and owner {owner}")
-    return report_flaws(flaws, f"only root can write the {len(stores.modes)} folders and files")
+            flaws.append(f"{place} has mode {mode:o} and owner uid {owner}")
+    return report_flaws(flaws, f"only root can write the {len(stores.modes)} folders and files of hotdesk's state")
 
 
 def format_line(facts: MachineFacts) -> str:
@@ -304,8 +309,8 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
         Measure(
             "kernel",
             "machine",
-            "the kernel has what desks need",
-            "host: read its version, and looked for overlay, user namespaces and loop devices",
+            "the kernel has the features that desks need",
+            "host: read the kernel's version, and looked for overlay, user namespaces and loop devices",
             "boot Linux 5.19 or newer; `hotdesk setup` names other requirements",
         ),
         judge_kernel,
@@ -314,8 +319,8 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
         Measure(
             "runtime",
             "machine",
-            "the OCI runtime is installed, and its flaws are known",
-            "host: read its version and age",
+            "the OCI runtime is installed, and its version is known",
+            "host: read the runtime's version and build date",
             SETUP,
         ),
         judge_runtime,
@@ -326,7 +331,7 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "machine",
             "the cgroup controllers that desks need are mounted",
             "host: read /proc/self/mountinfo",
-            "enable them on the kernel's command line, mount them below /sys/fs/cgroup",
+            "enable the controllers on the kernel's command line, and mount them below /sys/fs/cgroup",
         ),
         _judge_cgroups,
     ),
@@ -344,8 +349,8 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
         Measure(
             "command-rights",
             "machine",
-            "a hotdesk command has no capabilities once its keeper runs",
-            "host: a confined process examined itself",
+            "a hotdesk command has no capabilities once its keeper process runs",
+            "host: a confined process read its own capabilities",
             "reinstall hotdesk",
         ),
         _judge_capabilities,
@@ -360,8 +365,8 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "floors",
             "machine",
             "there is enough disk and memory for another desk",
-            "host: compared free disk and memory with the floors",
-            "burn desks, free some space, or lower disk_floor and memory_floor",
+            "host: compared free disk and memory with disk_floor and memory_floor",
+            "burn desks, free some space, or lower disk_floor and memory_floor in config.toml",
         ),
         _judge_floors,
     ),
@@ -370,8 +375,8 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
             "file-table",
             "machine",
             "no desk can fill the host's table of open files",
-            "host: read fs.file-max, which keepers raise",
-            "`sysctl fs.file-max=9223372036854775807`",
+            "host: read fs.file-max, which hotdesk raises",
+            "run `sudo sysctl fs.file-max=9223372036854775807`",
         ),
         _judge_file_table,
     ),
@@ -379,9 +384,9 @@ STORES: tuple[JudgedMeasure[Stores], ...] = (
         Measure(
             "folders",
             "machine",
-            "only root can write state and images",
-            "host: read owners and modes",
-            "`chmod go-w`, and `chmod 700` for images, runtime and cache",
+            "only root can write hotdesk's state and images",
+            "host: read owners and modes of these folders and files",
+            "run `chmod go-w` for the named path, or `chmod 700` for the folders images, runtime and cache",
         ),
         _judge_folders,
     ),

@@ -37,26 +37,32 @@ SAFE = frozenset(("nosuid", "nodev"))
 READ_ONLY = ("/dev", "/sys", "/run/hotdesk", "/proc/sys")
 
 
+def _join(words: str) -> str:
+    return ", ".join(words.split()) or "none"
+
+
 def _judge_ids(view: DeskView) -> Finding:
     user = str(view.base + uids.USER)
     flaws = [
-        f"process {each.pid} has {kind.lower()} {each.status[kind].split()}, groups {each.status['Groups'].split()}"
+        f"process {each.pid} has {kind.lower()}s {_join(each.status[kind])}, groups {_join(each.status['Groups'])}"
         for each in view.processes
         for kind in ("Uid", "Gid")
         if set(each.status[kind].split()) != {user} or each.status["Groups"].split()
     ]
     expected = _ID_MAP.format(view.base, view.base + 1001).split()
-    flaws += [f"a process has the id map {text.split()}" for text in view.maps if text.split() != expected]
+    flaws += [f"a process has the id map {_join(text)}" for text in view.maps if text.split() != expected]
     if not view.claimed:
-        flaws.append(f"ids from {view.base} are not registered for this desk")
-    return report_flaws(flaws, f"{uids.WIDTH} user ids from {view.base}, in {len(view.processes)} processes")
+        flaws.append(f"the user ids from {view.base} are not reserved for this desk")
+    return report_flaws(
+        flaws, f"{len(view.processes)} processes have user ids from {view.base} to {view.base + uids.WIDTH - 1} only"
+    )
 
 
 def _judge_charges(view: DeskView) -> Finding:
     expected = view.base + uids.ANCHOR
     return report_flaws(
-        [] if view.owner == expected else [f"they are charged to user id {view.owner}"],
-        f"they are charged to user id {view.owner}, which runs no process",
+        [] if view.owner == expected else [f"inotify instances and signals are charged to user id {view.owner}"],
+        f"inotify instances and signals are charged to user id {view.owner}, which runs no process",
     )
 
 
@@ -72,31 +78,35 @@ def _judge_capabilities(view: DeskView) -> Finding:
 
 def _judge_new_privileges(view: DeskView) -> Finding:
     flaws = [
-        f"process {each.pid} may gain privileges by exec" for each in view.processes if each.status["NoNewPrivs"] != "1"
+        f"process {each.pid} could gain privileges by exec"
+        for each in view.processes
+        if each.status["NoNewPrivs"] != "1"
     ]
     return report_flaws(flaws, f"no_new_privs is set in {len(view.processes)} processes")
 
 
 def judge_filter(view: DeskView) -> Finding:
-    flaws = [f"process {each.pid} has no filter" for each in view.processes if each.status["Seccomp"] != "2"]
-    return report_flaws(flaws, f"the filter is active in {len(view.processes)} processes")
+    flaws = [
+        f"process {each.pid} has no system call filter" for each in view.processes if each.status["Seccomp"] != "2"
+    ]
+    return report_flaws(flaws, f"the system call filter is active in all {len(view.processes)} processes")
 
 
 def _judge_namespaces(view: DeskView) -> Finding:
     flaws = [
-        f"the {kind} namespace is the host's"
+        f"a process is in the host's {kind} namespace"
         for each in view.processes
         for kind in NAMESPACES
         if each.namespaces[kind] == view.host_namespaces[kind]
     ]
-    return report_flaws(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: none is the host's")
+    return report_flaws(sorted(set(flaws)), f"none of the namespaces {', '.join(NAMESPACES)} is the host's")
 
 
 def _judge_environment(view: DeskView) -> Finding:
     extra = view.processes[0].variables - VARIABLES
     return report_flaws(
-        [f"the variable {name} is set" for name in sorted(extra)],
-        f"the first process has {len(view.processes[0].variables)} variables, all set by hotdesk",
+        [f"the environment variable {name} is set" for name in sorted(extra)],
+        f"the first process has {len(view.processes[0].variables)} environment variables, all set by hotdesk",
     )
 
 
@@ -106,11 +116,15 @@ def _judge_limits(view: DeskView) -> Finding:
     for name, most in LIMITS.items():
         soft, hard = view.processes[0].limits[name]
         if not hard.isdigit() or int(hard) > most or soft != hard:
-            flaws.append(f"{name.lower()} is {soft}, at most {hard}")
+            flaws.append(
+                f"{name.lower()} has soft limit {soft} and hard limit {hard}; both must be the same and at most {most}"
+            )
         parts.append(f"{name.removeprefix('Max ')} {hard}")
     core = view.processes[0].limits["Max core file size"]
     if core != ("1", "1") and not flaws:
-        flaws.append(f"max core file size is {core[0]}: only 1 stops a piped core pattern")
+        flaws.append(
+            f"max core file size is {core[0]}: only a limit of 1 byte stops core dumps to a program in core_pattern"
+        )
     return report_flaws(flaws, ", ".join(parts))
 
 
@@ -118,9 +132,9 @@ def _judge_network(view: DeskView) -> Finding:
     cards = [line.split(":")[0].strip() for line in view.network["dev"].splitlines()[2:]]
     routes = view.network["route"].splitlines()[1:]
     six = {line.split()[-1] for line in view.network["ipv6_route"].splitlines() if line.strip()}
-    flaws = [f"card {name}" for name in cards if name != "lo"]
-    flaws += [f"{len(routes)} routes"] if routes else []
-    flaws += [f"an IPv6 route by {name}" for name in sorted(six - {"lo"})]
+    flaws = [f"there is the interface {name}" for name in cards if name != "lo"]
+    flaws += [f"there are {len(routes)} routes"] if routes else []
+    flaws += [f"there is an IPv6 route by {name}" for name in sorted(six - {"lo"})]
     return (
         report_failure("there is no loopback interface")
         if not cards
@@ -135,44 +149,52 @@ def _gate_inside(view: DeskView) -> Finding:
     if not there:
         return report_failure("nothing listens on 127.0.0.1:3128 in the desk's network namespace")
     return (
-        report_pass("the gate listens on 127.0.0.1:3128 in the desk's network namespace")
+        report_pass("the egress proxy's port 127.0.0.1:3128 is in the desk's network namespace")
         if apart
-        else report_failure("the gate listens in the host's network namespace")
+        else report_failure("the egress proxy's port is in the host's network namespace")
     )
 
 
 def _judge_nodes(view: DeskView) -> Finding:
     flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
     flaws += [f"/dev/{name} is the host's device node" for name in NODES if view.nodes[name] == view.host_nodes[name]]
-    return report_flaws(flaws, f"{', '.join(NODES)}: none is the host's device node")
+    return report_flaws(flaws, f"none of {', '.join(NODES)} in /dev is the host's device node")
 
 
 def _mount_flags(view: DeskView) -> Finding:
     """Judge the mounts a desk sees: what crun binds again below /proc/sys holds no program and no device."""
     mounts = [each for each in view.mounts if not each.at.startswith("/proc/sys")]
-    flaws = [f"the mount {each.at} honours setuid" for each in mounts if "nosuid" not in each.flags]
+    flaws = [
+        f"the mount at {each.at} lacks nosuid, so setuid programs on it gain privileges"
+        for each in mounts
+        if "nosuid" not in each.flags
+    ]
     flaws += [
-        f"the mount {each.at} honours devices"
+        f"the mount at {each.at} lacks nodev, so device nodes on it can be opened"
         for each in mounts
         if not {"nodev"} & each.flags and each.at not in _DEVICE_MOUNTS
     ]
-    return report_flaws(flaws, f"all {len(mounts)} mounts have nosuid, and nodev except {' and '.join(_DEVICE_MOUNTS)}")
+    return report_flaws(
+        flaws, f"all {len(mounts)} mounts have nosuid, and all but {' and '.join(_DEVICE_MOUNTS)} have nodev"
+    )
 
 
 def _judge_layer_flags(view: DeskView) -> Finding:
     layers = [each for each in view.room if each.at.rpartition("/")[2].startswith("l")]
     whole = [each for each in view.room if each.at.endswith(("/root", "/disk"))]
     flaws = [
-        f"the mount {each.at.rpartition('/')[2]} lacks nosuid or nodev"
+        f"the mount of {each.at.rpartition('/')[2]} lacks nosuid or nodev"
         for each in (*layers, *whole)
         if not each.flags >= SAFE
     ]
-    flaws += [f"the mount {each.at.rpartition('/')[2]} is writable" for each in layers if "ro" not in each.flags]
+    flaws += [
+        f"the mount of layer {each.at.rpartition('/')[2]} is writable" for each in layers if "ro" not in each.flags
+    ]
     return (
-        report_failure("no layer is mounted")
+        report_failure("no image layer is mounted")
         if not layers
         else report_flaws(
-            flaws, f"overlay and {len(layers)} layers have nosuid and nodev, and the layers are read-only"
+            flaws, f"the overlay and {len(layers)} image layers have nosuid and nodev, and the layers are read-only"
         )
     )
 
@@ -181,7 +203,7 @@ def read_only(view: DeskView) -> Finding:
     covers = [each for each in view.mounts if each.at.startswith("/proc/") and not each.at.startswith("/proc/sys")]
     found = {each.at: each for each in view.mounts if each.at in READ_ONLY}
     flaws = [f"{at} is not a separate mount" for at in READ_ONLY if at not in found]
-    flaws += [f"{each.at} is writable" for each in (*found.values(), *covers) if "ro" not in each.flags]
+    flaws += [f"the mount at {each.at} is writable" for each in (*found.values(), *covers) if "ro" not in each.flags]
     return report_flaws(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} mounts in /proc are read-only")
 
 
@@ -199,16 +221,18 @@ def _judge_masks(view: DeskView) -> Finding:
 def _judge_sys(view: DeskView) -> Finding:
     top, cards = view.sys
     kinds = [each.kind for each in view.mounts if each.at == "/sys"]
-    flaws = [f"/sys is a {kinds[-1] if kinds else 'folder'}"] if kinds[-1:] != ["tmpfs"] else []
-    flaws += [f"/sys/{name}" for name in sorted(top - {"class", "devices"})]
-    flaws += [f"card {name}" for name in sorted(cards - {"lo"})]
-    return report_flaws(flaws, "/sys is a file system of its own, with loopback and processors only")
+    flaws = [f"/sys is a {kinds[-1] if kinds else 'folder'}, not a tmpfs"] if kinds[-1:] != ["tmpfs"] else []
+    flaws += [f"/sys has the entry {name}" for name in sorted(top - {"class", "devices"})]
+    flaws += [f"/sys shows the network interface {name}" for name in sorted(cards - {"lo"})]
+    return report_flaws(
+        flaws, "/sys is the desk's own file system, which shows the loopback interface and processors only"
+    )
 
 
 def _judge_machine_ids(view: DeskView) -> Finding:
     flaws = []
     if view.boot_id in ("", Path("/proc/sys/kernel/random/boot_id").read_text().strip()):
-        flaws.append("the boot id is the host's")
+        flaws.append("the boot id is the same as the host's")
     host = Path("/etc/machine-id")
     if view.machine_id == "" or (host.exists() and view.machine_id == host.read_text().strip()):
         flaws.append("the machine id is missing, or is the host's")
@@ -217,8 +241,13 @@ def _judge_machine_ids(view: DeskView) -> Finding:
 
 def _judge_host_paths(view: DeskView) -> Finding:
     """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
-    flaws = [f"{each.at} shows {path}" for each in view.mounts for path in view.paths if path in each.options]
-    return report_flaws(flaws, f"no path of the host in {len(view.mounts)} mounts")
+    flaws = [
+        f"the mount at {each.at} shows the host's path {path}"
+        for each in view.mounts
+        for path in view.paths
+        if path in each.options
+    ]
+    return report_flaws(flaws, f"none of {len(view.mounts)} mounts shows a path of the host")
 
 
 def _judge_open_files(view: DeskView) -> Finding:
@@ -230,11 +259,11 @@ def _judge_devices(view: DeskView) -> Finding:
     if view.cgroup_version == 2:
         return _judge_opened(view.opened)
     allowed = {line.rpartition(" ")[0] for line in view.cgroup["devices.list"].splitlines()}
-    flaws = [f"{device} is allowed" for device in sorted(allowed - DEVICES)]
+    flaws = [f"device {device} is allowed" for device in sorted(allowed - DEVICES)]
     return (
-        report_flaws(flaws, f"{len(allowed)} kinds of device are allowed, all harmless")
+        report_flaws(flaws, f"{len(allowed)} kinds of devices are allowed, all harmless")
         if allowed
-        else report_failure("devices.list is empty")
+        else report_failure("devices.list of the desk's cgroup is empty")
     )
 
 
@@ -243,10 +272,14 @@ def _judge_opened(opened: dict[str, str]) -> Finding:
     own, *others = OPENED
     tried = {path: answer for path, answer in opened.items() if path in others}
     if opened.get(own) != "opened":
-        return report_failure(f"opening {own}: {opened[own]}" if own in opened else "the probe did not respond")
+        return report_failure(
+            f"opening {own} returned {opened[own]}"
+            if own in opened
+            else "the test program in the cgroup did not report"
+        )
     if not tried:
         return report_untested("this machine has none of the devices to test")
-    flaws = [f"opening {path}: {answer}" for path, answer in tried.items() if answer != "EPERM"]
+    flaws = [f"opening {path} returned {answer}" for path, answer in tried.items() if answer != "EPERM"]
     return report_flaws(flaws, f"{len(tried)} devices of the host could not be opened: {', '.join(tried)}")
 
 
@@ -256,17 +289,19 @@ def judge_root(rooted: Rooted) -> Finding:
     for each in roots:
         beyond = [name for name in CAPABILITIES if int(each.status[name], 16) & ~_ROOT_CAPABILITIES]
         if set(each.status["Uid"].split()) != {str(rooted.base)}:
-            flaws.append(f"process {each.pid} has uid {each.status['Uid'].split()}")
-        flaws += [f"process {each.pid} has {name} {each.status[name]}" for name in beyond]
+            flaws.append(
+                f"process {each.pid} of root has host uids {_join(each.status['Uid'])} instead of {rooted.base}"
+            )
+        flaws += [f"process {each.pid} of root has the capabilities {name}={each.status[name]}" for name in beyond]
         if each.status["NoNewPrivs"] != "1" or each.status["Seccomp"] != "2":
-            flaws.append(f"process {each.pid} has no system call filter, or may gain privileges")
+            flaws.append(f"process {each.pid} of root has no system call filter, or could gain privileges")
         flaws += [
-            f"the {kind} namespace is the host's"
+            f"a process of root is in the host's {kind} namespace"
             for kind in NAMESPACES
             if each.namespaces[kind] == rooted.host_namespaces[kind]
         ]
     if not roots:
-        return report_failure("no program runs as root")
+        return report_failure("no program of the test runs as root")
     return report_flaws(
         flaws,
         f"root inside has host user id {rooted.base}, capabilities "
@@ -280,7 +315,7 @@ ROOTED: JudgedMeasure[Rooted] = JudgedMeasure(
         "root-inside",
         "user",
         "root inside a desk is an unprivileged user outside, and has few capabilities inside",
-        "host: read /proc/PID/status and namespaces of a program that it runs as root",
+        "host: read /proc/PID/status and the namespaces of a program that the desk runs as root",
         _STALE,
     ),
     judge_root,
@@ -291,8 +326,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "own-ids",
             "user",
             "a desk's processes have host user ids that no other account has",
-            "host: read /proc/PID/status and id maps of every process, and the claim",
-            "run `hotdesk setup`, then `hotdesk gc`",
+            "host: read /proc/PID/status and id maps of every process, and the reservation of user ids",
+            "run `sudo hotdesk setup`, then `sudo hotdesk gc`",
         ),
         _judge_ids,
     ),
@@ -301,7 +336,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "own-charges",
             "user",
             "inotify instances and signals are charged to the desk, not to the host's root",
-            "host: read the owner of its user namespace",
+            "host: read the owner of the desk's user namespace",
             _STALE,
         ),
         _judge_charges,
@@ -330,7 +365,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "namespaces",
             "user",
-            "a desk has namespaces of its own",
+            "a desk shares no namespace with the host",
             "host: read inodes in /proc/PID/ns of every process",
             _STALE,
         ),
@@ -340,7 +375,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "environment",
             "user",
-            "a desk gets no environment variable of its owner",
+            "a desk gets no environment variable of the process that opened it",
             "host: read /proc/PID/environ of the first process",
             _STALE,
         ),
@@ -362,7 +397,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "network",
             "a desk has a loopback interface and no other",
             "host: read dev, route and ipv6_route in /proc/PID/net",
-            "end the program that moved an interface into the desk's network, burn the desk",
+            "end the program that moved an interface into the desk's network namespace, and burn the desk",
         ),
         _judge_network,
     ),
@@ -370,7 +405,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "gate-inside",
             "network",
-            "the gate listens in the desk's own network namespace",
+            "the egress proxy's port is in the desk's own network namespace",
             "host: read /proc/PID/net/tcp",
             _STALE,
         ),
@@ -390,7 +425,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "mount-flags",
             "files",
-            "no mount of a desk honours setuid, and only /dev has devices",
+            "setuid bits have no effect on any mount of a desk, and device nodes only in /dev",
             "host: read /proc/PID/mountinfo",
             "the runtime dropped mount options: use a newer crun",
         ),
@@ -400,9 +435,9 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "layer-flags",
             "files",
-            "devices and setuid bits in an image have no effect, and images are read-only",
-            "host: read mountinfo of the desk's keeper",
-            "check whether the image store's file system supports idmapped mounts",
+            "device nodes and setuid bits in an image have no effect, and images are read-only",
+            "host: read mountinfo of the desk's keeper process",
+            "check whether the file system of the image store supports mounts with mapped ids",
         ),
         _judge_layer_flags,
     ),
@@ -410,7 +445,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "read-only",
             "files",
-            "/dev, /sys, /proc/sys and the guest's code are read-only",
+            "/dev, /sys, /proc/sys and hotdesk's code in the desk (/run/hotdesk) are read-only",
             "host: read /proc/PID/mountinfo",
             "the runtime dropped mount options: use a newer crun",
         ),
@@ -448,7 +483,11 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
     ),
     JudgedMeasure(
         Measure(
-            "host-paths", "files", "a desk's mounts name no path of the host", "host: read /proc/PID/mountinfo", _STALE
+            "host-paths",
+            "files",
+            "the mounts of a desk show no path of the host",
+            "host: read /proc/PID/mountinfo",
+            _STALE,
         ),
         _judge_host_paths,
     ),
@@ -466,9 +505,10 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "device-cgroup",
             "files",
-            "a desk can open its own devices only",
+            "a desk can open only its own devices",
             "host: read devices.list of the desk's cgroup; on cgroup v2, opened devices as root in that cgroup",
-            "in a container, let hotdesk load programs for cgroups (CAP_BPF, bpf not filtered); else reinstall it",
+            "in a container, allow hotdesk to load BPF programs (CAP_BPF, and bpf() in the "
+            "seccomp profile); else reinstall it",
         ),
         _judge_devices,
     ),
@@ -476,9 +516,9 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "resource-limits",
             "limits",
-            "core size, signals, files and locked memory of a desk are limited",
+            "core size, queued signals, open files and locked memory of a desk are limited",
             "host: read /proc/PID/limits",
-            "start hotdesk from a shell whose limits are no lower: `ulimit -Hc 1`",
+            "start hotdesk from a shell with a core size limit of at least 1 block: `ulimit -Hc 1`",
         ),
         _judge_limits,
     ),

@@ -68,15 +68,21 @@ def _list_confined(view: SandboxView) -> list[SandboxProcess]:
 
 
 def judge_ids(view: SandboxView) -> Finding:
-    flaws = [] if view.claimed else [f"ids from {view.base} are not registered for this desk"]
+    flaws = [] if view.claimed else [f"the user ids from {view.base} are not reserved for this desk"]
     for each in view.processes:
         user = str(view.base + (uids.SUPERVISOR if each.is_supervisor else 0))
         for kind in ("Uid", "Gid"):
             if set(each.status[kind].split()) != {user}:
-                flaws.append(f"process {each.pid} has {kind.lower()} {each.status[kind].split()}")
+                flaws.append(
+                    f"process {each.pid} has {kind.lower()}s {', '.join(each.status[kind].split())} instead of {user}"
+                )
         if each.status["Groups"].split():
-            flaws.append(f"process {each.pid} has groups {each.status['Groups'].split()}")
-    return report_flaws(flaws, f"user ids {view.base} and the supervisor's, in {len(view.processes)} processes")
+            flaws.append(f"process {each.pid} has the groups {', '.join(each.status['Groups'].split())}")
+    return report_flaws(
+        flaws,
+        f"{len(view.processes)} processes have user id {view.base}, or "
+        f"{view.base + uids.SUPERVISOR} (the supervisor) only",
+    )
 
 
 def judge_capabilities(view: SandboxView) -> Finding:
@@ -87,7 +93,7 @@ def judge_capabilities(view: SandboxView) -> Finding:
         flaws += [f"process {each.pid} has {name} {each.status[name]}" for name in sets
                   if int(each.status[name], 16) & ~allowed]  # fmt: skip
     return report_flaws(
-        flaws, "capabilities on files, chroot and ptrace only, in a user namespace of its own; none for the supervisor"
+        flaws, "only capabilities on files, chroot and ptrace, in the desk's user namespace; the supervisor has none"
     )
 
 
@@ -97,8 +103,12 @@ def judge_filter(view: SandboxView) -> Finding:
         for each in _list_confined(view)
         if each.status["Seccomp"] != "2"
     ]
-    flaws += [f"process {each.pid} may gain privileges" for each in view.processes if each.status["NoNewPrivs"] != "1"]
-    return report_flaws(flaws, f"the filter is active in {len(_list_confined(view))} processes")
+    flaws += [
+        f"process {each.pid} could gain privileges by exec"
+        for each in view.processes
+        if each.status["NoNewPrivs"] != "1"
+    ]
+    return report_flaws(flaws, f"the system call filter is active in all {len(_list_confined(view))} processes")
 
 
 def judge_namespaces(view: SandboxView) -> Finding:
@@ -108,7 +118,7 @@ def judge_namespaces(view: SandboxView) -> Finding:
         for kind in (("pid", "mnt", "net") if each.is_supervisor else _NAMESPACES)
         if each.namespaces[kind] == view.host_namespaces[kind]
     ]
-    return report_flaws(flaws, f"{', '.join(_NAMESPACES)}: none is the host's")
+    return report_flaws(flaws, f"none of the namespaces {', '.join(_NAMESPACES)} is the host's")
 
 
 def judge_network(view: SandboxView) -> Finding:
@@ -129,36 +139,33 @@ def judge_files(view: SandboxView) -> Finding:
     ]
     gofers = [each for each in _list_confined(view) if each.files is None]
     if len(gofers) != 1:
-        flaws.append(f"{len(gofers)} processes have the desk's file system")
+        flaws.append(f"{len(gofers)} processes see the desk's file system instead of 1")
     return report_flaws(flaws, "one process sees the desk's file system, the others see no file")
 
 
 def judge_environment(view: SandboxView) -> Finding:
     extra = {name for each in view.processes for name in each.variables} - _VARIABLES
     return report_flaws(
-        [f"the variable {name} is set" for name in sorted(extra)], "no variable of the owner was passed on"
+        [f"the environment variable {name} is set" for name in sorted(extra)],
+        "no environment variable of the process that opened the desk was passed on",
     )
 
 
 def judge_kernel(result: ProbeResult) -> Finding:
     release = result.get_word("release")
     if release == os.uname().release:
-        return report_failure(f"programs see {release}: the host's kernel serves their system calls")
-    return report_pass(f"programs see kernel {release[:40]!r}; the host runs {os.uname().release}")
+        return report_failure(f"programs see the host's kernel {release}, which serves their system calls")
+    return report_pass(f"programs see kernel {release[:40]!r}; the host runs kernel {os.uname().release}")
 
 
 def judge_freeze(outcome: SandboxFreeze) -> Finding:
     if outcome.before <= 0:
         return report_failure("the test program did not run before the freeze")
     flaws = [] if outcome.frozen else ["the cgroup of the desk did not freeze"]
-    flaws += (
-        [f"the program used {outcome.during * 1000:.0f} ms of processor time while frozen"]
-        if outcome.during > 0
-        else []
-    )
+    flaws += [f"the program used {outcome.during * 1000:.0f} ms of CPU time while frozen"] if outcome.during > 0 else []
     flaws += ["the program did not continue after the thaw"] if outcome.after <= 0 else []
     return report_flaws(
-        flaws, f"the program used {outcome.before * 1000:.0f} ms of processor time before, none while frozen, then more"
+        flaws, f"the program used {outcome.before * 1000:.0f} ms of CPU time before, none while frozen, then more"
     )
 
 
@@ -179,24 +186,36 @@ def judge_disk(outcome: FilledDisk) -> Finding:
     return report_failure(f"{size}: {why}")
 
 
-_STALE = "reinstall hotdesk; check whether runsc's release is supported"
-_CGROUP = "check that the cgroup controller is enabled: /proc/cgroups and `hotdesk doctor --json`"
-_STATUS = "host: read /proc/PID/status of every process in its cgroup"
+_STALE = "reinstall hotdesk; check whether the release of runsc is supported"
+_CGROUP = "enable the cgroup controllers memory, pids and cpu in the kernel; /proc/cgroups lists them"
+_STATUS = "host: read /proc/PID/status of every process in the desk's cgroup"
 VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
     JudgedMeasure(
-        Measure("sentry-ids", "user", "sentry and gofer have host user ids that no other account has", _STATUS, _STALE),
+        Measure(
+            "sentry-ids",
+            "user",
+            "gVisor's processes (sentry, gofer) have host user ids that no other account has",
+            _STATUS,
+            _STALE,
+        ),
         judge_ids,
     ),
     JudgedMeasure(
-        Measure("sentry-capabilities", "user", "sentry and gofer have no capability on the host", _STATUS, _STALE),
+        Measure(
+            "sentry-capabilities",
+            "user",
+            "gVisor's processes (sentry, gofer) have no capability on the host",
+            _STATUS,
+            _STALE,
+        ),
         judge_capabilities,
     ),
     JudgedMeasure(
         Measure(
             "sentry-namespaces",
             "user",
-            "sentry and gofer have namespaces of their own",
-            "host: read inodes in /proc/PID/ns of every process in its cgroup",
+            "gVisor's processes (sentry, gofer) share no namespace with the host",
+            "host: read inodes in /proc/PID/ns of every process in the desk's cgroup",
             _STALE,
         ),
         judge_namespaces,
@@ -205,23 +224,29 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
         Measure(
             "sentry-environment",
             "user",
-            "sentry and gofer get no environment variable of the owner",
-            "host: read /proc/PID/environ of every process in its cgroup",
+            "gVisor's processes (sentry, gofer) get no environment variable of the process that opened the desk",
+            "host: read /proc/PID/environ of every process in the desk's cgroup",
             _STALE,
         ),
         judge_environment,
     ),
     JudgedMeasure(
-        Measure("sentry-filter", "calls", "a system call filter is active in sentry and gofer", _STATUS, _STALE),
+        Measure(
+            "sentry-filter",
+            "calls",
+            "a system call filter is active in gVisor's processes (sentry, gofer)",
+            _STATUS,
+            _STALE,
+        ),
         judge_filter,
     ),
     JudgedMeasure(
         Measure(
             "sentry-network",
             "network",
-            "sentry and gofer have a loopback interface and no other",
+            "gVisor's processes (sentry, gofer) have a loopback interface and no other",
             "host: read dev and route in /proc/PID/net",
-            "end the program that moved an interface into the desk's network, burn the desk",
+            "end the program that moved an interface into the desk's network namespace, and burn the desk",
         ),
         judge_network,
     ),
@@ -229,8 +254,8 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
         Measure(
             "sentry-files",
             "files",
-            "a sentry sees no file of the host, and a gofer sees the desk's files only",
-            "host: read /proc/PID/root of every process in its cgroup",
+            "gVisor's sentry sees no file of the host, and its gofer only the files of the desk",
+            "host: read /proc/PID/root of every process in the desk's cgroup",
             _STALE,
         ),
         judge_files,
@@ -241,8 +266,8 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
         Measure(
             "sentry-kernel",
             "calls",
-            "a kernel other than the host's serves its system calls",
-            "inside: compared uname with this machine's",
+            "gVisor's kernel, not the host's, serves the system calls of programs",
+            "inside: compared `uname -r` with this machine's",
             "reinstall runsc: `hotdesk setup --wall gvisor`",
         ),
         judge_kernel,
@@ -252,8 +277,8 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "sentry-no-way-out",
             "network",
             "no address beyond the desk can be reached",
-            "inside: connected UDP sockets, which looks up routes and sends nothing",
-            "the sentry has a network: reinstall hotdesk",
+            "inside: connected UDP sockets to outside addresses, which looks up a route and sends nothing",
+            "gVisor's sentry has a network interface or route: reinstall hotdesk",
         ),
         lambda result: inside.judge_beyond(result, ("EHOSTUNREACH", "ENETUNREACH")),
     ),
@@ -268,8 +293,8 @@ FREEZE = JudgedMeasure(
         "sentry-freeze",
         "life",
         "a desk behind gVisor can be frozen at any time",
-        "host: read the processor time of its cgroup while a program spins inside: before, while frozen, and after",
-        "check that the cgroup freezer is enabled: /proc/cgroups",
+        "host: read the CPU time of the desk's cgroup, with a busy program in it: before, while frozen and after",
+        "enable the cgroup freezer in the kernel; /proc/cgroups lists it",
     ),
     judge_freeze,
 )
@@ -277,8 +302,8 @@ MEMORY = JudgedMeasure(
     Measure(
         "sentry-memory",
         "limits",
-        "the memory limit of a desk holds for programs and sentry together",
-        "host: read from the keeper how the desk ended, after an allocation bomb inside",
+        "programs and gVisor's sentry together cannot use more than the memory limit of the desk",
+        "host: read from the keeper process why the desk ended, after a program in it allocated too much",
         _CGROUP,
     ),
     judge_end,
@@ -287,8 +312,8 @@ PROCESSES = JudgedMeasure(
     Measure(
         "sentry-processes",
         "limits",
-        "the process limit of a desk holds for programs and sentry together",
-        "host: read from the keeper how the desk ended, after a fork bomb inside",
+        "programs and gVisor's sentry together cannot have more processes than the limit of the desk",
+        "host: read from the keeper process why the desk ended, after a program in it forked without end",
         _CGROUP,
     ),
     judge_end,
@@ -298,8 +323,8 @@ DISK = JudgedMeasure(
         "sentry-disk",
         "limits",
         "a desk cannot write more than the size of its disk",
-        "host: read the size of a file that grew inside until refused",
-        'quotas of the pool are off: remove pool.btrfs when no desk is open, or set disk = "ext4"',
+        "host: read the size of a file that a program in the desk wrote until refused",
+        'disk quotas are off: when no desk is open, remove pool.btrfs from the state folder, or set disk = "ext4"',
     ),
     judge_disk,
 )
@@ -308,19 +333,19 @@ BURNT = JudgedMeasure(
         "sentry-burnt",
         "life",
         "a burn of a desk behind gVisor leaves nothing behind",
-        "host: inspected /proc, cgroups, state folders, its keeper's mounts and pool, claims",
-        "run `hotdesk gc`, then see `hotdesk ps`",
+        "host: searched /proc, cgroups, state folders, mounts, the disk pool and reservations of user ids",
+        "run `sudo hotdesk gc`, then see `sudo hotdesk ps`",
     ),
     judge_burn,
 )
 _SENTRYS = (
-    "programs do not call the host's kernel: the sentry serves their calls, and has a filter of its own (sentry-filter)"
+    "gVisor's sentry serves the system calls of programs, not the host's kernel; sentry-filter tests its own filter"
 )
 _OWN_VIEW = "the sentry has its own /proc, /sys and /dev, which show nothing of the host"
 LEFT_OUT: dict[str, str] = {
-    "first-process": "a program that ends its guest ends its own desk only",
-    "core-dumps": "a sentry dumps no core for programs; its own limit is in the resource limits of its bundle",
-    "own-charges": "inotify instances and signals only use the sentry's memory",
+    "first-process": "a program that ends hotdesk's process in the desk ends its own desk only",
+    "core-dumps": "gVisor's sentry dumps no core for programs; its own core size limit is set when it starts",
+    "own-charges": "inotify instances and signals only use memory of gVisor's sentry",
     **dict.fromkeys(
         ("namespace-calls", "unneeded-calls", "call-arguments", "socket-families", "socket-options", "page-cache-flaws",
          "32-bit-calls", "x32-calls", "unseen-calls"),
@@ -331,17 +356,19 @@ LEFT_OUT: dict[str, str] = {
          "open-files", "device-cgroup"),
         _OWN_VIEW,
     ),
-    "layer-flags": "layers are mounted by the same code as for a container",
-    "loopback-stays": "a program that changes its loopback changes the sentry's loopback, and reaches nothing else",
-    "gate-inside": "the gate is a unix socket, and the guest forwards to it",
-    "terminals": "terminals only use the sentry's memory",
-    "resource-limits": "the sentry enforces resource limits of programs",
-    "signals": "queued signals only use the sentry's memory",
-    "socket-buffers": "unread socket buffers only use the sentry's memory",
-    "root-inside": "root inside exists only within the sentry, and has no rights on the host",
-    "cpu": "the cgroup enforces the quota, as for a container",
-    "deadline": "the keeper enforces deadlines, as for a container",
-    "own-superblock": "layers are mounted by the same code as for a container",
+    "layer-flags": "the same code as for the wall container mounts image layers",
+    "loopback-stays": "the loopback interface is emulated by gVisor's sentry; a program that changes "
+        "it reaches nothing else",
+    "gate-inside": "the egress proxy's port is a unix socket, to which hotdesk's process in the "
+        "desk forwards connections",
+    "terminals": "terminals only use memory of gVisor's sentry",
+    "resource-limits": "gVisor's sentry enforces resource limits of programs",
+    "signals": "queued signals only use memory of gVisor's sentry",
+    "socket-buffers": "unread socket buffers only use memory of gVisor's sentry",
+    "root-inside": "root in the desk exists only within gVisor's sentry, and has no rights on the host",
+    "cpu": "the cgroup enforces the CPU quota, as for the wall container",
+    "deadline": "the keeper process enforces deadlines, as for the wall container",
+    "own-superblock": "the same code as for the wall container mounts image layers",
 }  # fmt: skip
 """Measures of desks on the host's kernel that mean nothing here, and why."""
 MEASURES: tuple[Measure, ...] = (

@@ -77,7 +77,7 @@ async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -
         try:
             results += judge(sentry.PROBE_CHECKS, read_result(done))
         except SilentProbeError as e:
-            results += give_up(sentry.PROBE_CHECKS, report_failure(f"the probe did not respond: {e}"))
+            results += give_up(sentry.PROBE_CHECKS, report_failure(f"the test program in the desk did not report: {e}"))
         filled = await it.desk.run(
             build_command(limits.FILL, most=OVER * TIGHT.disk), timeout=timeout, output_limit=LIMIT
         )

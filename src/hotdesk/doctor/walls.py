@@ -53,7 +53,7 @@ class ExaminedWall:
         if not status.is_available:
             return "; ".join(filter(None, (f"not available: {status.missing}", status.remedy)))
         month = time.strftime("%B %Y", time.gmtime(status.released))
-        age = "" if self.age is None else f"made {month}, {self.age:.1f} years ago"
+        age = "" if self.age is None else f"built {month}, {self.age:.1f} years ago"
         program = ", ".join(filter(None, (status.version or "a program of unknown version", age)))
         kernel = describe_kernel(status.traits.kernel, is_boundary=status.traits.is_boundary)
         return "; ".join(filter(None, (kernel, program, status.platform, self.describe_idle())))
@@ -63,7 +63,7 @@ class ExaminedWall:
             return f"DESKS CANNOT BE OPENED: {self.failure}"
         if self.idle is None:
             return ""
-        return f"an idle desk uses {self.idle.cpu * 100:.2f} % of a core and {self.idle.memory / MIB:.0f} MiB"
+        return f"an idle desk uses {self.idle.cpu * 100:.2f} % of a core and {self.idle.memory / MIB:.0f} MiB of memory"
 
 
 def look(settings: Config) -> list[ExaminedWall]:

@@ -172,5 +172,5 @@ def test_a_container_with_users_of_its_own_is_refused_with_its_reason(settings: 
     env = {**os.environ, "HOTDESK_HOME": str(settings.run.parent), "PYTHONPATH": str(SOURCE)}
     done = subprocess.run([*alone, sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
     assert "container (rootless)" in done.stderr
-    assert "this user namespace does not have the ids from" in done.stderr
+    assert "this user namespace does not have the user ids from" in done.stderr
     assert "without `--userns` and not rootless" in done.stderr
