@@ -350,9 +350,9 @@ WRITTEN = JobBegun(JOB, "Count the stock.", "cd" * 32, "written script 1a2b3c4d5
 UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "no job": ([], {}, "never started"),
     "another job": ([*BEGUN, passed()], {"job": OTHER}, "never started"),
-    "nothing verified": ([*BEGUN], {}, "does not show"),
+    "nothing verified": ([*BEGUN], {}, "does not record"),
     "a failed check": ([*BEGUN, FAILED], {}, "sheet failed"),
-    "failed afterwards": ([*BEGUN, passed(), FAILED], {}, "does not show"),
+    "failed afterwards": ([*BEGUN, passed(), FAILED], {}, "does not record"),
     "one of two failed": (
         [*BEGUN, FAILED, passed(check="png")],
         {"checks": [{**claim()["checks"][0], "check": each} for each in ("sheet", "png")]},
@@ -361,34 +361,34 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "only the one that passed": (
         [*BEGUN, FAILED, passed(check="png")],
         {"checks": [{**claim()["checks"][0], "check": "png"}]},
-        "does not show",
+        "does not record",
     ),
-    "another name": ([*BEGUN, passed(path="Other.xlsx")], {}, "does not show"),
-    "other bytes": ([*BEGUN, passed(sha256="ab" * 32)], {}, "a different file"),
-    "another check": ([*BEGUN, passed(check="png")], {}, "does not show"),
-    "no check": ([*BEGUN, passed()], {"checks": []}, "does not show"),
-    "a check more": ([*BEGUN, passed()], {"checks": claim()["checks"] * 2}, "does not show"),
-    "other findings": ([*BEGUN, replace(passed(), findings=HELD[:1])], {}, "a different result"),
+    "another name": ([*BEGUN, passed(path="Other.xlsx")], {}, "does not record"),
+    "other bytes": ([*BEGUN, passed(sha256="ab" * 32)], {}, "another SHA-256"),
+    "another check": ([*BEGUN, passed(check="png")], {}, "does not record"),
+    "no check": ([*BEGUN, passed()], {"checks": []}, "does not record"),
+    "a check more": ([*BEGUN, passed()], {"checks": claim()["checks"] * 2}, "does not record"),
+    "other findings": ([*BEGUN, replace(passed(), findings=HELD[:1])], {}, "another result"),
     "another rule": (
         [*BEGUN, replace(passed(), beside=digest_beside({"rule.py": "12" * 32}))],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "were next to it while it was checked",
+        "next to it during the check",
     ),
     "a rule nobody ran": (
         [*BEGUN, passed()],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "were next to it while it was checked",
+        "next to it during the check",
     ),
     "no rule where there was one": (
         [*BEGUN, replace(passed(), beside=digest_beside({"rule.py": "12" * 32}))],
         {},
-        "were next to it while it was checked",
+        "next to it during the check",
     ),
-    "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not show"),
-    "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not show"),
+    "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not record"),
+    "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not record"),
     "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "has ended"),
-    "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "with a door"),
-    "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "with a door"),
+    "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "with network access"),
+    "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "with network access"),
     "a model, where there was a script": (
         [WRITTEN, *BEGUN[1:], passed()],
         {"brain": {"kind": "model"}},
@@ -399,8 +399,8 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
         {"brain": {"kind": "model"}},
         "were recorded beforehand",
     ),
-    "fields of its own": ([*BEGUN, passed()], {"at": 1}, "unknown or missing fields"),
-    "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "unknown or missing fields"),
+    "fields of its own": ([*BEGUN, passed()], {"at": 1}, "fields are unknown, missing"),
+    "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "fields are unknown, missing"),
 }
 
 
@@ -528,7 +528,7 @@ def test_what_keys_say_of_job_plan_brain_and_time_is_not_what_they_are_told(jour
     assert told["brain"] == {"addresses": [], "kind": "script", "models": [name], "name": name}
     assert [each["by"] for each in told["plan"]["approvals"]] == ["uid 1000 pid 42"]
     assert told["checks"][0]["desk"]["id"] == DESK
-    with pytest.raises(BriefError, match="unknown or missing fields"):
+    with pytest.raises(BriefError, match="fields are unknown, missing"):
         certify(journal, claim(public_key=encode_public_key(STRANGER.public)))
 
 

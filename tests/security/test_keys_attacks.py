@@ -199,7 +199,7 @@ def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None
     door, owner = keys.opened()
     event = FORGED[what]
     door.tell(n=5, event=type(event).__name__, data=asdict(event))
-    assert "door may not record this event" in door.until(lambda told: told.get("re") == 5)["error"]["text"]
+    assert "door may not record an event" in door.until(lambda told: told.get("re") == 5)["error"]["text"]
     assert written(keys) == [("keys", "Opened")]
     assert not any(told.get("event") == "Answered" for told in owner.heard)
 
@@ -208,7 +208,7 @@ def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None
 @pytest.mark.parametrize("what", ["an opening", "a wall"])
 def test_an_owner_cannot_write_down_which_wall_stands(keys: Kept, what: str) -> None:
     _, owner = keys.opened()
-    assert "owner may not record this event" in owner.note(FORGED[what])["error"]["text"]
+    assert "owner may not record an event" in owner.note(FORGED[what])["error"]["text"]
     assert written(keys) == [("keys", "Opened")]
 
 

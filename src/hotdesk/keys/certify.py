@@ -115,7 +115,7 @@ def certify(
     is not signed. Only a machine without walls signs evidence that was not gathered behind one.
     """
     if not isinstance(claim, dict) or not fits(claim, CLAIM):
-        raise BriefError("malformed request for a certificate: unknown or missing fields")
+        raise BriefError("malformed request for a certificate: fields are unknown, missing or of the wrong type")
     journal.commit()
     job, path = claim["job"], claim["file"]["name"]
     story = tell(journal, job)
@@ -149,19 +149,19 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
 def explain_refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
     """Explain why something is not signed; empty: it is."""
     if story.begun is None or story.ended:
-        return "its job never started, or has ended"
+        return "the job that made it never started, or has ended"
     if not looks or [each.check for each in looks] != [each["check"] for each in claim["checks"]]:
-        return "the journal does not show that exactly these checks examined it"
+        return "the journal does not record exactly these checks of the file"
     if failed := next((each for each in looks if each.outcome != "passed"), None):
         return f"{failed.check} failed"
     if any(each.sha256 != claim["file"]["sha256"] for each in looks):
-        return "its checks examined a different file"
+        return "its checks examined a file with another SHA-256"
     if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
-        return "its checks had a different result"
+        return "the journal records another result of its checks"
     if any(look.beside != digest_beside(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
-        return "other files were next to it while it was checked"
+        return "the journal records other files next to it during the check"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
-        return "its decisions were recorded beforehand, not made by a model"
+        return "the decisions of the job came from a recording, not from a model"
     return ""
 
 
@@ -173,7 +173,7 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
             event = row.read_event()
             proof = (find_proof(event) if row.actor == KEEPER else None) or proof
             if isinstance(event, Opened) and (event.rules or event.grants):
-                raise BriefError("no certificate: the file was checked in a desk with a door")
+                raise BriefError("no certificate: the file was checked in a desk with network access (a door)")
     return proof
 
 

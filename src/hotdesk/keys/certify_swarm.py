@@ -95,24 +95,24 @@ def certify_swarm(
 def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
     """Explain why a swarm is not certified; empty: it is."""
     if story.begun is None or story.job.begun is None or story.job.ended:
-        return "it never started, or has ended"
+        return "the swarm never started, or has ended"
     if sorted(story.items) != list(range(story.begun.items)):
-        return f"{story.begun.items - len(story.items)} of its {story.begun.items} items have no record"
+        return f"{story.begun.items - len(story.items)} of the {story.begun.items} items have no record in the journal"
     done = story.done
     if not done:
         return "no item passed its checks"
     if any(not each.desk or not each.clean or not each.checks or not each.digests for each in done):
-        return "an item has no desk, no clean desk, no check or no deliverable"
+        return "the journal shows no desk, no clean desk, no check or no deliverable for an item"
     working = Counter(each.desk for each in story.items.values() if each.desk)
     if shared := next((desk for desk, count in working.items() if count > 1), ""):
-        return f"two items used the same desk {shared}"
+        return f"two items used desk {shared}; each item needs a desk of its own"
     clean = Counter(each.clean for each in done)
     if crowded := next((desk for desk, count in clean.items() if count > MOST_SHARED), ""):
-        return f"the clean desk {crowded} checked more than {MOST_SHARED} items"
+        return f"the clean desk {crowded} checked more than {MOST_SHARED} items, which is the limit"
     if clean.keys() & working.keys():
         return "an item was checked in a desk where a worker had acted"
     if walled and (missing := next((each.desk for each in done if not journal.has(each.desk, Opened)), "")):
-        return f"no keeper opened the desk {missing}"
+        return f"the journal does not record that a keeper opened desk {missing}"
     if story.reduced is not None:
         return _refuse_report(journal, story.reduced)
     return ""
@@ -127,7 +127,7 @@ def _refuse_report(journal: Journal, reduced: Reduced) -> str:
     lacking = [
         path for path, sha256 in zip(reduced.paths, reduced.digests, strict=True) if (path, sha256) not in certified
     ]
-    return f"{lacking[0][:200]} has no certificate of its own" if lacking else ""
+    return f"the report file {lacking[0][:200]} has no certificate of its own" if lacking else ""
 
 
 def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallProof | None]) -> list[str]:
@@ -137,7 +137,8 @@ def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallPr
         proof = read_wall(journal, desk) or proofs.get(desk)
         if proof is None:
             raise BriefError(
-                f"a swarm gets no certificate: the keeper did not verify the wall of its clean desk {desk}"
+                "a swarm gets no certificate: the keeper did not verify the wall of the clean "
+                f"desk {desk} that checked items"
             )
         walls.add(proof.wall)
     return sorted(walls)

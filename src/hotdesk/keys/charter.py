@@ -137,10 +137,13 @@ def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
     entry, secret = vault.take(requested.secret)
     if entry.kind == "totp" and not requested.places:
         raise BriefError(
-            f"{requested.secret} is a one-time code: its grant needs a place, such as form=code:POST:/login"
+            f"the secret {requested.secret} is a one-time code: its grant must name the place where "
+            "the code is inserted, such as form=code:POST:/login"
         )
     if entry.kind == "sigv4" and requested.places:
-        raise BriefError(f"{requested.secret} signs requests and is never sent: its grant names no place for it")
+        raise BriefError(
+            f"the secret {requested.secret} signs requests and is never sent: remove the place from its grant"
+        )
     until = None if requested.seconds is None else time.time() + requested.seconds
     return Granted(
         str(number), requested, entry.kind, make_placeholder(requested.secret), _build_values(entry, secret), until

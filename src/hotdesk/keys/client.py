@@ -26,7 +26,8 @@ from hotdesk.linux.sockets import receive, send
 ANSWER_TIMEOUT_S = 30.0
 """Beyond what any request takes: keys that are silent for so long are stopped or broken."""
 GONE = (
-    "the keys process of these desks ended, so nothing can be recorded and every request is refused; open other desks"
+    "the keys process (vault and journal) of these desks ended, so nothing can be recorded and all "
+    "requests are refused; open other desks"
 )
 
 

@@ -77,7 +77,9 @@ class Doors:
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
         """Switch a desk's door to another scope, within the operator's ceiling; open connections are cut."""
         if desk not in self.admitted:
-            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
+            raise BriefError(
+                f"desk {desk} was opened without a door (network access) and cannot get one now; open another desk"
+            )
         scope = self.require_within_ceiling(scope)
         await (await self.meet()).change_scope(desk, scope, by)
         if (entry := self.admitted.get(desk)) is not None:
@@ -86,7 +88,9 @@ class Doors:
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
         """Let a desk reach more without a question: within the operator's ceiling, and never against a deny."""
         if desk not in self.admitted:
-            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
+            raise BriefError(
+                f"desk {desk} was opened without a door (network access) and cannot get one now; open another desk"
+            )
         read = self.parse_allowed(rules)
         await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
 
@@ -94,7 +98,9 @@ class Doors:
         """Read rules that shall be allowed beside a scope: within the operator's ceiling."""
         read = tuple(parse_rule(each) for each in rules)
         if any(each.verdict != "allow" or each.tunnel for each in read):
-            raise BriefError("a tunnel cannot be allowed for a running job; put it into a brief")
+            raise BriefError(
+                "only an allow rule without a tunnel can be added to an open desk; put other rules into the brief"
+            )
         self.require_within_ceiling(Scope(read))
         return read
 
@@ -105,16 +111,20 @@ class Doors:
             if self.settings.ceiling
             else ()
         ):
-            raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
+            raise BriefError(
+                f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling` in config.toml"
+            )
         if self.settings.ceiling and scope.proxy is not None:
             way = Rule(scope.proxy.host, port=scope.proxy.port, methods=ANY)
             if find_beyond_ceiling(Scope((way,)), tuple(map(parse_rule, self.settings.ceiling))):
                 raise BriefError(
                     f"the egress proxy {scope.proxy.host}:{scope.proxy.port} is beyond what this machine's operator "
-                    "allows; see `[door] ceiling`"
+                    "allows; see `[door] ceiling` in config.toml"
                 )
         if self.settings.ceiling and scope.names:
-            raise BriefError("with a ceiling only the operator may map host names, in `[door] names`")
+            raise BriefError(
+                "this machine has a `[door] ceiling`, so only the operator may map host names: in `[door] names`"
+            )
         if scope != CLOSED:
             scope = replace(scope, names={**scope.names, **self.settings.names})
         return scope
@@ -143,13 +153,13 @@ class Doors:
     def note(self, *events: Event) -> None:
         """Have events on disk before anything else happens."""
         if self.keys is None:
-            raise HostError("there is no journal to record acts of root")
+            raise HostError("The keys process is not running, so commands run as root cannot be recorded.")
         self.keys.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
         """Get a deliverable's evidence signed; return the certificate."""
         if self.keys is None:
-            raise HostError("there is no signer")
+            raise HostError("The keys process is not running, so nothing can be signed.")
         return self.keys.certify(claim)
 
     def certify_swarm(self, swarm: str) -> bytes:

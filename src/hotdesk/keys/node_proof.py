@@ -40,21 +40,23 @@ def check_proof(statement: Mapping[str, object], desk: str, authority: str, now:
     """Return the wall that a node's keeper proved of a desk without a way out; `BriefError` when that is not shown."""
     texts = {name: statement.get(name) for name in ("row", "key", "certificate", "signature")}
     if not authority or not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts.values()):
-        raise BriefError("no node vouches for this desk")
+        raise BriefError("the record of this desk has no signature of a node")
     row, key, certificate, signature = (str(text) for text in texts.values())
     try:
         check_vouching(key, certificate, signature, authority, now)
         public, event = load_pem_public_key(key.encode()), parse_row(load_json(row))
     except (ValueError, InvalidSignature) as e:
-        raise BriefError("no node of this cluster vouches for the key that signed this desk's opening") from e
+        raise BriefError(
+            "the key that signed the opening of this desk is not certified for a node of this cluster"
+        ) from e
     if not isinstance(public, Ed25519PublicKey) or event is None or not _is_whole(event, public):
-        raise BriefError("what a node says of this desk's opening is not as it was signed")
+        raise BriefError("the node's record of opening this desk does not match its signature")
     opened = event.read_event()
     proof = find_proof(opened)
     if event.chain != desk or event.actor != KEEPER or not isinstance(opened, Opened) or proof is None:
-        raise BriefError("what a node signed is not the opening of this desk by its keeper")
+        raise BriefError("the record that the node signed is not the opening of this desk by its keeper process")
     if opened.desk != desk or opened.scope or opened.rules or opened.grants:
-        raise BriefError("this desk was opened with a door")
+        raise BriefError("this desk was opened with network access (a door)")
     return proof
 
 
@@ -68,12 +70,12 @@ def check_vouching(key: str, certificate: str, signature: str, authority: str, n
     except (TypeError, x509.ExtensionNotFound) as e:
         raise ValueError(str(e)) from e
     if list(usage) != [ExtendedKeyUsageOID.SERVER_AUTH]:
-        raise ValueError("a certificate of a server vouches for no desk")
+        raise ValueError("the certificate is not that of a node")
     if not node.not_valid_before_utc <= now <= node.not_valid_after_utc:
-        raise ValueError("the certificate is not valid now")
+        raise ValueError("the certificate has expired, or is not valid yet")
     public = node.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise ValueError("the certificate is of another kind")
+        raise ValueError("the key of the certificate is not an elliptic-curve key")
     public.verify(base64.b64decode(signature, validate=True), encode_vouching(key.encode()), ec.ECDSA(hashes.SHA256()))
 
 

@@ -24,7 +24,7 @@ def as_list(value: object) -> list[object]:
 
 def parse_values(value: object) -> dict[str, bytes]:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BriefError("secrets must be a table of names and texts")
+        raise BriefError("secrets must be an object of names, each with a string in base64")
     return {str(name): decode_secret(text) for name, text in value.items()}
 
 
@@ -33,7 +33,7 @@ def decode_secret(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise BriefError("a secret must be given in base64") from None
+        raise BriefError("the value of a secret must be encoded in base64") from None
 
 
 def parse_event(message: object) -> Event:

@@ -221,7 +221,7 @@ class KeysProcess:
             else:
                 self.handle_door_message(line, message)
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
-            error = e if isinstance(e, HotdeskError) else HostError(f"malformed request to keys: {e!r}")
+            error = e if isinstance(e, HotdeskError) else HostError(f"malformed request to the keys process: {e!r}")
             failure = {"code": error.code, "text": str(error)[:REASON]}
             line.tell(re=number if isinstance(number, int) else None, error=failure)
 
@@ -290,7 +290,7 @@ class KeysProcess:
         if "event" in message:
             event = parse_event(message)
             if get_chain(event) not in self.gated_desks:
-                raise BriefError("a door may only report on its own desks")
+                raise BriefError("a door (egress proxy) may only report on its own desks")
             if isinstance(event, Exchange):
                 event = replace(event, test=self.is_proving(event.desk, ended=event.test))
             self.enter("door", event)
@@ -326,14 +326,14 @@ class KeysProcess:
     def enter(self, actor: str, event: Event) -> None:
         """Record an event if the sender may send it, within its desk's share."""
         if not isinstance(event, HEARD[actor]) or (isinstance(event, Answered) and event.answer != "expired"):
-            raise BriefError(f"{actor} may not record this event")
+            raise BriefError(f"{actor} may not record an event of type {type(event).__name__}")
         chain = as_desk(get_chain(event))
         self.shares[chain] = self.shares.get(chain, 0) + len(to_json(event))
         if self.shares[chain] > self.share:
             self.change(chain, {"verb": "full"})
             if actor == "owner":
                 raise HostError(
-                    f"desk {chain} has used up its share of the journal; acts that cannot be recorded are refused"
+                    f"desk {chain} has used up its share of the journal, so its acts are refused; open another desk"
                 )
             return
         self.journal.add(chain, actor, event)
@@ -346,7 +346,7 @@ class KeysProcess:
         at = message.get("at") if isinstance(message, dict) else None
         event = parse_event(message)
         if type(at) is not int or not isinstance(event, get_args(DeskEvent)):
-            raise BriefError("a node may only tell of its desks")
+            raise BriefError("a node may only report events of its desks")
         self.journal.add(as_desk(get_chain(event)), NODE, event, at)
 
     # -- charters ---------------------------------------------------------------------------------------------
@@ -392,7 +392,9 @@ class KeysProcess:
         """Give a desk another scope in place of the one it has; its doors let nothing pass by the old one."""
         charter = self.charters.get(desk)
         if charter is None:
-            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
+            raise BriefError(
+                f"desk {desk} was opened without a door (network access) and cannot get one now; open another desk"
+            )
         scope = parse_scope(message["scope"])
         canary.check_free(scope)
         tried = [one for one in charter.granted if one.grant == canary.GRANT]
@@ -412,11 +414,15 @@ class KeysProcess:
         """Let a desk reach more, as after an approved question; nothing is cut."""
         charter = self.charters.get(desk)
         if charter is None:
-            raise BriefError(f"desk {desk} was opened without a door and cannot get one now; open another desk")
+            raise BriefError(
+                f"desk {desk} was opened without a door (network access) and cannot get one now; open another desk"
+            )
         rules = tuple(rule_text(parse_rule(str(each))) for each in as_list(message["rules"]))
         allowed = tuple(dict.fromkeys((*charter.allowed, *rules)))
         if len(allowed) > _MOST_ALLOWED:
-            raise BriefError(f"more than {_MOST_ALLOWED} rules were added to the brief's; put them into the brief")
+            raise BriefError(
+                f"more than {_MOST_ALLOWED} egress rules were added to those of the brief; put them into the brief"
+            )
         charter.allowed = allowed
         texts, grants = (*format_rules(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
         event = Rescoped(desk, compute_digest(charter.scope), texts, grants, str(message["by"]), allowed)
@@ -498,7 +504,7 @@ class KeysProcess:
         """Make a value for a door: a one-time code, a token, or the output of a command."""
         grants = [each for each in self.charters[desk].granted if each.id == one]
         if not grants or type(number) is not int:
-            raise BriefError("this grant is not active")
+            raise BriefError("the desk has no active grant of this secret")
 
         def deliver(value: bytes | HostError) -> None:
             if isinstance(value, HostError):

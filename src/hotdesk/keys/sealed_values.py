@@ -52,7 +52,7 @@ class SealingKey:
             cipher = AESGCM(_derive(shared, theirs, self.public))
             data = cipher.decrypt(nonce, sealed[_KEY_BYTES + _NONCE_BYTES :], _INFO)
         except (ValueError, InvalidTag):
-            raise BriefError("the secrets were sealed for another keys process; open the desk again") from None
+            raise BriefError("the secrets were encrypted for another keys process; open the desk again") from None
         return {str(name): base64.b64decode(value) for name, value in json.loads(data).items()}
 
 
@@ -60,7 +60,7 @@ def seal_values(values: Mapping[str, bytes], statement: Mapping[str, object], au
     """Seal values for a node's keys; `BriefError` unless the cluster's authority vouches for them without a gap."""
     texts = {name: statement.get(name) for name in ("key", "certificate", "signature", "sealing", "signed")}
     if not authority or not all(isinstance(text, str) for text in texts.values()):
-        raise BriefError("no node vouches for the keys that are to get these secrets")
+        raise BriefError("the request for these secrets has no signature of a node")
     key, certificate, signature, sealing, signed = (str(text) for text in texts.values())
     try:
         check_vouching(key, certificate, signature, authority, datetime.datetime.now(datetime.UTC))
@@ -70,9 +70,9 @@ def seal_values(values: Mapping[str, bytes], statement: Mapping[str, object], au
             public, _encode_statement(theirs), base64.b64decode(signed, validate=True)
         )
     except (ValueError, InvalidSignature) as e:
-        raise BriefError("no node of this cluster vouches for the keys that are to get these secrets") from e
+        raise BriefError("the key that requests these secrets is not certified for a node of this cluster") from e
     if not is_own:
-        raise BriefError("the key to seal secrets for was not signed by the node's keys")
+        raise BriefError("the encryption key for the secrets was not signed by the node's keys process")
     return _seal(values, theirs, recipient)
 
 

@@ -29,7 +29,7 @@ class TokenCommands:
 
     def ask(self, argv: Sequence[str], callback: Callable[[dict[str, str]], None]) -> None:
         if len(self.waiting) >= MAX_WAITING:
-            raise HostError("too many programs wait to print a token; try again later")
+            raise HostError(f"{MAX_WAITING} token commands are already waiting, which is the limit; try again later")
         self.number += 1
         self.waiting[self.number] = callback
         self.sock.send(json.dumps({"n": self.number, "argv": argv}).encode())
@@ -85,10 +85,12 @@ def run(argv: list[str]) -> dict[str, str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as e:
-        return {"error": f"{argv[0]} could not be run: {type(e).__name__}"}
+        return {"error": f"the token command {argv[0]} could not be run: {type(e).__name__}"}
     if done.returncode != 0:
-        return {"error": f"{argv[0]} ended with exit code {done.returncode}"}
+        return {"error": f"the token command {argv[0]} failed with exit code {done.returncode}"}
     token = done.stdout[: _MAX_TOKEN_BYTES + 1].strip()
     if not 8 <= len(token) <= _MAX_TOKEN_BYTES or not token.isascii() or not token.decode().isprintable():
-        return {"error": f"{argv[0]} printed no token; it must print one line of 8 or more printable ASCII characters"}
+        return {
+            "error": f"the token command {argv[0]} printed no token: one line of at least 8 printable ASCII characters"
+        }
     return {"value": token.decode()}

@@ -53,7 +53,10 @@ class SecretValues:
                 continue
             entry, secret = self.open_vault().take(one.secret)
             if entry.kind != "token":
-                raise BriefError(f"{one.secret} is of kind {entry.kind}; desks on nodes get secrets of kind token only")
+                raise BriefError(
+                    f"the secret {one.secret} is of kind {entry.kind}; desks on nodes can use "
+                    "secrets of kind token only"
+                )
             found[one.secret] = secret.get_bytes()
         return seal_values(found, message, self.authority)
 

@@ -18,7 +18,7 @@ def test_a_secret_that_is_not_base64_is_refused_and_not_told(told: str) -> None:
 
 @pytest.mark.parametrize("told", [None, [], "x", {"token": 1}, {"token": None}])
 def test_secrets_are_reported_by_name(told: object) -> None:
-    with pytest.raises(BriefError, match="table of names"):
+    with pytest.raises(BriefError, match="object of names"):
         parse_values(told)
 
 

@@ -130,7 +130,10 @@ def _check_hosts(job: Brief, settings: Config) -> None:
     if outside := find_beyond_ceiling(job.scope, tuple(map(parse_rule, settings.ceiling))):
         raise BriefError(f"{'; '.join(outside)}; leave it out, or ask the operator")
     if job.scope.names:
-        raise BriefError("with a ceiling only the operator may map host names, in `[door] names`; leave --name out")
+        raise BriefError(
+            "this machine has a `[door] ceiling`, so only the operator may map host names: "
+            "in `[door] names`; leave --name out"
+        )
 
 
 # -- templates ------------------------------------------------------------------------------------------------
