@@ -86,7 +86,7 @@ class Host:
     async def start(self) -> Host:
         """Start the host until `close` instead of for a block: for notebooks, where each cell is another task."""
         if self.standing is not None:
-            raise BriefError("this host was started already; `close` it first")
+            raise BriefError("this Host is already started; call `close` before `start`")
         self.standing = Standing(self)
         await self.standing.wait_until_entered()
         return self
@@ -130,7 +130,9 @@ class Host:
     def get_keeper_runtime(self) -> KeeperRuntime:
         """Return the runtime of the desks this process opens, with its keeper."""
         if self.own_runtime is None:
-            raise HostError("another process owns these desks, their doors and screens, and the pool")
+            raise HostError(
+                "this process did not open these desks; the process that did controls their doors, screens and pool"
+            )
         return self.own_runtime
 
     @property
@@ -366,7 +368,9 @@ class Host:
         async with self.open_desk(Spec(image=name)) as desk:
             done = await desk.run([picture.python, "-I", "-c", guest_code.COMPILE], timeout=60)
             if not done.ok:
-                raise ImageError(f"image {name!r} opens, but its Python does not work: {done.stderr[-300:]!r}")
+                raise ImageError(
+                    f"image {name!r} opens, but its Python cannot compile hotdesk's code: {done.stderr[-300:]!r}"
+                )
             compiled = {name: await desk.read(name, limit=1 << 20) for name in guest_code.SEALED}
         guest_code.keep(self.config.images, picture.digest, source, compiled)
 
@@ -413,7 +417,7 @@ def find_owner_path(settings: Config, desk: DeskId) -> Path:
     """Return the control socket of a desk's owner; `DeskGone` when there is no such desk."""
     facts = state.read_facts(settings.run / "desks" / desk)
     if facts is None and is_hibernated(settings.run, desk):
-        raise DeskGone(f"desk {desk} is hibernated and has no owner; resume it with `hotdesk resume {desk}`")
+        raise DeskGone(f"desk {desk} is hibernated; resume it with `hotdesk resume {desk}`")
     if facts is None:
         raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists open desks")
     return control_path(settings, int(str(facts.get("owner", 0))))

@@ -144,7 +144,7 @@ class SudoCalls:
         if caller is None:
             return
         if not allow:
-            self.answer(caller, {"code": 1, "text": "sudo: refused by the host of this desk"})
+            self.answer(caller, {"code": 1, "text": "sudo: the host refused to run this command as root"})
             return
         try:
             self.run(caller)

@@ -51,7 +51,7 @@ def resolve(path: str) -> str:
     if path == "~" or path.startswith("~/"):
         path = HOME + path[1:]
     if "\0" in path:
-        raise OSError(errno.EINVAL, "a name with a zero byte")
+        raise OSError(errno.EINVAL, "the path has a NUL byte")
     parts: list[str] = []
     for part in (path if path.startswith("/") else "%s/%s" % (HOME, path)).split("/"):
         if part == "..":

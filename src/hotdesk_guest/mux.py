@@ -150,7 +150,7 @@ class Mux:
         if kind == WORD:
             word = decode(payload, MAX_PARTS)
             if not isinstance(word, dict):
-                raise WireError("a message that is not an object")
+                raise WireError("a message is not an object")
             self.hear(word)
         elif kind == OPEN:
             self.accept(number, payload)
@@ -162,7 +162,7 @@ class Mux:
 
     def accept(self, number: int, payload: bytes) -> None:
         if self.connect is None or number in self.by_number or len(self.by_number) >= MAX_STREAMS:
-            raise WireError("a stream that must not be opened")
+            raise WireError("a stream was opened twice, or too many streams are open")
         try:
             sock = self.connect(payload[:64].decode("ascii", "replace"))
         except OSError:
@@ -175,7 +175,7 @@ class Mux:
     def deliver(self, stream: MuxStream, kind: int, payload: bytes) -> None:
         if kind == DATA:
             if len(stream.end.out) + len(payload) > WINDOW:
-                raise WireError("more data than the flow-control credit allows")
+                raise WireError("a stream sent more data than its flow-control credit allows")
             stream.end.out += payload
             self.write(stream)
         elif kind == END:

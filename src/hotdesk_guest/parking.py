@@ -19,7 +19,9 @@ MIN_TOKEN = 32
 def park(guest: Guest, ports: GuestPorts, channel: GuestChannel, token: str) -> None:
     """Answer, then hang up once everything is written; what happens until `rejoin` is told then."""
     if not guest.is_hidden:
-        raise OSError(errno.EPERM, "the image's Python lacks ctypes: programs could read the guest's memory")
+        raise OSError(
+            errno.EPERM, "the image's Python lacks ctypes, so programs could read the memory of hotdesk's process"
+        )
     if len(token) < MIN_TOKEN:
         raise ValueError("a short token")
     line = guest.line

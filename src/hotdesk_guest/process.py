@@ -264,13 +264,15 @@ def check(ask: Ask) -> None:
     for pair in (ask.get("env") or {}).items():
         texts.extend(pair)
     if not isinstance(ask["argv"], list) or not ask["argv"] or not all(isinstance(text, str) for text in texts):
-        raise ValueError("a program must be a list of texts, and its variables and folder must be texts")
+        raise ValueError(
+            "a program must be a list of strings, and its environment variables and working folder must be strings"
+        )
     if any("\0" in text for text in texts):
-        raise ValueError("a program, variable or folder must not contain a zero byte")
+        raise ValueError("a program's arguments, environment variables and working folder must not contain a NUL byte")
     if "pty" in ask:
         rows, columns = ask["pty"]
         if not 0 < rows < 1 << 16 or not 0 < columns < 1 << 16:
-            raise ValueError("invalid size of a terminal")
+            raise ValueError("a terminal must have 1 to 65535 rows and columns")
 
 
 def find_program(name: str, path: str) -> str:

@@ -62,7 +62,7 @@ class GuestPrograms:
         self.tidy()
         process = self.by_pid.get(pid)
         if process is None:
-            raise OSError(errno.ENOENT, "no program with pid %d was started here" % pid)
+            raise OSError(errno.ENOENT, "hotdesk started no program with pid %d in this desk" % pid)
         self.guest.tell(channel, EVENT, encode({"pid": pid}))
         for message in process.recent:
             self.guest.tell(channel, DATA, message)

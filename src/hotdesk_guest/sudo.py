@@ -80,7 +80,7 @@ def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
 
 def require_root(name: str) -> None:
     if name not in ("root", "#0", "0"):
-        raise UsageError("only root is available, not %s" % (name or "no user"))
+        raise UsageError("a command can run as root only, not as %s" % (name or "an empty name"))
 
 
 def connect(sock: _socket.socket, knock: str, inside: str) -> None:
@@ -100,7 +100,7 @@ def connect(sock: _socket.socket, knock: str, inside: str) -> None:
             bell.connect(knock)
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
-    raise OSError(0, "root's guest did not start")
+    raise OSError(0, "hotdesk's process for root did not start")
 
 
 def call(path: str, request: bytes, inside: str = "") -> int:
@@ -137,7 +137,7 @@ def call(path: str, request: bytes, inside: str = "") -> int:
     except WireError:
         reply = None
     if not isinstance(reply, dict):
-        raise OSError(0, "root's guest closed the connection")
+        raise OSError(0, "hotdesk's process for root closed the connection")
     if reply.get("text"):
         print(reply["text"], file=sys.stderr)
     return int(reply["code"])

@@ -126,14 +126,14 @@ def _open_port(name: str) -> int:
             if read_text("%s/%s/name" % (folder, each)) == name:
                 return posix.open("/dev/" + each, posix.O_RDWR | posix.O_NONBLOCK | posix.O_CLOEXEC)
         time.sleep(PORT_INTERVAL_S)
-    raise OSError(errno.ENODEV, "the port %s does not exist" % name)
+    raise OSError(errno.ENODEV, "the virtio port %s does not exist" % name)
 
 
 def _find_disk() -> str:
     for each in posix.listdir("/sys/block"):
         if read_text("/sys/block/%s/serial" % each) == DISK_SERIAL:
             return each
-    raise OSError(errno.ENODEV, "the disk does not exist")
+    raise OSError(errno.ENODEV, "the virtual disk of the desk does not exist")
 
 
 def _release_disk() -> str:
@@ -379,5 +379,5 @@ def main(layers: int) -> None:
     try:
         Computer(layers).run()
     except BaseException as e:  # noqa: BLE001 - the console is all there is to say it on
-        print("hotdesk: the machine failed:", repr(e), flush=True)
+        print("hotdesk: the virtual machine failed:", repr(e), flush=True)
         _power_off()

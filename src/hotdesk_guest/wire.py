@@ -106,7 +106,7 @@ def _encode(value: object, out: list[bytes]) -> None:
         out.append(b"f")
     elif isinstance(value, int):
         if not -MAX_NUMBER <= value <= MAX_NUMBER:
-            raise WireError("a number of more than 18 digits")
+            raise WireError("a number has more than 18 digits")
         out.append(b"i%d;" % value)
     elif isinstance(value, bytes):
         out.append(b"b%d:" % len(value))
@@ -115,7 +115,7 @@ def _encode(value: object, out: list[bytes]) -> None:
         try:
             data = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            raise WireError("text with a lone surrogate") from None
+            raise WireError("a text has a lone surrogate") from None
         out.append(b"s%d:" % len(data))
         out.append(data)
     elif isinstance(value, (list, tuple)):
@@ -151,16 +151,16 @@ def _parse_number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
         raise WireError("a bad number")
     number = int(digits)
     if not -MAX_NUMBER <= number <= MAX_NUMBER:
-        raise WireError("a number of more than 18 digits")
+        raise WireError("a number has more than 18 digits")
     return number, end + 1
 
 
 def _decode(data: bytes, at: int, depth: int, remaining: list[int]) -> tuple[object, int]:
     if depth == 0:
-        raise WireError("a value that is nested too deeply")
+        raise WireError("a value is nested too deeply")
     remaining[0] -= 1
     if remaining[0] < 0:
-        raise WireError("a value with too many parts")
+        raise WireError("a value has too many parts")
     tag = data[at]
     at += 1
     if tag == TEXT or tag == BYTES:
@@ -171,7 +171,7 @@ def _decode(data: bytes, at: int, depth: int, remaining: list[int]) -> tuple[obj
         at = end + 1
         end = at + int(digits)
         if end > len(data):
-            raise WireError("a string longer than its frame")
+            raise WireError("a string is longer than its frame")
         return (data[at:end].decode("utf-8", "surrogateescape") if tag == TEXT else data[at:end]), end
     if tag == NUMBER:
         return _parse_number(data, at, b";")
@@ -186,7 +186,7 @@ def _decode(data: bytes, at: int, depth: int, remaining: list[int]) -> tuple[obj
         while data[at] != END_OF_VALUE:
             key, at = _decode(data, at, depth - 1, remaining)
             if not isinstance(key, str):
-                raise WireError("a key that is not text")
+                raise WireError("a key is not text")
             pairs[key], at = _decode(data, at, depth - 1, remaining)
         return pairs, at + 1
     if tag in CONSTANTS:

@@ -16,7 +16,7 @@ NEEDED = ("virtio_pci", "virtio_blk", "virtio_console", "erofs", "ext4", "overla
 _FILE, _FOLDER = 0o100755, 0o040755
 _SCRIPT = """#!/bin/busybox sh
 b=/bin/busybox
-fail() {{ echo "hotdesk: the machine failed: $*"; $b poweroff -f; }}
+fail() {{ echo "hotdesk: the virtual machine failed: $*"; $b poweroff -f; }}
 $b mkdir -p /proc /sys /dev /ro /run
 $b mount -t proc proc /proc && $b mount -t sysfs sys /sys && $b mount -t devtmpfs dev /dev || fail "no /dev"
 exec </dev/console >/dev/console 2>&1

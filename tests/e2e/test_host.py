@@ -166,7 +166,7 @@ async def test_a_host_is_started_by_one_task_and_closed_by_another(settings: Con
 
     async def found(desk: Desk) -> None:
         assert (await (await other.find(desk.id)).run(["echo", "hi"])).text == "hi\n"
-        with pytest.raises(BriefError, match="started already"):
+        with pytest.raises(BriefError, match="already started"):
             await host.start()
 
     async def closed() -> None:

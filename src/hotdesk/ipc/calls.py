@@ -84,7 +84,7 @@ class Calls(Generic[Reply]):
             self.drop_call(number)
         if reply is None:
             raise self.failure or KeeperError(
-                f"{self.peer} did not respond within {timeout_s:.0f} s; check whether it is stopped"
+                f"{self.peer} did not respond within {timeout_s:.0f} s; check whether its process is stopped"
             )
         return reply
 
@@ -183,7 +183,7 @@ def read_body(message: Mapping[str, Any], peer: str, unknown: type[HotdeskError]
     match message:
         case {"ok": dict(body)}:
             return body
-    raise KeeperError(f"unexpected reply from {peer}")
+    raise KeeperError(f"unexpected reply from {peer}: neither `ok` nor `error`")
 
 
 def find_error(message: Mapping[str, object], unknown: type[HotdeskError] = HostError) -> HotdeskError | None:

@@ -34,7 +34,10 @@ class Frames:
         while len(self.buffer) >= HEAD.size:
             size, beside = HEAD.unpack_from(self.buffer)
             if size > MAX_MESSAGE_BYTES or beside > self.max_blob_bytes:
-                raise FrameError(f"a message has {size} and {beside} bytes, which is not allowed")
+                raise FrameError(
+                    f"a message has {size} bytes of JSON and {beside} of data; "
+                    f"at most {MAX_MESSAGE_BYTES} and {self.max_blob_bytes} are allowed"
+                )
             body = HEAD.size + size
             if len(self.buffer) < body + beside:
                 break
@@ -45,18 +48,21 @@ class Frames:
 
     def parse(self, data: bytes) -> dict[str, object]:
         if data.count(b",") + data.count(b"[") + data.count(b"{") > self.max_items:
-            raise FrameError(f"a message has more than {self.max_items} items")
+            raise FrameError(f"a message has more than {self.max_items} items, which is the limit")
         try:
             message = json.loads(data)
         except (ValueError, RecursionError) as e:
             raise FrameError("a message is not JSON") from e
         if not isinstance(message, dict):
-            raise FrameError("a message is not an object")
+            raise FrameError("a message is not a JSON object")
         return message
 
 
 def write(message: Mapping[str, object], blob: bytes = b"") -> bytes:
     data = json.dumps(message).encode()
     if len(data) > MAX_MESSAGE_BYTES or len(blob) > MAX_BLOB_BYTES:
-        raise FrameError(f"a message has {len(data)} and {len(blob)} bytes, more than allowed")
+        raise FrameError(
+            f"a message has {len(data)} bytes of JSON and {len(blob)} of data; "
+            f"at most {MAX_MESSAGE_BYTES} and {MAX_BLOB_BYTES} are allowed"
+        )
     return b"".join((HEAD.pack(len(data), len(blob)), data, blob))

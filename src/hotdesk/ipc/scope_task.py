@@ -55,12 +55,12 @@ class Standing:
 
     async def call(self, work: Callable[[], Awaitable[T]]) -> T:
         if self.task.done():
-            raise HostError("this host is closed; start another")
+            raise HostError("this Host is closed; create another")
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.errands.put_nowait((work, outcome))
         await asyncio.wait((outcome, self.task), return_when=asyncio.FIRST_COMPLETED)
         if not outcome.done():
-            raise HostError("this host was closed in the meantime; start another")
+            raise HostError("this Host was closed during the call; create another")
         return outcome.result()
 
     async def close(self) -> None:

@@ -118,12 +118,15 @@ def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
         missing = {"memory", "pids", "cpu"} - set(unified_controllers.split())
         if missing:
             raise HostError(
-                f"cgroup v2 lacks {', '.join(sorted(missing))} here; enable them on the kernel's command line"
+                f"cgroup v2 lacks the controllers {', '.join(sorted(missing))}; enable them on "
+                "the kernel's command line"
             )
         return Hierarchies(2, {"unified": Path("/sys/fs/cgroup")})
     missing = set(NEEDED) - set(v1)
     if missing:
-        raise HostError(f"no cgroup hierarchy for {', '.join(sorted(missing))}; mount them below /sys/fs/cgroup")
+        raise HostError(
+            f"the cgroup controllers {', '.join(sorted(missing))} are not mounted; mount them below /sys/fs/cgroup"
+        )
     return Hierarchies(1, v1)
 
 
@@ -420,7 +423,7 @@ def move_processes_below(folder: Path, tries: int = 100) -> None:
         for pid in pids:
             with suppress(ProcessLookupError):
                 write(f"{below}/cgroup.procs", pid)
-    raise OSError(errno.EBUSY, f"processes of {folder} start faster than they can be moved")
+    raise OSError(errno.EBUSY, f"processes in the cgroup {folder} start faster than they can be moved")
 
 
 def _parse_counters(text: bytes) -> dict[bytes, int]:

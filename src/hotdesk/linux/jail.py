@@ -82,7 +82,7 @@ def confine_to_root(root: Path, uid: int, *, dials: bool, trusting: bool = False
         os.chroot(root)
         place = Path("/")
     elif not trusting and not landlock.is_supported():
-        raise RuntimeError("this kernel has no Landlock, without which only root can confine a process")
+        raise RuntimeError("this kernel has no Landlock; without it only root can confine a process")
     os.chdir(place)
     drop_privileges(uid)
     landlock.restrict([place], FILES, reads=landlock.READS, tcp=landlock.BIND if dials else landlock.TCP)

@@ -45,7 +45,7 @@ def enter_folder(folder: Path) -> Iterator[int]:
         raise HostError(f"the folder {folder} cannot be opened: {e.strerror}") from e
     try:
         if os.fstat(fd).st_mode & 0o077:
-            raise HostError(f"other users can enter {folder}, which has secrets; run `chmod 700 {folder}`")
+            raise HostError(f"other users can enter {folder}, which contains secrets; run `chmod 700 {folder}`")
         yield fd
     finally:
         os.close(fd)
@@ -59,7 +59,7 @@ def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
         except FileNotFoundError:
             return None
         except OSError as e:
-            why = "it is a link" if e.errno == errno.ELOOP else e.strerror
+            why = "it is a symbolic link; replace it with the file" if e.errno == errno.ELOOP else e.strerror
             raise HostError(f"{folder / name} cannot be read: {why}") from e
         with open(fd, "rb") as file:
             check(os.fstat(fd), folder / name, 0o022 if public else 0o077)
@@ -75,7 +75,7 @@ def check(found: os.stat_result, path: Path, forbidden: int) -> None:
             f"other users can access {path}: its mode is {stat.S_IMODE(found.st_mode):o}; run `chmod 600 {path}`"
         )
     if found.st_size > MAX_FILE_BYTES:
-        raise HostError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, which no file of hotdesk is")
+        raise HostError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, so it is not hotdesk's file; move it away")
 
 
 def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:

@@ -201,7 +201,7 @@ def run_in_netns(netns: int, work: Callable[[], T]) -> T:
     def run_inside() -> T:
         check(libc.setns(netns, CLONE_NEWNET), "setns")
         if os.stat("/proc/thread-self/ns/net").st_ino != os.fstat(netns).st_ino:
-            raise OSError("the network namespace is not the desk's")
+            raise OSError("the thread is not in the desk's network namespace")
         return work()
 
     return run_in_thread(run_inside)
@@ -246,7 +246,7 @@ class Anchor:
 
     def open(self, uid_map: str, gid_map: str) -> int:
         if os.read(self.ready, 1) != b"1":
-            raise OSError("no user namespace: see user.max_user_namespaces")
+            raise OSError("no user namespace could be created; see `sysctl user.max_user_namespaces`")
         for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
             with open(f"/proc/{self.pid}/{name}", "wb", 0) as file:
                 file.write(text.encode())

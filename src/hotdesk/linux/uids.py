@@ -62,7 +62,10 @@ def reserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
     for file in files:
         lines = file.read_text().splitlines() if file.exists() else []
         if clash := find_overlap(lines):
-            raise HostError(f"{file} gives {clash!r}, which overlaps hotdesk's ids from {FIRST}; move that range")
+            raise HostError(
+                f"the line {clash!r} of {file} overlaps hotdesk's ids from {FIRST} to "
+                f"{FIRST + WIDTH * SLOTS - 1}; move that range"
+            )
         entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
         if entry not in lines:
             fresh = file.with_suffix(".hotdesk")
@@ -111,7 +114,9 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
             cursor.unlink(missing_ok=True)
             os.symlink(str((slot + 1) % (SLOTS - 1)), cursor)
             return FIRST + slot * WIDTH
-    raise HostError(f"all {SLOTS - 1} user id ranges are in use; burn desks, or run `hotdesk gc`")
+    raise HostError(
+        f"all {SLOTS - 1} ranges of user ids (one for each desk) are in use; burn desks, or run `hotdesk gc`"
+    )
 
 
 def choose_start(is_nested: bool) -> int:

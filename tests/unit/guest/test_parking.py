@@ -151,6 +151,6 @@ async def test_waiting_calls_learn_that_a_parked_desk_ended(tmp_path: Path) -> N
 
 async def test_a_guest_whose_memory_others_can_read_is_not_parked(tmp_path: Path) -> None:
     async with parked(tmp_path, hidden=False) as (_, desk):
-        with pytest.raises(DeskError, match="programs could read the guest's memory"):
+        with pytest.raises(DeskError, match="programs could read the memory of hotdesk's process"):
             await desk.link.park(new_token())
         assert (await desk.run(["echo", "on"])).text == "on\n"
