@@ -47,7 +47,9 @@ def run(lines: str, server: Served) -> str:
 
 
 def readme() -> list[str]:
-    section = (ROOT / "README.md").read_text().partition("\n### E2B and MCP\n")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "README.md").read_text().replace("sudo ", "").partition("\n### E2B and MCP\n")[2].partition("\n## ")[0]
+    )
     return re.findall("^    (.*)$", section, re.MULTILINE)
 
 
