@@ -392,12 +392,12 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "a model, where there was a script": (
         [WRITTEN, *BEGUN[1:], passed()],
         {"brain": {"kind": "model"}},
-        "were recorded beforehand",
+        "came from a recording",
     ),
     "a model, where an older journal has a script": (
         [*BEGUN, passed()],
         {"brain": {"kind": "model"}},
-        "were recorded beforehand",
+        "came from a recording",
     ),
     "fields of its own": ([*BEGUN, passed()], {"at": 1}, "fields are unknown, missing"),
     "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "fields are unknown, missing"),

@@ -87,7 +87,7 @@ def test_each_grant_is_reported_as_available_or_with_the_reason(owner: socket.so
     assert [bool(each) for each in why] == [False, True, False, False, True, False, True]
     assert "gold" in why[1]
     assert "its grant must name the place" in why[4]
-    assert "/bin/false ended with exit code 1" in why[6]
+    assert "/bin/false failed with exit code 1" in why[6]
     assert not any(value.encode() in heard for value in VALUES)
 
 

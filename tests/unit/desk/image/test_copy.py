@@ -314,7 +314,7 @@ def test_entries_and_bytes_are_counted(trees: Trees) -> None:
     with pytest.raises(ImageError, match="/9 does not fit: the image would need more than the available 19999 bytes"):
         trees.copy(TreeLimits(size=19_999))
     os.setxattr(trees.source / "0", "user.large", b"x" * 1000)
-    with pytest.raises(ImageError, match="more than 20000 bytes"):
+    with pytest.raises(ImageError, match="more than the available 20000 bytes"):
         trees.copy(TreeLimits(size=20_000))
 
 

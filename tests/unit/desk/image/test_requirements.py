@@ -138,6 +138,9 @@ def test_loop_devices_are_known_by_their_driver_where_no_node_shows_them(rows: s
 
 def test_a_kernel_without_btrfs_or_erofs_is_fit_and_says_what_it_uses_instead() -> None:
     assert requirements.list_kernel_flaws(FIT) == []
-    assert [each.partition(":")[0] for each in requirements.name_fallbacks(FIT)] == ["no btrfs", "no erofs"]
+    assert [each.partition(":")[0] for each in requirements.name_fallbacks(FIT)] == [
+        "the kernel has no btrfs",
+        "the kernel has no erofs",
+    ]
     both = replace(FIT, filesystems=FIT.filesystems + "\tbtrfs\n", modules="kernel/fs/erofs/erofs.ko.xz: \n")
     assert requirements.name_fallbacks(both) == []

@@ -245,7 +245,7 @@ def test_a_file_that_is_not_a_file_system_is_refused_with_a_remedy(image: Image,
     file = sterile.get_copy_path(shelf(image), LAYER, "erofs")
     file.parent.mkdir()
     file.write_bytes(bytes(1 << 20))
-    with pytest.raises(ImageError, match=r"cannot be mounted: .*; remove it"):
+    with pytest.raises(ImageError, match=r"cannot be mounted: .*; remove that file"):
         sterile.Sterile(shelf(image), tmp_path).mount(LAYER, 0)
 
 

@@ -171,7 +171,7 @@ def test_a_state_directory_nobody_can_reach_is_refused(tmp_path: Path) -> None:
 
 def test_a_machine_that_is_nearly_full_opens_nothing(settings: Config, tmp_path: Path) -> None:
     state.check_floors(settings)
-    with pytest.raises(HostError, match="GiB free"):
+    with pytest.raises(HostError, match="GiB are free"):
         state.check_floors(replace(settings, disk_floor=1 << 60))
     with pytest.raises(HostError, match="memory"):
         state.check_floors(replace(settings, memory_floor=1 << 60))

@@ -34,7 +34,7 @@ def test_volumes_lie_side_by_side() -> None:
 
 
 def test_a_volume_is_named_by_its_id_and_there_are_few() -> None:
-    with pytest.raises(BriefError, match="ids"):
+    with pytest.raises(BriefError, match="is not the id of a volume"):
         check_mounts({"/data": "../../etc"})
     with pytest.raises(BriefError, match="at most"):
         check_mounts({f"/v{number}": ID for number in range(MAX_VOLUMES + 1)})

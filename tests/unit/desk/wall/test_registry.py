@@ -46,7 +46,7 @@ def make_none(settings: Config) -> Wall:
 
 def test_a_wall_that_is_not_set_up_is_never_replaced_by_another(walls: Walls, lacking: str) -> None:
     with pytest.raises(
-        HostError, match="not available here: there is no KVM; use a machine that has it; this machine h"
+        HostError, match="not available here: there is no KVM; use a machine that has it; available walls"
     ):
         walls.find(lacking)
     with pytest.raises(HostError, match="the wall local is not available here: no keeper supports it; available walls"):
