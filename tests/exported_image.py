@@ -24,7 +24,7 @@ def new_signer() -> Signer:
 
 
 def trust(signer: Signer) -> dict[str, str]:
-    return {compute_fingerprint(signer.public): "as --signer says"}
+    return {compute_fingerprint(signer.public): "trusted by --signer"}
 
 
 def pack(*entries: Entry) -> bytes:

@@ -91,7 +91,7 @@ def test_the_guide_to_certificates_works(guide: Guide) -> None:
     said = guide.said["hotdesk verify results/report.xlsx"]
     assert said.startswith("results/report.xlsx: VERIFIED\n")
     assert f" UTC by {guide.signer}, this machine's own\n" in said
-    assert "a SCRIPT; its decisions were fixed beforehand" in said
+    assert "a SCRIPT; its decisions were written in advance" in said
     assert "check        sheet, in a clean desk: 3 columns, 3 rows; 1 formula, recalculated\n" in said
     assert "NOT CHECKED  sheets after the first" in said
     whole = guide.said["hotdesk verify results/report.xlsx --all"]
@@ -101,7 +101,7 @@ def test_the_guide_to_certificates_works(guide: Guide) -> None:
     assert set(re.findall("NOT CHECKED.*", said)) == set(re.findall("NOT CHECKED.*", whole))
     assert guide.signer in guide.said["hotdesk key show"]
     told = json.loads(guide.said["hotdesk verify results/report.xlsx --signer signer.pub --json"])
-    assert (told["verdict"], told["signer"], told["trusted"]) == ("verified", guide.signer, "as --signer says")
+    assert (told["verdict"], told["signer"], told["trusted"]) == ("verified", guide.signer, "trusted by --signer")
     assert told["certificate"]["plan"]["approvals"][0]["by"] == "policy auto"
     assert re.search(r"report.xlsx +1 .* yes ", guide.said["hotdesk drive ls"])
     assert "proof    report.xlsx.certificate.json, sha256" in guide.said[LINES[1]]
@@ -122,7 +122,7 @@ def test_elsewhere_a_certificate_is_worth_what_its_signer_is(guide: Guide) -> No
     (guide.folder / "nothing/etc").mkdir(parents=True)
     (guide.folder / "nothing/etc/config.toml").write_text(f'[verify]\nsigners = ["{guide.signer}"]\n')
     code, said = guide.elsewhere(line)
-    assert (code, "as the settings say" in said) == (0, True)
+    assert (code, "trusted by the settings" in said) == (0, True)
     shutil.rmtree(guide.folder / "nothing")
 
 

@@ -92,7 +92,7 @@ def test_names_are_listed_for_people(run: Hotdesk, state: Path) -> None:
 def test_what_cannot_be_is_reported_in_a_line(run: Hotdesk, place: Path) -> None:
     (place / "there").write_bytes(b"mine")
     for argv, said in {
-        ("get", "none"): b"no such name in the drive: none",
+        ("get", "none"): b"none is not in the drive, which is still empty",
         ("put", "absent"): b"absent cannot be read",
         ("put", "there", "../up"): b"is not a valid drive name",
         ("put", "there", "a@3"): b"which means a version",

@@ -100,7 +100,7 @@ def test_a_spoilt_delivery_passes_the_brief_and_fails_the_grader(evaluate: Run, 
     assert result["faults"] == [result["first_failure"]]
     assert last["totals"]["percent"] == 0.0
     required = evaluate(tasks, "--reference", "--require", "50")
-    assert (required.returncode, "--require needs 50 %" in required.stderr) == (1, True)
+    assert (required.returncode, "--require asks for 50 %" in required.stderr) == (1, True)
 
 
 @pytest.mark.long

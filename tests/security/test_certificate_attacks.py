@@ -61,7 +61,7 @@ from tests.security.certificate_room import (
 )
 from tests.security.guards import Removal, falls_without, no_guard
 
-PINNED = {compute_fingerprint(SIGNER.public): "as --signer says"}
+PINNED = {compute_fingerprint(SIGNER.public): "trusted by --signer"}
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202eDEIFIREV\n  signed by  everybody\r"
 
 

@@ -16,11 +16,11 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 
 def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
     if named:
-        return {_resolve_fingerprint(each): "as --signer says" for each in named}
+        return {_resolve_fingerprint(each): "trusted by --signer" for each in named}
     settings = config.load()
-    found = {_resolve_fingerprint(each): "as the settings say" for each in settings.signers}
+    found = {_resolve_fingerprint(each): "trusted by the settings" for each in settings.signers}
     with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
-        found[compute_fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own"
+        found[compute_fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own key"
     return found
 
 

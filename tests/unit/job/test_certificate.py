@@ -135,7 +135,7 @@ def test_a_certificate_tells_of_every_approval_and_model(tmp_path: Path) -> None
         ("amendment", "count", "refused", "uid 7 pid 1"),
     ]
     assert told["brain"]["models"] == ["recorded script 1a2b3c4d5e6f", "chat:small"]
-    words = "\n".join(format_page(told, NAME, "ab", "as --signer says"))
+    words = "\n".join(format_page(told, NAME, "ab", "trusted by --signer"))
     assert "made by      anthropic:large and chat:small, a model; replies came from" in words
     assert "plan approved by uid 1000 pid 42; amendment count refused by uid 7 pid 1" in words
 
@@ -149,7 +149,7 @@ def test_a_certificate_names_the_address_of_a_model_that_was_not_asked_at_its_ve
     with closing(written(tmp_path / "keys", [begun, *rest, said, said, by_vendor, passed()])) as journal:
         told, _ = read(certify(journal, claim(brain={"kind": "model"})))
     assert told["brain"]["addresses"] == [{"address": place, "model": name}]
-    words = "\n".join(format_page(told, NAME, "ab", "as --signer says"))
+    words = "\n".join(format_page(told, NAME, "ab", "trusted by --signer"))
     assert f"made by      {name}, asked at {place}, a model; replies came from {name}, openai:gpt-5.4" in words
     told["brain"]["name"] = name
     assert f"; {name}, asked at {place}, not at the vendor's own address" in "\n".join(
@@ -184,7 +184,7 @@ def test_a_certificate_names_the_wall_that_was_proven(tmp_path: Path) -> None:
         "boundary": True, "id": DESK, "kernel": "host", "network": False, "platform": "", "sterile": True,
         "version": "crun 1.14.1", "wall": "container",
     }  # fmt: skip
-    words = " ".join("\n".join(format_page(told, NAME, "ab", "as --signer says")).split())
+    words = " ".join("\n".join(format_page(told, NAME, "ab", "trusted by --signer")).split())
     assert "wall container (crun 1.14.1; the host's kernel), as verified" in words
 
 
@@ -207,14 +207,14 @@ def test_the_wall_of_a_desk_with_a_longer_story_is_the_last_that_was_proven(tmp_
 def test_a_certificate_of_every_format_can_always_be_read(golden: Path) -> None:
     told, public = read(golden.read_bytes())
     assert (told["file"]["name"], compute_fingerprint(public)) == (NAME, compute_fingerprint(SIGNER.public))
-    assert "signed" in "".join(format_short_page(told, NAME, "ab", "as --signer says"))
+    assert "signed" in "".join(format_short_page(told, NAME, "ab", "trusted by --signer"))
 
 
 def test_a_certificate_is_signed_as_the_golden_one_is() -> None:
     told, _ = read(GOLDEN.read_bytes())
     assert told["checks"][0]["beside"] == BESIDE
     assert f"beside       rule.py, sha256 {BESIDE['rule.py']}" in "\n".join(
-        format_short_page(told, NAME, "ab", "as --signer says")
+        format_short_page(told, NAME, "ab", "trusted by --signer")
     )
     del told["public_key"], told["format"]
     assert sign(told, SIGNER) == GOLDEN.read_bytes()
@@ -286,7 +286,7 @@ def test_in_short_a_certificate_hides_nothing_that_was_not_checked() -> None:
     first = told["checks"][0]
     unseen = [f"thing {number}" for number in range(60)]
     told["checks"] = [{**first, "held": ["much\nof it"] * 99, "not_checked": unseen}, {**first, "not_checked": []}]
-    said = list(format_short_page(told, "other.xlsx", "ab", "as --signer says"))
+    said = list(format_short_page(told, "other.xlsx", "ab", "trusted by --signer"))
     assert [line[15:] for line in said if line.startswith("  NOT CHECKED")] == [
         *unseen,
         'anything that is not listed under "looked for"',

@@ -20,7 +20,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("text", metavar="TEXT", help="the answer, or - to read it from standard input")
     parser.add_argument(
-        "--digest", metavar="DIGEST", default="", help="answer only if the question still has this digest"
+        "--digest",
+        metavar="DIGEST",
+        default="",
+        help="answer only if the question has this digest, as `hotdesk approve` lists it",
     )
     options.add_json(parser)
 

@@ -32,7 +32,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question", nargs="?", metavar="ID", help="the id of a request; without it, list pending requests"
     )
     parser.add_argument(
-        "--digest", metavar="DIGEST", default="", help="decide only if the subject still has this digest"
+        "--digest",
+        metavar="DIGEST",
+        default="",
+        help="approve only if the request has this digest, as `hotdesk approve` lists it",
     )
     parser.add_argument("--edit", action="store_true", help="edit the plan first, in $VISUAL or $EDITOR")
     options.add_json(parser)
@@ -61,7 +64,8 @@ def decide(arguments: argparse.Namespace, approved: bool) -> int:
         return _decide_case(settings, case, arguments, approved)
     if getattr(arguments, "edit", False) or getattr(arguments, "reason", ""):
         raise BriefError(
-            f"no request {arguments.question!r} of a job is pending; `hotdesk approve` lists pending requests"
+            f"no request {arguments.question!r} of a job is pending, and --edit and --reason are for jobs only; "
+            "`hotdesk approve` lists pending requests"
         )
     return _decide_question(settings, arguments, approved)
 
@@ -120,7 +124,9 @@ def _decide_question(settings: Config, arguments: argparse.Namespace, approved: 
 
 
 def complain(owner: Path, why: str) -> None:
-    print(f"hotdesk: cannot reach the owner at {owner}: {make_printable(why)}", file=sys.stderr)
+    print(
+        f"hotdesk: cannot ask the process at {owner} for requests of its desks: {make_printable(why)}", file=sys.stderr
+    )
 
 
 def format_questions(found: list[PendingQuestion]) -> str:
@@ -142,4 +148,4 @@ def format_question(question: Asked) -> str:
     }
     lines = [f"  {name:8}{format_fact(value)}" for name, value in facts.items()]
     words = make_printable(question.reason[:MAX_QUOTE_CHARS]).replace('"', "'")
-    return "\n".join([question.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])
+    return "\n".join([question.id, *lines, *([f'  the desk says (unchecked): "{words}"'] if words else [])])

@@ -38,12 +38,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
+    parser.add_argument("brief", type=Path, help="a TOML or JSON file, or a folder with brief.toml or brief.json")
     options.add_json(parser)
 
 
 def add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("template", nargs="?", help="a template's name; without one, the templates are listed")
+    parser.add_argument("template", nargs="?", help="a template's name (default: list the templates)")
     parser.add_argument("folder", nargs="?", type=Path, help="the folder to create (default: the template's name)")
 
 
@@ -128,11 +128,11 @@ def _check_hosts(job: Brief, settings: Config) -> None:
     if not settings.ceiling:
         return
     if outside := find_beyond_ceiling(job.scope, tuple(map(parse_rule, settings.ceiling))):
-        raise BriefError(f"{'; '.join(outside)}; leave it out, or ask the operator")
+        raise BriefError(f"{'; '.join(outside)}; remove it from the brief, or ask the operator")
     if job.scope.names:
         raise BriefError(
-            "this machine has a `[door] ceiling`, so only the operator may map host names: "
-            "in `[door] names`; leave --name out"
+            "this machine has a `[door] ceiling`, so only the operator may map host names, in `[door] names` of "
+            "config.toml; remove `names` from the brief"
         )
 
 
@@ -153,14 +153,14 @@ def copy(template: Traversable, folder: Path) -> None:
     found = dict(walk(template, folder))
     for path in (*found, folder / "brief.json"):
         if os.path.lexists(path):
-            raise BriefError(f"{make_printable(str(path))} exists already; name another folder")
+            raise BriefError(f"{make_printable(str(path))} exists already; choose another folder")
     try:
         for path, data in found.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as file:
                 file.write(data)
     except OSError as e:
-        raise BriefError(f"{make_printable(str(folder))} cannot be written: {e.strerror}; name another folder") from e
+        raise BriefError(f"{make_printable(str(folder))} cannot be written: {e.strerror}; choose another folder") from e
 
 
 def walk(template: Traversable, folder: Path) -> Iterator[tuple[Path, bytes]]:

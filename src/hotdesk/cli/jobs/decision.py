@@ -80,7 +80,7 @@ def edit(case: OpenDecision) -> str:
     for line in list_differing_lines(before, as_draft(subject)):
         print(make_printable(line), file=sys.stderr)
     if sys.stdin.isatty() and input("approve this? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise BriefError("not approved; the request is still pending")
+        raise BriefError("nothing was approved; the request is still pending")
     return subject
 
 
@@ -93,7 +93,10 @@ def _edit_text(text: str) -> str:
         try:
             done = subprocess.run([*shlex.split(editor), str(path)], check=False)
         except (OSError, ValueError) as e:
-            raise BriefError(f"the editor {editor!r} cannot be started: {e}; set EDITOR") from e
+            raise BriefError(f"the editor {editor!r} cannot be started: {e}; set $EDITOR to an installed editor") from e
         if done.returncode:
-            raise BriefError(f"the editor ended with {done.returncode}; not approved; the request is still pending")
+            raise BriefError(
+                f"the editor ended with exit code {done.returncode}, so nothing was approved; "
+                "the request is still pending"
+            )
         return path.read_text(encoding="utf-8", errors="replace")

@@ -36,7 +36,7 @@ SYSTEM = Path("/var/lib/hotdesk/drive")
 
 def add(parser: argparse.ArgumentParser) -> None:
     for act in add_acts(parser, ACTS, ARGUMENTS):
-        act.add_argument("--owner", default="", metavar="WHO", help="the owner of the name, such as uid:1000")
+        act.add_argument("--owner", default="", metavar="WHO", help="the user who owns the name, such as uid:1000")
         options.add_json(act)
 
 
@@ -50,23 +50,23 @@ def _add_get(parser: argparse.ArgumentParser) -> None:
         "to", nargs="?", help="a file or a folder; `-` is standard output (default: the current folder)"
     )
     parser.add_argument(
-        "--certificate", action="store_true", help="get its certificate instead, as NAME.certificate.json"
+        "--certificate", action="store_true", help="get the file's certificate instead, as NAME.certificate.json"
     )
 
 
 def _add_put(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="the file to store; `-` is standard input")
-    parser.add_argument("name", nargs="?", help="the name in the drive (default: the file's own)")
+    parser.add_argument("name", nargs="?", help="the name in the drive (default: the file's name)")
     parser.add_argument(
         "--reader",
         action="append",
         metavar="WHO",
-        help="who else may read all versions, such as uid:1001 or *; repeatable",
+        help="another user who may read all versions, such as uid:1001, or * for all users; repeatable",
     )
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="NAME (`rm` removes all its versions), or NAME@VERSION")
+    parser.add_argument("name", help="NAME for all versions, or NAME@VERSION for one")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -216,7 +216,7 @@ def find_drive() -> Drive | None:
 
 def _require_drive(name: str) -> Drive:
     if (drive := find_drive()) is None:
-        raise BriefError(f"no such name in the drive: {name}; the drive is still empty")
+        raise BriefError(f"{name} is not in the drive, which is still empty; `hotdesk drive put FILE` stores a file")
     return drive
 
 
@@ -246,7 +246,9 @@ def _to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> No
         write_all(1, proof)
         return
     if sys.stdout.isatty():
-        raise BriefError("not writing a file's bytes to a terminal; name a file, or pipe the output: `| less`")
+        raise BriefError(
+            "a stored file is not printed to a terminal; give a target file, or pipe the output, such as `| less`"
+        )
     for _ in drive.blobs.read(version.sha256, version.size):
         pass
     for data in drive.blobs.read(version.sha256, version.size):

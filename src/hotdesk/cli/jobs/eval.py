@@ -37,30 +37,39 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--model",
         action="append",
         metavar="NAME",
-        help="the model that acts, such as anthropic:MODEL; repeat it for fallbacks",
+        help="the model that does the work, such as anthropic:MODEL; repeat the option for fallbacks",
     )
-    who.add_argument("--reference", action="store_true", help="each task's solution.py acts instead of a model")
-    who.add_argument("--replay", type=Path, metavar="DIR", help="repeat the recordings that --record wrote there")
-    parser.add_argument(
-        "--planner", action="append", metavar="NAME", help="with --model: the model that plans, if it is another one"
-    )
-    parser.add_argument(
-        "--task", action="append", metavar="GLOB", help="only tasks that match, such as 'code/*'; repeatable"
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of the first run (1)")
-    parser.add_argument(
-        "--runs", type=int, default=1, metavar="N", help="runs of each task, each with its own seed (1)"
-    )
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many run at once (2)")
-    parser.add_argument(
-        "--minutes", type=float, metavar="N", help="time limit of a job, instead of the one in task.toml"
+    who.add_argument("--reference", action="store_true", help="run each task's solution.py instead of a model")
+    who.add_argument(
+        "--replay",
+        type=Path,
+        metavar="DIR",
+        help="use the replies that --record wrote to this folder, instead of a model",
     )
     parser.add_argument(
-        "--record", type=Path, metavar="DIR", help="write every request to a model and every reply there"
+        "--planner", action="append", metavar="NAME", help="with --model: the model that plans (default: the same)"
     )
-    by = "with --record: who answers in the model's place; the recording says so"
+    parser.add_argument(
+        "--task", action="append", metavar="GLOB", help="run only tasks that match, such as 'code/*'; repeatable"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of the first run (default: 1)")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of runs of each task, each with its own seed (default: 1)",
+    )
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of runs at the same time (default: 2)")
+    parser.add_argument(
+        "--minutes", type=float, metavar="N", help="time limit of each run in minutes (default: that of task.toml)"
+    )
+    parser.add_argument("--record", type=Path, metavar="DIR", help="write every model request and reply to this folder")
+    by = "with --record: who gives the replies instead of the model, as a note in the recording"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write deliverables, certificates and reports there")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write deliverables, certificates and reports to this folder"
+    )
     parser.add_argument(
         "--require", type=float, metavar="PERCENT", help="exit with code 1 if fewer than this percentage of runs pass"
     )
@@ -100,22 +109,22 @@ def main(arguments: argparse.Namespace) -> int:
     totals = sum_up(evaluation.results)
     required = arguments.require is None or totals.percent >= arguments.require
     if not required:
-        say(f"hotdesk: {totals.percent:.1f} % of the runs passed; --require needs {arguments.require:g} %")
+        say(f"hotdesk: {totals.percent:.1f} % of the runs passed; --require asks for {arguments.require:g} %")
     return 0 if required and not totals.broken else _UNREACHED
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     if os.geteuid() != 0:
-        raise HostError("An evaluation opens desks in state directories of its own, which needs root. Use sudo.")
+        raise HostError("Opening the desks of an evaluation needs root. Use `sudo hotdesk eval`.")
     for name, (least, most) in _BOUNDS.items():
         value = getattr(arguments, name)
         if value is not None and not least <= value <= most:
             raise BriefError(f"--{name} must be {least:.15g} to {most:.15g}, not {value:.15g}.")
     if arguments.model is None and (arguments.record or arguments.planner):
         option = "--record" if arguments.record else "--planner"
-        raise BriefError(f"{option} needs --model: without it no model is called.")
+        raise BriefError(f"{option} needs --model: no model is called otherwise.")
     if arguments.answered_by and not arguments.record:
-        raise BriefError("--answered-by needs --record: it is written into recordings.")
+        raise BriefError("--answered-by needs --record: the text is written into the recording.")
     for name in (*(arguments.model or ()), *(arguments.planner or ())):
         split_name(name)
 

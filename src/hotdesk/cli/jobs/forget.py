@@ -20,7 +20,7 @@ from hotdesk.job.record.summary import JobSummary, find_job, tell
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="the id of the job; `hotdesk jobs` lists jobs")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="delete without asking")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -34,11 +34,11 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     if os.geteuid() != 0:
-        raise HostError("the records of jobs belong to root; run this as root")
+        raise HostError("only root can delete the stored data of jobs; use sudo")
     tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
     folder = settings.lib / JOBS / tale.job
     if not folder.is_dir():
-        raise BriefError(f"job {tale.job} has only its journal entries: there is nothing to delete")
+        raise BriefError(f"the stored data of job {tale.job} is already deleted; its journal entries stay")
     if is_held(folder):
         raise BriefError(f"another process is running job {tale.job}; wait for it, or stop it with Ctrl-C there")
     if not arguments.yes:
@@ -51,7 +51,7 @@ def main(arguments: argparse.Namespace) -> int:
 def confirm(tale: JobSummary) -> None:
     if not sys.stdin.isatty():
         raise BriefError(f"deleting {tale.job} cannot be undone; pass --yes to confirm")
-    going = "" if tale.ended else ", which has not ended and could not be resumed,"
+    going = "" if tale.ended else ", which has not ended and could not be resumed then,"
     if input(f"delete {tale.job}{going} ({cut(tale.goal)})? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("nothing was deleted")
 

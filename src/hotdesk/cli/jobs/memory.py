@@ -87,12 +87,12 @@ def _add_ls(parser: argparse.ArgumentParser) -> None:
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("memory", help="the memory's name, as in the brief")
-    parser.add_argument("item", nargs="?", default="", help="only this fact or file (all)")
+    parser.add_argument("item", nargs="?", default="", help="show only this fact or file (default: all)")
 
 
 def _add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("memory", help="the memory's name, as in the brief")
-    parser.add_argument("item", nargs="?", default="", help="the fact or file (all of the memory)")
+    parser.add_argument("item", nargs="?", default="", help="the fact or file to remove (default: the whole memory)")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -165,7 +165,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
     The journal records it first. A job that is already running keeps its copy.
     """
-    require_root("changing the machine's memory")
+    require_root("removing what workers stored in a memory")
     settings = config.load()
     _, items = _find_items(arguments)
 

@@ -13,9 +13,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question", nargs="?", metavar="ID", help="the id of a request; without it, list pending requests"
     )
     parser.add_argument(
-        "--digest", metavar="DIGEST", default="", help="decide only if the subject still has this digest"
+        "--digest",
+        metavar="DIGEST",
+        default="",
+        help="refuse only if the request has this digest, as `hotdesk approve` lists it",
     )
-    parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, which is passed on to the job")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, which the worker gets to read")
     options.add_json(parser)
 
 

@@ -16,8 +16,10 @@ from hotdesk.job.record import papers
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="a job whose stored data was not deleted")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy the results there (./out/JOB)")
+    parser.add_argument("job", metavar="JOB", help="the id of a job whose stored data was not deleted")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="copy the results to this folder (default: ./out/JOB)"
+    )
     options.add_json(parser, options.STREAM)
 
 

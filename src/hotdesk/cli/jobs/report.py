@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("report.html"),
         metavar="FILE",
-        help="the file to write; - is standard output (report.html)",
+        help="the file to write, or - for standard output (default: report.html)",
     )
 
 
@@ -41,9 +41,9 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     journal = get_journal_path(settings)
     if not journal.exists():
-        raise BriefError("there are no jobs yet")
+        raise BriefError("there are no jobs yet; `hotdesk work BRIEF` starts one")
     if os.geteuid() != 0:
-        raise HostError("the records of jobs belong to root; run this as root")
+        raise HostError("only root can read the records of jobs; use sudo")
     job = find_job(journal, arguments.job)
     if str(arguments.out) == "-":
         sys.stdout.buffer.write(report.make(journal, settings.lib / JOBS, job))

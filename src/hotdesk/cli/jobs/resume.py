@@ -35,10 +35,10 @@ _ENDING_TIMEOUT_S = 30.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="ids of paused desks, or the id of one job")
     parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
     parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
-    model = "continue with this model instead, such as anthropic:MODEL; repeat it for fallbacks"
+    model = "continue with this model instead, such as anthropic:MODEL; repeat the option for fallbacks"
     parser.add_argument("--model", action="append", metavar="NAME", help=model)
     parser.add_argument("--key-stdin", action="store_true", help="read the model's key from standard input")
     parser.add_argument("--listed", action="append", default=[], help=argparse.SUPPRESS)
@@ -70,7 +70,7 @@ def main(arguments: argparse.Namespace) -> int:
         require_desks(settings, arguments.ids)
         return _resume_desks(settings, arguments.ids)
     if len(arguments.ids) > 1:
-        raise BriefError("one job at a time: `hotdesk resume JOB`")
+        raise BriefError("`hotdesk resume` takes several desks, but only one job: `hotdesk resume JOB`")
     stored = papers.find(settings.lib / "jobs", jobs[0]).read_order()
     refuse_alone(stored, jobs[0])
     request = read_chosen(stored)
@@ -85,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
     if request.has_items:
         return go_on_swarm(settings, request, jobs[0], get_limits(arguments), choice, json=arguments.json)
     if choice != ResumeChoice():
-        raise BriefError(f"{jobs[0]} is not a swarm; --retry-failed, --accept-failed and --add-items are for swarms")
+        raise BriefError(f"{jobs[0]} is not a swarm; leave out --retry-failed, --accept-failed and --add-items")
     return go_on(
         settings, request, jobs[0], get_limits(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
     )
@@ -134,7 +134,9 @@ def read_key() -> str:
     """Read a provider's key: one line, and nothing that a header could not hold."""
     key = sys.stdin.readline(_MAX_KEY_CHARS + 1).strip()
     if not key or len(key) > _MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
-        raise BriefError("standard input has no key; pass it as one line of printable ASCII characters")
+        raise BriefError(
+            "--key-stdin found no valid key on standard input; pass it as one line of ASCII characters without spaces"
+        )
     return key
 
 
@@ -144,7 +146,9 @@ def find_jobs(jobs: Path, name: str) -> list[str]:
         return []
     matching = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]
     if len(matching) > 1:
-        raise BriefError(f"several jobs start with {name!r}: {', '.join(sorted(matching))}")
+        raise BriefError(
+            f"several jobs start with {name!r}: {', '.join(sorted(matching))}; pass more characters of the id"
+        )
     return matching
 
 

@@ -32,14 +32,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="the job's id, or a prefix of it")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
-        "--door", action="store_true", help="the network requests of its desks, and the door's decisions"
+        "--door", action="store_true", help="show the network requests of the job's desks, and the door's decisions"
     )
-    chosen.add_argument("--journal", action="store_true", help="its events and those of its desks, one per line")
+    chosen.add_argument("--journal", action="store_true", help="show the events of the job and its desks, one per line")
     chosen.add_argument(
         "--papers",
         "--transcript",
         action="store_true",
-        help="the transcript: model replies, tool calls and results; it may contain private data",
+        help="show the transcript: model replies, tool calls and results; it may contain private data",
     )
     parser.add_argument("--follow", action="store_true", help="follow the job while it runs")
     options.add_json(parser)
@@ -57,7 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     if not get_journal_path(settings).exists():
-        raise BriefError("there are no jobs yet")
+        raise BriefError("there are no jobs yet; `hotdesk work BRIEF` starts one")
     tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
     if arguments.papers:
         return journal.print_all(_read_papers(settings, tale))
@@ -115,7 +115,7 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
 def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
     """Read the job's papers; only this machine's operator may."""
     if os.geteuid() != 0:
-        raise HostError("the stored data of jobs belongs to root; run this as root")
+        raise HostError("only root can read the stored data of jobs; use sudo")
     return format_transcript(read(get_journal_path(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 

@@ -63,7 +63,7 @@ def describe_job(tale: JobSummary, state: tuple[str, str]) -> list[str]:
         "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
         "preflight": "" if tale.preflight is None else _describe_preflight(tale),
         "stored data": _describe_forgetting(tale),
-        "not read": f"{tale.strange} events of a newer version of hotdesk" if tale.strange else "",
+        "not read": f"{tale.strange} events, written by a newer version of hotdesk" if tale.strange else "",
     }
     return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 
@@ -117,8 +117,8 @@ def _format_decisions(tale: JobSummary, now: int) -> list[str]:
         decided = tale.waiting.decided.get(number)
         of = f"{KINDS[kind]}{f' in {step}' if step else ''}"
         if decided is not None:
-            by, at = decided.by or "no one: it expired", format_moment(tale.waiting.decided_at[number])
-            lines.append(f"  {number}  {of}: {decided.answer} by {by} at {at}, digest {decided.digest[:16]}")
+            by, at = f" by {decided.by}" if decided.by else "", format_moment(tale.waiting.decided_at[number])
+            lines.append(f"  {number}  {of}: {decided.answer}{by} at {at}, digest {decided.digest[:16]}")
         elif number in tale.waiting.pending:
             lines.append(f"  {number}  {of}: WAITS, {describe_deadline(tale.waiting.pending[number], now)}")
         else:

@@ -15,29 +15,45 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("brief", type=Path, help="a brief with [each], or the folder of such a brief")
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
-        "--model", action="append", metavar="NAME", help="the model that works on items, such as anthropic:MODEL"
+        "--model",
+        action="append",
+        metavar="NAME",
+        help="the model that works on the items, such as anthropic:MODEL; repeat the option for fallbacks",
     )
     who.add_argument(
-        "--script", type=Path, metavar="FILE", help="a script with PLAN and REDUCE; it runs with your user's rights"
+        "--script",
+        type=Path,
+        metavar="FILE",
+        help="a script with PLAN and REDUCE, instead of a model; it runs with your rights",
     )
-    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat the replies that --record wrote there")
-    parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
-    turned = "use a hostile brain at every item's desk; with --script, behind that script's plan"
+    who.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="use the replies that --record wrote to this file, instead of a model",
+    )
+    parser.add_argument(
+        "--planner", action="append", metavar="NAME", help="the model that plans (default: that of --model)"
+    )
+    turned = "for tests: a hostile or clumsy script works on every item, within the plan of --script"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="write every request to a model and every reply there, by item"
+        "--record", type=Path, metavar="FILE", help="write every model request and reply to this file, by item"
     )
-    by = "with --record: who answers in the model's place, noted in the recording"
+    by = "with --record: who gives the replies instead of the model, as a note in the recording"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument(
-        "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask before the rest"
+        "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask a person before the rest"
     )
     parser.add_argument("--review", type=int, metavar="N", default=0, help="ask a person to review N random results")
     parser.add_argument(
-        "--most", type=int, metavar="N", default=0, help="how many items to process at the same time, at most"
+        "--most", type=int, metavar="N", default=0, help="maximum number of items to process at the same time"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="copy report, results and certificate there (./out/ID)"
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="copy report, results and certificate to this folder (default: ./out/ID)",
     )
     parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)
     add_limits(parser)

@@ -26,18 +26,20 @@ UNKNOWN = 3
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="the file; it is only hashed, never opened in a program")
-    parser.add_argument("certificate", nargs="?", type=Path, help=f"its certificate (FILE{SUFFIX})")
+    parser.add_argument("file", type=Path, help="the file to verify; it is only hashed, no program opens it")
+    parser.add_argument("certificate", nargs="?", type=Path, help=f"the file's certificate (default: FILE{SUFFIX})")
     parser.add_argument(
         "--signer",
         action="append",
         metavar="KEY",
-        help="a trusted signer: a fingerprint, or a file with a public key; repeatable; only these are trusted then",
+        help="trust only this signer: a fingerprint, or a file with a public key; repeatable",
     )
     parser.add_argument("--item", metavar="NAME", help="verify FILE as the result of this item of a swarm")
-    proof = "with --item: the item's proof; default: computed from records.jsonl next to the certificate"
+    proof = "with --item: the file with its proof (default: computed from records.jsonl next to the certificate)"
     parser.add_argument("--proof", type=Path, metavar="FILE", help=proof)
-    parser.add_argument("--write-proof", type=Path, metavar="FILE", help="with --item: write the item's proof there")
+    parser.add_argument(
+        "--write-proof", type=Path, metavar="FILE", help="with --item: write the item's proof to this file"
+    )
     parser.add_argument("--all", action="store_true", help="print everything: values, pages, tools, digests, the plan")
     options.add_json(parser)
 
@@ -63,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.item is not None:
         return _verify_item(arguments)
     if arguments.proof or arguments.write_proof:
-        raise BriefError("--proof and --write-proof are for one item of a swarm; name it with --item")
+        raise BriefError("--proof and --write-proof are for one item of a swarm; pass its name with --item")
     proof = arguments.certificate or arguments.file.with_name(arguments.file.name + SUFFIX)
     judged = judge(arguments.file, proof, load_trusted_signers(arguments.signer))
     if arguments.json:
@@ -101,7 +103,8 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
         return Judged("failed", f"{proof}: {e}")
     signer = compute_fingerprint(public)
     if (size, sha256) != (claim["file"]["size"], claim["file"]["sha256"]):
-        return Judged("failed", f"this is not the certified file: its SHA-256 is {sha256}", signer)
+        why = f"this is not the certified file: its SHA-256 is {sha256}, not {claim['file']['sha256']}"
+        return Judged("failed", why, signer)
     if signer not in signers:
         why = f"signed by an unknown key {signer}; if you trust it, pass --signer {signer}"
         return Judged("unknown signer", why, signer)

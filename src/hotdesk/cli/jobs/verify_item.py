@@ -41,7 +41,7 @@ def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: s
     """Explain why a file is not what a swarm's item delivered; empty: it is."""
     record, items = proof.record, claim["items"]
     if record.item != item or record.job != claim["job"]["id"]:
-        return f"the proof is for item {record.item} of swarm {record.job}"
+        return f"the proof is for item {record.item} of swarm {record.job}, not for {item} of {claim['job']['id']}"
     if proof.count != items["count"] or record.index != proof.index or not proof.leads_to(items["root"]):
         return "the item's record is not part of the signed Merkle tree"
     if record.outcome != "done":
@@ -61,7 +61,7 @@ def _find_proof(certificate: Path, proof: Path | None, item: str) -> ItemProof:
     records = [_read_record(line) for line in lines]
     places = [place for place, each in enumerate(records) if each.item == item]
     if not places:
-        raise BriefError(f"{path.name} has no item {item[:80]!r}")
+        raise BriefError(f"{path} has no record of an item {item[:80]!r}; check the name after --item")
     return prove(records, places[0])
 
 
@@ -69,7 +69,7 @@ def _read_record(line: bytes) -> ItemEnded:
     try:
         event = from_json(ItemEnded.__name__, line.decode())
     except (ValueError, RecursionError) as e:
-        raise BriefError(f"{RECORDS} has a line that is not a record: {str(e)[:200]}") from None
+        raise BriefError(f"{RECORDS} has a line that is not the record of an item: {str(e)[:200]}") from None
     assert isinstance(event, ItemEnded)
     return event
 
@@ -82,7 +82,7 @@ def list_item_rows(judged: Judged, proof: ItemProof) -> Iterator[tuple[str, str]
     yield "checks", f"{', '.join(record.checks)}, in the clean desk {record.clean}"
     yield "worked at", f"desk {record.desk}, attempt {record.attempt}"
     yield "swarm", f"{claim['job']['id']}: {items['done']:,} items passed, {items['quarantined']:,} in quarantine"
-    yield "signed", f"by {judged.signer}, {judged.trusted}; root {items['root']}"
+    yield "signed", f"by {judged.signer}, {judged.trusted}; Merkle root {items['root']}"
     if review["reviewed"]:
         share = f"{review['wrong']} of {review['reviewed']} reviewed items were wrong"
         yield (

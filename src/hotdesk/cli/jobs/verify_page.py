@@ -75,18 +75,19 @@ def _list_head_rows(claim: Fields, name: str, signer: str, believed: str) -> Ite
     )
     yield "signed by", f"{signer}, {believed}"
     yield "made by", _describe_brain(claim["brain"])
-    yield "job", f"{job['id']}, started by {job['by'] or 'an unknown key'}"
-    yield "goal", f"sha256 {job['goal']}; of the brief: {job['brief']}"
+    yield "job", f"{job['id']}, started by {job['by'] or 'an unknown user'}"
+    yield "goal", f"sha256 {job['goal']}; sha256 of the brief: {job['brief']}"
     yield "plan", f"{plan['digest']}; {_describe_approvals(plan['approvals'])}"
     yield (
         "journal",
-        f"event {journal['job']['seq']} of the job, {journal['last']['id']} of all: {journal['last']['hash']}",
+        f"event {journal['job']['seq']} of the job, event {journal['last']['id']} of the journal: hash "
+        f"{journal['last']['hash']}",
     )
 
 
 def _describe_brain(record: Fields) -> str:
     if record["kind"] == "script":
-        return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
+        return f"{record['name']}: a SCRIPT; its decisions were written in advance, no model made them"
     replied = [each for each in record["models"] if each != record["name"].partition(ASKED_AT)[0]]
     text = f"{record['name']}, a model" + (f"; replies came from {', '.join(record['models'])}" if replied else "")
     places = (f"{each['model']}{ASKED_AT}{each['address']}" for each in record.get("addresses", ()))
@@ -95,9 +96,12 @@ def _describe_brain(record: Fields) -> str:
 
 
 def _describe_approvals(records: Sequence[Fields]) -> str:
-    words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'no one'}"
-             for each in records]  # fmt: skip
-    return "; ".join(words) or "approved by no one"
+    words = [
+        f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']}"
+        f"{' by ' * bool(each['by'])}{each['by'] or ''}"
+        for each in records
+    ]
+    return "; ".join(words) or "no approval is recorded"
 
 
 def check(record: Fields) -> Iterator[tuple[str, str]]:

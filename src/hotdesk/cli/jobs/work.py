@@ -14,29 +14,34 @@ from hotdesk.errors import BriefError
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
+    parser.add_argument("brief", type=Path, help="a TOML or JSON file, or a folder with brief.toml or brief.json")
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
         "--model",
         action="append",
         metavar="NAME",
-        help="the model that acts, such as anthropic:MODEL; repeat it for fallbacks",
+        help="the model that does the work, such as anthropic:MODEL; repeat the option for fallbacks",
     )
     who.add_argument(
         "--script", type=Path, metavar="FILE", help="a script to run instead of a model; it runs with your rights"
     )
     who.add_argument(
-        "--replay", type=Path, metavar="FILE", help="use the replies that --record wrote there, instead of a model"
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="use the replies that --record wrote to this file, instead of a model",
     )
-    parser.add_argument("--planner", action="append", metavar="NAME", help="the model that plans, if it is another one")
-    turned = "use a hostile brain at the desk; with --script, behind that script's plan"
-    parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="write every request to a model and every reply there"
+        "--planner", action="append", metavar="NAME", help="the model that plans (default: that of --model)"
     )
-    by = "with --record: who answers in the model's place; the recording says so"
+    turned = "for tests: a hostile or clumsy script works at the desk, within the plan of --script if given"
+    parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write every model request and reply to this file")
+    by = "with --record: who gives the replies instead of the model, as a note in the recording"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy the results there (./out/JOB)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="copy the results to this folder (default: ./out/JOB)"
+    )
     parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server says beforehand what a job is called
     add_limits(parser)
     options.add_json(parser, options.STREAM)

@@ -29,7 +29,7 @@ def test_a_card_shows_facts_first_and_the_desks_words_last() -> None:
         "  digest  f0f0f0f0f0f0f0f0",
         f"  desk    {ASKED.desk}",
         "  left    42 s",
-        '  the desk says: "I need it"',
+        '  the desk says (unchecked): "I need it"',
     ]
 
 
@@ -61,7 +61,7 @@ def test_how_much_a_request_would_send_is_reported(size: int, shown: str) -> Non
 
 def test_what_of_a_rule_is_not_shown_is_reported() -> None:
     line = format_question(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
-    assert line.endswith("… and 511 more characters: see --json")
+    assert line.endswith("… and 511 more characters; `hotdesk approve --json` shows all")
 
 
 def test_a_question_is_found_by_its_whole_id_and_digest() -> None:

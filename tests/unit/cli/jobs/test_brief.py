@@ -233,7 +233,7 @@ def test_a_template_overwrites_nothing(run: Run, tmp_path: Path) -> None:
     run("new", "report", "here")
     (tmp_path / "here/brief.toml").write_text("mine")
     for name in ("report", "web"):
-        with pytest.raises(BriefError, match=r"exists already; name another folder"):
+        with pytest.raises(BriefError, match=r"exists already; choose another folder"):
             run("new", name, "here")
     assert (tmp_path / "here/brief.toml").read_text() == "mine"
 
@@ -245,7 +245,7 @@ def test_what_is_half_there_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
         run("new", "report", "here")
     assert not (tmp_path / "here/brief.toml").exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(BriefError, match=r"file cannot be written: .*; name another folder"):
+    with pytest.raises(BriefError, match=r"file cannot be written: .*; choose another folder"):
         run("new", "report", "file")
 
 

@@ -83,7 +83,7 @@ def test_a_question_is_not_approved_and_a_plan_not_answered(ledger: Ledger) -> N
 @pytest.mark.parametrize("command", [["approve"], ["refuse"]])
 def test_what_was_decided_or_is_about_something_else_is_not_decided_again(ledger: Ledger, command: list[str]) -> None:
     pending = ledger.ask(ledger.begin())
-    with pytest.raises(BriefError, match="its digest is now"):
+    with pytest.raises(BriefError, match="has the digest"):
         carry_out([*command, pending.id, "--digest", "0000"])
     ledger.note(Decided(JOB, pending.id, pending.digest, "approved", "uid 0 pid 7"))
     with pytest.raises(BriefError, match="was approved by uid 0 pid 7 at 20"):

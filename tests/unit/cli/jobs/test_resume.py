@@ -37,7 +37,7 @@ def test_a_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("told", ["", "\n", "a b\n", "x" * 501, "sk-\x1b[31m\n", "schl\u00fcssel\n"])
 def test_an_invalid_key_is_refused(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(told))
-    with pytest.raises(BriefError, match="standard input has no key"):
+    with pytest.raises(BriefError, match="no valid key on standard input"):
         read_key()
 
 
