@@ -202,7 +202,8 @@ def test_a_question_waits_and_passes_once_approved(place: Place) -> None:
         approved = place.call("approve", asked["id"], "--digest", asked["digest"][:16])
         out, told = running.communicate(timeout=60)
     assert out == "200\n", told
-    assert told == f"hotdesk: desk {asked['desk']} asks: GET erp.test/data/x: hotdesk approve {asked['id']}\n"
+    what = f"desk {asked['desk']} requests access: GET erp.test/data/x"
+    assert told == f"hotdesk: {what}; allow it with `hotdesk approve {asked['id']}`\n"
     lines = [line.split() for line in card.splitlines()]
     assert lines[0] == [asked["id"]]
     assert lines[1:5] == [["domain", "erp.test"], ["host", "erp.test"], ["method", "GET"], ["path", "/data/x"]]
@@ -243,7 +244,7 @@ def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
         assert place.call("approve", asked["id"]).returncode == 0
         out, told = running.communicate(timeout=60)
     assert asked["digest"] == compute_digest(parse_rule("GET erp.test/more/*"))
-    assert shown.splitlines()[-1] == '  the desk says: "the ?[31morders\' are there"'
+    assert shown.splitlines()[-1] == '  the desk says (unchecked): "the ?[31morders\' are there"'
     assert "\x1b" not in told
     answer, *codes = out.replace("}", "}\n").split("\n", 1)
     assert json.loads(answer) == {"approved": "GET erp.test/more/*"}

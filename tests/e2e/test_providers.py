@@ -91,7 +91,7 @@ class Office:
             try:
                 end = time.monotonic() + PATIENCE
                 while working.poll() is None and time.monotonic() < end:
-                    if approves and b" asks: " in told.read_bytes():
+                    if approves and b" requests access: " in told.read_bytes():
                         answer_requests(self.env, is_confirmation)
                     time.sleep(0.1)
             finally:

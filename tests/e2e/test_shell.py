@@ -193,6 +193,8 @@ def test_a_lost_terminal_burns_the_desk(sit: Sit, hotdesk: Hotdesk) -> None:
 
 def test_a_shell_without_egress_says_so(sit: Sit) -> None:
     person = sit()
-    assert b"This desk has no egress. Open it with --allow HOST.\r\n" in person.until(PROMPT)
+    assert b"This desk has no network access. To reach a host, open a new desk with --allow HOST.\r\n" in person.until(
+        PROMPT
+    )
     person.type("exit\n")
     assert person.leave() == 0

@@ -391,7 +391,7 @@ def test_a_port_where_nobody_listens_is_reported(room: SshRoom) -> None:
 def test_ports_for_the_desk_to_call_are_refused(room: SshRoom) -> None:
     done = room.ssh("-R", "8081:localhost:22", "--", "echo on")
     assert (done.returncode, done.stdout) == (0, b"on\n")
-    assert b"hotdesk: -R is refused" in done.stderr
+    assert b"hotdesk: remote forwarding (-R) is refused" in done.stderr
     assert room.ssh("-o", "ExitOnForwardFailure=yes", "-R", "8081:localhost:22", "--", "echo on").returncode == 255
 
 

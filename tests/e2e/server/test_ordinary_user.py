@@ -74,7 +74,7 @@ def test_members_share_their_desks(member: OrdinaryUser) -> None:
     [
         ("approve", "Only root may decide"),
         ("image save {} mine", "only whoever runs this machine keeps images"),
-        ("watch {}", "only root reads"),
+        ("watch {}", "Only root can read"),
         ("setup", "needs root"),
         ("gc", "needs root"),
     ],

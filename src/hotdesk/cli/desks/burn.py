@@ -13,7 +13,7 @@ from hotdesk.host import burn
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks")
+    parser.add_argument("desks", nargs="*", metavar="ID", help="the ids of the desks to burn")
     parser.add_argument("--all", action="store_true", help="burn every desk of this state directory")
 
 
@@ -27,7 +27,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     if bool(arguments.desks) == arguments.all:
-        raise BriefError("name the desks to burn, or pass --all; `hotdesk ps` lists open desks")
+        raise BriefError("pass either the ids of the desks to burn, or --all; `hotdesk ps` lists open desks")
     named = [str(facts["id"]) for facts in state.list_own_desks(settings)] if arguments.all else arguments.desks
     chosen = [find_desk(settings, name) for name in named]
 

@@ -18,8 +18,8 @@ from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", help="a local path, or ID:PATH in a desk")
-    parser.add_argument("target", help="a local path, or ID:PATH in a desk")
+    parser.add_argument("source", help="a local path, or ID:PATH for a path in the desk with that id")
+    parser.add_argument("target", help="a local path, or ID:PATH for a path in the desk with that id")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
     (from_desk, from_path), (to_desk, to_path) = split(settings, arguments.source), split(settings, arguments.target)
     chosen = from_desk or to_desk
     if chosen is None or (from_desk is not None and to_desk is not None):
-        raise BriefError("one side must be ID:PATH with the id of an open desk, the other a local path")
+        raise BriefError("one of the two paths must be ID:PATH with the id of an open desk, the other a local path")
 
     async def work() -> int:
         confine([] if from_desk is None else [Path(to_path)], any_owner=True)

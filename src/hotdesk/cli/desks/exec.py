@@ -14,8 +14,8 @@ from hotdesk.linux.landlock import confine
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", help="the desk's id, or a prefix of it")
-    parser.add_argument("--cwd", help="working folder")
-    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
+    parser.add_argument("--cwd", help="working folder in the desk")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user in the desk (default: user)")
     options.add_timeout(parser)
     options.add_env(parser)
     options.add_command(parser)

@@ -13,10 +13,12 @@ from hotdesk.errors import BriefError
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", metavar="ID", help="the desk's id")
-    parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="how many (1)")
-    parser.add_argument("--snapshot", metavar="SNAPSHOT", help="the snapshot to start from; default: the current files")
+    parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="number of copies (default: 1)")
+    parser.add_argument("--snapshot", metavar="SNAPSHOT", help="copy this snapshot (default: the current files)")
     parser.add_argument(
-        "--memory", action="store_true", help="also copy memory, so that programs continue in each copy (wall gvisor)"
+        "--memory",
+        action="store_true",
+        help="also copy memory, so that programs continue in each copy; needs the wall gvisor",
     )
     options.add_json(parser)
 

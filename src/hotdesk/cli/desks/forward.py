@@ -37,9 +37,11 @@ ACCEPT_RETRY_S = 0.1
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", metavar="ID", help="the desk's id, or a prefix of it")
-    parser.add_argument("port", metavar="PORT", help="the port inside, 1 to 65535")
+    parser.add_argument("port", metavar="PORT", help="the port in the desk, 1 to 65535")
     parser.add_argument(
-        "--listen", metavar="[ADDRESS:]PORT", help="where to listen here (127.0.0.1 and the same port; port 0: any)"
+        "--listen",
+        metavar="[ADDRESS:]PORT",
+        help="where to listen on this machine; port 0 takes a free one (default: 127.0.0.1 and the same port)",
     )
     parser.add_argument("--all-users", action="store_true", help="let other users of this machine connect")
 
@@ -83,7 +85,9 @@ def _parse_inside(text: str) -> int:
     if not 0 < port < 1 << 16:
         raise BriefError(f"a port of the desk is a number from 1 to 65535, not {text!r}")
     if port == GATE[1]:
-        raise BriefError(f"port {port} is the desk's own gate and cannot be forwarded; choose another port")
+        raise BriefError(
+            f"port {port} is reserved for the desk's egress proxy and cannot be forwarded; choose another port"
+        )
     return port
 
 

@@ -20,14 +20,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=parse_timeout,
         default=3600.0,
         metavar="SECONDS",
-        help="burn the desk after this time, even if it is busy (3600)",
+        help="burn the desk after this time, even if it is in use (default: 3600)",
     )
     parser.add_argument(
         "--idle",
         type=parse_timeout,
         default=900.0,
         metavar="SECONDS",
-        help="burn the desk after this time without use (900)",
+        help="burn the desk after this time without use (default: 900)",
     )
     options.add_json(parser)
 

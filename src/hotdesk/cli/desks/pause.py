@@ -20,18 +20,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-memory",
         action="store_true",
-        help="end every program and keep only the files; `resume` boots the desk again",
+        help="end every program and keep only the files; `hotdesk resume` boots the desk again",
     )
     parser.add_argument(
         "--keep",
         choices=("ram", "disk"),
         default="ram",
-        help="where to keep memory (ram); disk frees RAM and survives the desk's owner, behind the wall gvisor only",
+        help="where to keep the desk's memory (default: ram); disk needs the wall gvisor, frees RAM, and lets the desk "
+        "outlive the process that opened it",
     )
 
 
 def _add_desks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("desks", nargs="+", metavar="ID", help="ids of desks")
+    parser.add_argument("desks", nargs="+", metavar="ID", help="the ids of the desks to pause")
 
 
 def main(arguments: argparse.Namespace) -> int:

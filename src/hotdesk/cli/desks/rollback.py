@@ -9,7 +9,7 @@ from hotdesk.cli.desks.pause import act_on_desks
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", metavar="ID", help="the desk's id")
-    parser.add_argument("snapshot", metavar="SNAPSHOT", help="as `hotdesk snapshot` printed it")
+    parser.add_argument("snapshot", metavar="SNAPSHOT", help="the snapshot's name, as `hotdesk snapshot` printed it")
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -37,12 +37,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="carried_in",
         metavar="LOCAL:REMOTE",
-        help="copy this file into the desk first; repeatable",
+        help="copy a local file into the desk before the command; repeatable",
     )
     parser.add_argument(
-        "--out", action="append", metavar="REMOTE:LOCAL", help="copy this file out afterwards; repeatable"
+        "--out",
+        action="append",
+        metavar="REMOTE:LOCAL",
+        help="copy a file out of the desk after the command; repeatable",
     )
-    parser.add_argument("--no-holder", action="store_true", help="open the desk in this process, not in the holder")
+    parser.add_argument(
+        "--no-holder",
+        action="store_true",
+        help="open the desk in this process, without the resident holder (a background process)",
+    )
     options.add_command(parser)
 
 
@@ -68,7 +75,9 @@ def can_ask(scope: Scope) -> bool:
 
 def show(question: Asked) -> None:
     what = put_domain_first(question.host, f"{question.method} {question.host}{question.path}")[:SHOWN]
-    complain(make_printable(f"desk {question.desk} asks: {what}: hotdesk approve {question.id}"))
+    complain(
+        make_printable(f"desk {question.desk} requests access: {what}; allow it with `hotdesk approve {question.id}`")
+    )
 
 
 def make_run_spec(arguments: argparse.Namespace) -> Spec:

@@ -29,7 +29,7 @@ from hotdesk.linux.landlock import confine
 DAY = 86400.0
 SCOPE = ("allow", "deny", "ask", "grant", "map", "no_ask")
 """Options that say what a fresh desk may reach; an open one has its scope already."""
-GREETING = "This desk has no egress. Open it with --allow HOST."
+GREETING = "This desk has no network access. To reach a host, open a new desk with --allow HOST."
 SHELL = ["/bin/sh", "-c", f'case $http_proxy in *{NO_EGRESS}*) echo "{GREETING}";; esac; exec /bin/bash -l']
 LEAVE = 0x1D
 """Ctrl-]: three times within a second leaves a terminal whose desk no longer answers."""
@@ -42,8 +42,8 @@ _SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("desk", nargs="?", metavar="ID", help="an open desk; without one, a fresh desk is opened")
-    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
+    parser.add_argument("desk", nargs="?", metavar="ID", help="the id of an open desk (default: open a new desk)")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user in the desk (default: user)")
     options.add_spec(parser)
     options.add_scope(parser)
     options.add_command(parser)
@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
     scope = options.make_scope(arguments)
     if not (os.isatty(0) and os.isatty(1)):
-        raise BriefError("a shell needs a terminal; without one use `hotdesk exec ID COMMAND` or `hotdesk run COMMAND`")
+        raise BriefError("`hotdesk shell` needs a terminal; use `hotdesk exec ID COMMAND` or `hotdesk run COMMAND`")
     settings = config.load()
     command = arguments.command or SHELL
     chosen = find_desk(settings, arguments.desk) if arguments.desk else None

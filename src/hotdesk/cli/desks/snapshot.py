@@ -17,8 +17,8 @@ from hotdesk.errors import DeskGone
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", metavar="ID", help="the desk's id")
     acts = parser.add_mutually_exclusive_group()
-    acts.add_argument("--list", action="store_true", help="list its snapshots instead")
-    acts.add_argument("--forget", metavar="SNAPSHOT", help="delete one instead")
+    acts.add_argument("--list", action="store_true", help="list the desk's snapshots instead of taking one")
+    acts.add_argument("--forget", metavar="SNAPSHOT", help="delete this snapshot instead of taking one")
     options.add_json(parser)
 
 

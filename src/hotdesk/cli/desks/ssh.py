@@ -33,14 +33,14 @@ KNOWN = "~/.local/share/hotdesk/known_hosts /run/hotdesk/known_hosts"
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", nargs="?", metavar="ID", help="the desk's id, or a prefix of it")
-    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user inside the desk (user)")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="the user in the desk (default: user)")
     parser.add_argument(
         "--stdio", action="store_true", help="speak SSH on standard input and output, for a ProxyCommand"
     )
     parser.add_argument(
-        "--server", metavar="URL", help="use a desk of this server, with the key in HOTDESK_API_KEY; only with --stdio"
+        "--server", metavar="URL", help="with --stdio: use a desk of this server, with the key in HOTDESK_API_KEY"
     )
-    parser.add_argument("--config", action="store_true", help="print the entry for ~/.ssh/config")
+    parser.add_argument("--config", action="store_true", help="print an entry for ~/.ssh/config, and exit")
     options.add_command(parser)
 
 
@@ -65,9 +65,9 @@ def main(arguments: argparse.Namespace) -> int:
         print(ENTRY.format(suffix=DESK_SUFFIX, alias=ALIAS, known=known_hosts))
         return 0
     if arguments.server and not arguments.stdio:
-        raise BriefError("--server is for a ProxyCommand: `hotdesk ssh --stdio --server URL %h`")
+        raise BriefError("--server works only with --stdio, in a ProxyCommand: `hotdesk ssh --stdio --server URL %h`")
     if arguments.desk is None:
-        raise BriefError("name a desk: `hotdesk ssh ID`; `hotdesk ps` lists open desks")
+        raise BriefError("no desk given; write `hotdesk ssh ID`; `hotdesk ps` lists open desks")
     name = arguments.desk.partition(".")[0]
     if arguments.stdio and (os.isatty(0) or os.isatty(1)):
         raise BriefError("--stdio is for ssh's ProxyCommand, not for a terminal; use `hotdesk ssh ID`")

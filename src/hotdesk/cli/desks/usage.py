@@ -19,7 +19,7 @@ from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks; without one, every open desk")
+    parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks (default: every open desk)")
     parser.add_argument("--tenant", help="only this tenant's desks; default for root: all tenants")
     options.add_json(parser)
 

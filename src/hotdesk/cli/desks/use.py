@@ -28,12 +28,15 @@ WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("desk", metavar="ID", help="an open desk")
-    parser.add_argument("tool", nargs="?", help="a tool's name; without one, the tools are listed")
+    parser.add_argument("desk", metavar="ID", help="the id of an open desk")
+    parser.add_argument("tool", nargs="?", help="the tool to call (default: list the tools)")
     parser.add_argument(
-        "given", nargs="*", metavar="NAME=VALUE", help="arguments of the tool; write lists with commas, or as JSON"
+        "given",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="arguments of the tool; a list is written with commas, or as JSON",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the tool's picture to this file")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the picture that the tool returns to this file")
     options.add_json(parser)
 
 
@@ -87,7 +90,7 @@ def parse_values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]
     for each in pairs:
         name, equals, text = each.partition("=")
         if not equals:
-            raise BriefError(f"{make_printable(each[:80])!r} is not NAME=VALUE; write for example x=640")
+            raise BriefError(f"tool arguments must be NAME=VALUE, such as x=640, not {make_printable(each[:80])!r}")
         fields[name] = _parse_value(text, types.get(name, {}))
     return fields
 
@@ -121,7 +124,7 @@ def show(observation: Mapping[str, object], out: Path | None, as_json: bool) -> 
         image = base64.b64decode(str(observation["image"]), validate=True)
         text, note, ok = str(observation["text"]), str(observation["note"]), bool(observation["ok"])
     except (KeyError, ValueError) as e:
-        raise KeeperError("malformed reply from the process that opened the desk") from e
+        raise KeeperError(f"malformed tool result from the process that opened the desk: {e!r}") from e
     if out is not None and image:
         write(out, image)
         print(f"hotdesk: wrote {make_printable(str(out))}, {len(image)} bytes", file=sys.stderr)

@@ -38,10 +38,12 @@ _OPENER = "xdg-open"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("desk", metavar="ID", help="an open desk")
-    parser.add_argument("--control", action="store_true", help="allow the page to take control")
-    parser.add_argument("--no-open", action="store_true", help="only print the page's address")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port to listen on at 127.0.0.1 (any)")
+    parser.add_argument("desk", metavar="ID", help="the id of an open desk")
+    parser.add_argument("--control", action="store_true", help="let the user of the page take control of the desk")
+    parser.add_argument("--no-open", action="store_true", help="print the page's address, and do not open a browser")
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="the port to listen on at 127.0.0.1 (default: any)"
+    )
     parser.add_argument("--json", action="store_true", help="print the address as JSON")
 
 
@@ -61,8 +63,8 @@ def main(arguments: argparse.Namespace) -> int:
     desk = find_desk(settings, arguments.desk)
     if os.geteuid() != 0 and novnc.read_version(settings.lib) is None:
         raise HostError(
-            "The viewer that shows screens is in the machine's state directory, which only root reads: use "
-            "`sudo hotdesk watch`, or the page of `hotdesk serve`."
+            "Only root can read the screen viewer in the machine's state directory: use `sudo hotdesk watch`, or "
+            "the web page of `hotdesk serve`."
         )
     page_files = page.load(novnc.get_folder(settings.lib), files(web) / "static")
     login = PageLogin(time.monotonic)

@@ -60,7 +60,9 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
 
 async def wake_held(settings: Config, desk: DeskId) -> int:
     if os.geteuid() != 0:
-        raise BriefError(f"desk {desk} hibernates, and its owner has ended; resume it as root")
+        raise BriefError(
+            f"desk {desk} is hibernated, and the process that opened it has ended; use `sudo hotdesk resume {desk}`"
+        )
 
     async def work(runtime: RemoteRuntime) -> int:
         await runtime.wake(desk)
@@ -84,4 +86,7 @@ async def _run_at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
                 why = str(e)
         start(place, name)
         await anyio.sleep(0.02)
-    raise HostError(f"the holder did not start within {START_SECONDS:.0f} s ({why}); try `hotdesk run --debug -- true`")
+    raise HostError(
+        f"the background process that keeps desks open did not start within {START_SECONDS:.0f} s ({why}); "
+        "`hotdesk run --debug -- true` shows more"
+    )

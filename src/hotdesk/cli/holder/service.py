@@ -44,10 +44,14 @@ class ResidentHolder:
     def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
         """Read what `hotdesk run` asks for, as its own parser does; who asks is what the kernel says."""
         if not self.settings.holder:
-            raise BriefError("the settings disable the holder for `hotdesk run`")
+            raise BriefError(
+                "the background process of `hotdesk run` is disabled by `enabled = false` in `[holder]` of config.toml"
+            )
         if not self.is_current():
             self.retire()
-            raise BriefError("this holder runs an older version of the code")
+            raise BriefError(
+                "this background process runs an older version of hotdesk, and ends; run the command again"
+            )
         argv, variables = _parse_lease(body)
         arguments = parse("run", run, [*argv, "--", "true"])
         spec = run.make_run_spec(arguments)
@@ -133,8 +137,8 @@ def _parse_lease(body: bytes) -> tuple[list[str], dict[str, str]]:
                 if all(_is_option(each) for each in argv) and all(isinstance(each, str) for each in variables.values()):
                     return argv, variables
     except wire.WireError as e:
-        raise BriefError(f"a lease is malformed: {e}") from e
-    raise BriefError("a lease must have the options of `hotdesk run` and the environment of its caller")
+        raise BriefError(f"malformed request for a desk: {e}") from e
+    raise BriefError("malformed request for a desk: it needs `argv`, the options of `hotdesk run`, and `variables`")
 
 
 def _is_option(text: object) -> bool:

@@ -36,7 +36,7 @@ PULSE_INTERVAL_S = 1.0
 
 
 def explain_end() -> HotdeskError:
-    return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another")
+    return DeskGone("the desk closed the connection: it was burnt, or its first process ended; open another desk")
 
 
 class Deaf(Exception):  # noqa: N818 - no error: `| head` has read enough
@@ -97,12 +97,11 @@ class Follower:
     def tell_end(self, timeout: float | None) -> int:
         body = self.reply or {}
         if "error" in body:
-            raise HotdeskError(
-                f"{'the program' if self.started else 'process None'}: {str(body.get('text'))[:_TEXT_LIMIT]}"
-            )
+            what = "the program failed" if self.started else "the program did not start"
+            raise HotdeskError(f"{what}: {str(body.get('text'))[:_TEXT_LIMIT]}")
         code, text = body.get("code"), body.get("text", "")
         if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-            raise LinkError("malformed exit status from the guest")
+            raise LinkError(f"malformed exit status from the desk: {str(body)[:_TEXT_LIMIT]}")
         if text:
             print(f"hotdesk: {make_printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
         return _tell_timeout(timeout) if body.get("timed_out") is True else code
@@ -199,7 +198,7 @@ class Follower:
             if len(payload) < 2:
                 raise wire.WireError("unexpected empty frame")
             if payload[0] not in (wire.STDOUT, wire.STDERR) or not self.started:
-                raise LinkError("the guest sent an unknown stream")
+                raise LinkError(f"output from the desk on the unknown stream {payload[0]}")
             write_all(payload[0], payload[1:], self.signals)
             self.give_back(wire.compute_cost(payload))
         elif kind == wire.EVENT:
@@ -213,7 +212,7 @@ class Follower:
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.credit > wire.WINDOW:
-                raise wire.WireError("the guest returned more flow-control credit than allowed")
+                raise wire.WireError("more flow-control credit than allowed")
         elif kind == wire.REPLY:
             reply = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(reply, dict):
@@ -257,7 +256,7 @@ class Follower:
 
 def _end_of_desk(body: object) -> HotdeskError:
     if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
-        return KeeperError("malformed reply from the background helper that keeps desks open")
+        return KeeperError(f"malformed end message from the process that opened the desk: {str(body)[:_TEXT_LIMIT]}")
     return DeskGone(text)
 
 

@@ -31,7 +31,8 @@ def _mention_holders(place: Place) -> None:
     if pids := list_holders(place):
         listed = ", ".join(map(str, pids))
         print(
-            f"hotdesk: resident holder, which serves short commands and ends when unused: pid {listed}", file=sys.stderr
+            f"hotdesk: resident holder, a background process for short commands that ends when unused: pid {listed}",
+            file=sys.stderr,
         )
 
 

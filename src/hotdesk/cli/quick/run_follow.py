@@ -46,7 +46,7 @@ def follow_lease(sock: _socket.socket, rest: bytes, signals: EndingSignals, orde
 
 def _explain_end() -> HotdeskError:
     """Return why a holder hung up without a message."""
-    return DeskGone("the holder process ended and the desk was burnt with it; run the command again")
+    return DeskGone("the background process that opened the desk ended, so the desk was burnt; run the command again")
 
 
 def wait_burnt(sock: _socket.socket) -> None:

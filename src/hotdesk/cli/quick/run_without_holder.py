@@ -184,7 +184,7 @@ class _Owner:
             pass
         if message:
             why = str(message.get("why"))
-        return DeskGone(f"desk {self.desk} is gone: {why}; open another")
+        return DeskGone(f"desk {self.desk} is gone: {why}; open another desk")
 
     def close(self) -> None:
         """Hang up; the keeper burns the desk, and this waits for that."""

@@ -55,7 +55,7 @@ def dial_owner(path: str) -> Callable[[], _socket.socket]:
     def call() -> _socket.socket:
         sock = dial(path) if os.geteuid() == 0 else connect(path)
         if sock is None:
-            raise HostError(f"nothing listens at {path}; `hotdesk ps` lists open desks")
+            raise HostError(f"no process answers at {path}, so the desk is not open; `hotdesk ps` lists open desks")
         return sock
 
     return call

@@ -82,7 +82,7 @@ class SshChannel(ABC):
             data = fields.read_string()
             self.admitted -= len(data)
             if self.admitted < 0 or self.got_eof:
-                raise SshError("the client exceeded its window")
+                raise SshError("the client sent more data than the channel window allows")
             self.take_data(data)
         elif kind == EOF:
             self.got_eof = True

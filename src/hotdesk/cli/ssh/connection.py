@@ -26,10 +26,10 @@ MAX_CHANNELS = 256
 MAX_REFUSALS = 6
 """Tries to be somebody."""
 NO_REMOTE = (
-    "-R is refused: a desk that could connect to this machine would bypass its door; "
-    "allow a host with `hotdesk open --allow`, or copy the files it needs"
+    "remote forwarding (-R) is refused: a desk that could connect to this machine would bypass its egress proxy; "
+    "allow a host with `hotdesk open --allow`, or copy the files that the desk needs"
 )
-NO_SOCKETS = "only ports of the desk can be reached, not its unix sockets"
+NO_SOCKETS = "only TCP ports of the desk can be forwarded, not its Unix sockets"
 
 
 class DeskOwner:
@@ -71,7 +71,7 @@ class SshConnection:
         elif kind == USERAUTH_REQUEST:
             self.admit(fields.read_text(), fields.read_string(), fields.read_string())
         elif self.link is None:
-            raise SshError("the client opens a channel before it has signed in")
+            raise SshError("the client opened a channel before it signed in")
         elif kind == GLOBAL_REQUEST:
             self.refuse_global(fields.read_string(), fields.read_boolean())
         elif kind == messages.OPEN:
@@ -83,7 +83,7 @@ class SshConnection:
 
     def offer_service(self, name: bytes) -> None:
         if name != b"ssh-userauth":
-            raise SshError("the client asks for an unknown service")
+            raise SshError(f"the client requests the unknown service {name[:40]!r}")
         self.transport.send(bytes((SERVICE_ACCEPT,)) + encode_string(name))
 
     def admit(self, user: str, service: bytes, method: bytes) -> None:
@@ -96,7 +96,7 @@ class SshConnection:
                     f"a desk has no user {make_printable(user[:40])!r}; sign in as `user`, or as `root` if allowed"
                 )
             if service != b"ssh-connection":
-                raise SshError("the client asks for an unknown service")
+                raise SshError(f"the client requests the unknown service {service[:40]!r}")
             self.link = self.owner.link(user)
         except HotdeskError as e:
             self.refuse_user(str(e))
@@ -145,11 +145,13 @@ class SshConnection:
         desk = self.owner.desk
         if host.lower() not in LOOPBACK | {desk, desk + DESK_SUFFIX}:
             name = make_printable(host[:80])
-            why = f"{name} is not inside the desk; only localhost can be forwarded"
+            why = f"{name} is not in the desk; only ports of localhost can be forwarded"
             self.fail(opening[0], PROHIBITED, why)
             return
         if port == GATE_PORT:
-            self.fail(opening[0], PROHIBITED, f"port {port} is the desk's own gate and cannot be forwarded")
+            self.fail(
+                opening[0], PROHIBITED, f"port {port} is reserved for the desk's egress proxy and cannot be forwarded"
+            )
             return
         try:
             sock, request = self.owner.call(f"dial/{port}")
@@ -170,7 +172,7 @@ class SshConnection:
     def pass_on(self, kind: int, fields: FieldReader) -> None:
         channel = self.channels.get(fields.read_uint32())
         if channel is None:
-            raise SshError("the client uses a channel that is not open")
+            raise SshError("the client used a channel that is not open")
         channel.take(kind, fields)
 
     def pump(self) -> None:

@@ -92,7 +92,7 @@ class ProgramChannel:
             count = int.from_bytes(payload, "big")
             self.credit += count
             if len(payload) != 4 or self.credit > wire.WINDOW:
-                raise wire.WireError("the guest returned more flow-control credit than allowed")
+                raise wire.WireError("more flow-control credit than allowed")
             self.follower.take_room(count)
         elif kind == wire.REPLY:
             self.is_over = True
@@ -101,7 +101,7 @@ class ProgramChannel:
 
     def take_start(self, value: object) -> None:
         if self.is_started or not isinstance(value, dict) or type(value.get("pid")) is not int:
-            raise wire.WireError("unexpected message from the guest")
+            raise wire.WireError(f"unexpected start message: {str(value)[:_TEXT_LIMIT]}")
         self.is_started = True
 
 
@@ -124,7 +124,9 @@ class DeskLink:
         except wire.WireError as e:
             raise LinkError(f"invalid request to the desk: {e}") from e
         if len(payload) > wire.HOST_LIMIT:
-            raise LinkError(f"the command is too long for a desk ({len(payload)} bytes); put it into a file")
+            raise LinkError(
+                f"the command has {len(payload)} bytes, more than {wire.HOST_LIMIT}; put it into a file in the desk"
+            )
         self.last += 1
         channel = self.channels[self.last] = ProgramChannel(self, self.last, follower)
         self.put(wire.OPEN, self.last, payload)
@@ -176,5 +178,5 @@ def _read_end(body: object) -> tuple[int, str]:
         return 126, str(body.get("text"))[:_TEXT_LIMIT]
     code, text = body.get("code"), body.get("text", "")
     if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-        raise wire.WireError("malformed exit status from the guest")
+        raise wire.WireError(f"malformed exit status: {str(body)[:_TEXT_LIMIT]}")
     return code, text[:_TEXT_LIMIT]

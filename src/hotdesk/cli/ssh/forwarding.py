@@ -128,7 +128,7 @@ class PortForwarding(SshChannel):
         """Close both sides: one of them is gone, or both are done."""
         self.hang_up()
         if not self.is_joined:
-            self.refuse("the desk's owner closed the connection")
+            self.refuse("the process that opened the desk closed the connection")
         else:
             self.send_eof()
             self.close()
@@ -162,4 +162,8 @@ def read_reason(head: bytes) -> str:
     except (ValueError, RecursionError):
         value = None
     text = value.get("text") if isinstance(value, dict) else None
-    return make_printable(text[:_MAX_TEXT]) if isinstance(text, str) else "the desk's owner closed the connection"
+    return (
+        make_printable(text[:_MAX_TEXT])
+        if isinstance(text, str)
+        else "the process that opened the desk closed the connection"
+    )

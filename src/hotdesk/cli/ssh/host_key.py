@@ -58,7 +58,7 @@ def load_host_key() -> HostKey:
         _write(files.private, os.urandom(KEY_BYTES), 0o600)
         seed = _read(files.private)
     if seed is None or len(seed) != KEY_BYTES:
-        raise HostError(f"{files.private} is not a host key; remove it")
+        raise HostError(f"{files.private} is not a host key; remove it, and a new one is created")
     key = HostKey(seed)
     line = key.format_known_host()
     try:
@@ -83,7 +83,7 @@ def _read(path: str) -> bytes | None:
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise HostError(f"{path} can be accessed by other users; remove it, and a new key is created")
+            raise HostError(f"{path} can be accessed by other users; remove it, and a new one is created")
         return os.read(fd, KEY_BYTES + 1)
     finally:
         os.close(fd)

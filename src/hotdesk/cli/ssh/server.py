@@ -34,10 +34,12 @@ class ServerDialer:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BriefError(f"--server must be an address such as https://desks.example.test:3700, not {url!r}")
         if parts.scheme == "http" and parts.hostname not in _LOCAL:
-            raise BriefError("--server must use https, except on this machine: the key would be sent unencrypted")
+            raise BriefError(
+                "--server must use https, unless the server is on this machine: http would send the key unencrypted"
+            )
         self.key = os.environ.get(KEY, "")
         if not self.key:
-            raise BriefError(f"no key for {url}; create one with `hotdesk key new` and set {KEY}")
+            raise BriefError(f"no key for {url}: set {KEY} to a key that `hotdesk key new` created on the server")
         self.base = f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{PREFIX}"
 
     def __call__(self) -> socket.socket:
@@ -76,11 +78,11 @@ class ServerDialer:
                 return line
             why = "malformed reply"
         except TimeoutError:
-            why = "it took too long"
+            why = f"no reply within {OPEN_SECONDS:.0f} s"
         except ConnectionClosed as e:
             why = e.rcvd.reason if e.rcvd is not None else "the connection was closed"
         line.close()
-        raise BriefError(f"the server refused the request: {why}")
+        raise BriefError(f"the server did not open a stream to the desk: {why}")
 
 
 def read_request(sock: socket.socket) -> tuple[str, str]:
@@ -90,7 +92,7 @@ def read_request(sock: socket.socket) -> tuple[str, str]:
         head += data
     parts = head.partition(b" HTTP/")[0].decode("ascii", "replace").split("/")
     if len(parts) not in (4, 5) or not parts[2].isalnum():
-        raise BriefError("a server does not support this call")
+        raise BriefError("this call is not supported for a desk of a server")
     return parts[2], parts[-1]
 
 

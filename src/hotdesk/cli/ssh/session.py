@@ -30,7 +30,7 @@ FAILED = 255
 """Exit code of a session that hotdesk ended, as `ssh` has it for its own failures."""
 REFUSED = {
     b"auth-agent-req@openssh.com": "agent forwarding is refused: a desk must not use your keys",
-    b"x11-req": "X11 forwarding is refused: a desk must not see your screen; `hotdesk watch` shows the desk's own",
+    b"x11-req": "X11 forwarding is refused: a desk must not see your screen; `hotdesk watch` shows the desk's screen",
 }
 
 

@@ -97,7 +97,7 @@ class SftpReplies:
                 continue
             number = fields.read_uint32()
             if len(self.requests) >= MAX_OUTSTANDING:
-                raise SshError(f"the SFTP client has more than {MAX_OUTSTANDING} requests open")
+                raise SshError(f"the SFTP client sent more than {MAX_OUTSTANDING} requests without waiting for replies")
             self.requests[number] = read_request(kind, fields)
 
     def check(self, data: bytes) -> bytes:
@@ -129,11 +129,11 @@ class SftpReplies:
         if request.kind == CLOSE:
             self.entries.pop(request.subject, None)
         if kind not in (STATUS, request.answer()):
-            raise SftpError(f"a reply of kind {kind} to a request of kind {request.kind}")
+            raise SftpError(f"a reply of type {kind} to a request of type {request.kind}")
         body = self.check_body(kind, request, fields)
         fields.end()
         if body is None:
-            return write_status(number, FAILURE, "left out by hotdesk: see its message")
+            return write_status(number, FAILURE, "left out by hotdesk, which printed the reason")
         return bytes((kind,)) + encode_uint32(number) + body
 
     def check_body(self, kind: int, request: SftpRequest, fields: FieldReader) -> bytes | None:
@@ -155,9 +155,9 @@ class SftpReplies:
         if kind == DATA:
             data = fields.read_string()
             if len(data) > request.length:
-                raise SftpError("the reply has more bytes than requested")
+                raise SftpError(f"a reply has {len(data)} bytes, and {request.length} were requested")
             if request.offset + len(data) > MAX_FILE_BYTES:
-                self.tell(f"a file was cut at {MAX_FILE_BYTES >> 30} GiB, the limit for a copy")
+                self.tell(f"a file was truncated at {MAX_FILE_BYTES >> 30} GiB, the limit of a copy")
                 return None
             return encode_string(data)
         if kind == ATTRS:
@@ -168,7 +168,7 @@ class SftpReplies:
         """Check a list of names: those of a folder, or one path."""
         count = fields.read_uint32()
         if count > MAX_NAMES:
-            raise SftpError(f"a reply has {count} names at once, more than allowed")
+            raise SftpError(f"a reply has {count} names; the limit is {MAX_NAMES}")
         found = []
         for _ in range(count):
             name, _, attributes = fields.read_string(), fields.read_string(), read_attributes(fields)
@@ -180,7 +180,7 @@ class SftpReplies:
             return encode_uint32(1) + encode_string(found[0][0]) + encode_string(found[0][0]) + encode_uint32(0)
         total = self.entries[request.subject] = self.entries.get(request.subject, 0) + max(1, count)
         if total > MAX_ENTRIES:
-            self.tell(f"the listing of a folder was cut at {MAX_ENTRIES} entries")
+            self.tell(f"the listing of a folder was truncated at {MAX_ENTRIES} entries")
             return None
         admitted = [(name, attributes) for name, attributes in found if self.admit(name)] or [(b".", FOLDER)]
         return encode_uint32(len(admitted)) + b"".join(_write_entry(name, attributes) for name, attributes in admitted)
@@ -198,7 +198,7 @@ class SftpReplies:
             shown = make_printable(name[:MAX_NAME_BYTES].decode("utf-8", "surrogateescape"))
             self.tell(f"left out {shown}: its name is not safe to use on this machine")
         elif self.left_out == MAX_TOLD + 1:
-            self.tell("left out more names that this machine must not use")
+            self.tell("left out more names that are not safe to use on this machine")
 
 
 def _take_message(buffer: bytearray) -> bytes | None:
@@ -207,7 +207,7 @@ def _take_message(buffer: bytearray) -> bytes | None:
         return None
     length = int.from_bytes(buffer[:4], "big")
     if not 1 <= length <= MAX_MESSAGE_BYTES:
-        raise SshError(f"a message has {length} bytes, more than allowed")
+        raise SshError(f"an SFTP message must have 1 to {MAX_MESSAGE_BYTES} bytes, not {length}")
     if len(buffer) < 4 + length:
         return None
     message = bytes(buffer[4 : 4 + length])
@@ -244,7 +244,7 @@ def read_attributes(fields: FieldReader) -> dict[int, tuple[int, ...]]:
     """Read the attributes of a file, by their flags; a reply has no others."""
     flags = fields.read_uint32()
     if flags & ~(SIZE | OWNER | PERMISSIONS | TIMES):
-        raise SftpError("a reply has attributes of an unknown kind")
+        raise SftpError(f"a reply has unknown file attributes: flags {flags:#x}")
     found: dict[int, tuple[int, ...]] = {}
     if flags & SIZE:
         found[SIZE] = (fields.read_uint64(),)

@@ -266,5 +266,5 @@ def choose(offered: list[bytes], available: tuple[bytes, ...] | dict[bytes, int]
     theirs = b",".join(offered).decode("ascii", "replace")
     ours = b",".join(available).decode()
     raise SshError(
-        f"the SSH client offers only {theirs}; this server supports {ours}; remove that restriction for desks"
+        f"the SSH client offers only {theirs}, and hotdesk supports {ours}; allow one of these in ~/.ssh/config"
     )

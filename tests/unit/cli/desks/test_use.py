@@ -42,5 +42,5 @@ def test_what_is_typed_is_read_as_the_tool_wants_it(typed: str, read: dict[str, 
 
 
 def test_an_invalid_pair_is_refused_with_an_example() -> None:
-    with pytest.raises(BriefError, match="'640' is not NAME=VALUE; write for example x=640"):
+    with pytest.raises(BriefError, match="tool arguments must be NAME=VALUE, such as x=640, not '640'"):
         parse_values(["640"], TOOL)
