@@ -119,8 +119,8 @@ def test_every_kind_of_secret_is_stored_with_its_public_fields(run: Hotdesk, key
         (["set", "x", "a-value-as-argument"], b"unrecognized"),
         (["set", "x", "--", "a-value-as-argument"], b"only --kind command takes a program"),
         (["set", "X"], b"not a valid secret name"),
-        (["set", "x", "--user", "anna"], b"--user belongs to --kind basic"),
-        (["set", "x", "--kind", "totp", "--insecure-loopback"], b"belongs to --kind oauth2"),
+        (["set", "x", "--user", "anna"], b"--user can only be used with --kind basic"),
+        (["set", "x", "--kind", "totp", "--insecure-loopback"], b"can only be used with --kind oauth2"),
         (["set", "x", "--kind", "totp", "--digits", "0"], b"6, 7 or 8"),
         (["set", "x", "--kind", "oauth2", "--token-url", "http://127.0.0.1/", "--client-id", "c"], b"must be https"),
         (["set", "x", "--kind", "basic"], b"USER:PASSWORD"),
@@ -129,7 +129,7 @@ def test_every_kind_of_secret_is_stored_with_its_public_fields(run: Hotdesk, key
         (["set", "x", "--kind", "sigv4", "--key-id", "AKID", "--service", "s3", "--region", "eu"], b"--bucket"),
         (["set", "x", "--command"], b"absolute path"),
         (["set", "x", "--command", "--", "echo"], b"absolute path"),
-        (["set", "x", "--command", "--", "/no/such"], b"program not found"),
+        (["set", "x", "--command", "--", "/no/such"], b"does not exist or is not executable"),
         (["rm", "missing"], b"vault init"),
         (["rotate"], b"or --root"),
         (["rotate", "x", "--root"], b"or --root"),
@@ -196,7 +196,7 @@ def test_without_a_terminal_nobody_is_asked(here: dict[str, str]) -> None:
         argv, check=False, env=here, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, start_new_session=True
     )
     assert done.returncode == 125
-    assert b"there is no terminal for a prompt" in done.stderr
+    assert b"no terminal to ask for the passphrase at" in done.stderr
 
 
 def test_what_root_puts_in_belongs_to_whom_the_folder_belongs(run: Hotdesk, keys: Path) -> None:
@@ -312,7 +312,7 @@ def test_verify_says_whole_and_against_a_kept_head_also_what_was_cut(
     done = run("journal", "verify")
     assert done.returncode == 0
     assert b"intact: 8 events in 2 chains" in done.stdout
-    assert b"no saved head was given" in done.stdout
+    assert b"without --since HEAD" in done.stdout
     kept = run("journal", "head").stdout
     assert kept.count(b"hotdesk-head 1 ") == 2
     (tmp_path / "heads").write_bytes(kept)

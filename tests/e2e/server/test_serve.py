@@ -61,7 +61,7 @@ def fails(home: Path, *options: str) -> str:
     [
         (["--host", "0.0.0.0"], "not loopback"),
         (["--egress", "some"], "deny, packages, open"),
-        (["--ready", "base"], "as in base=4"),
+        (["--ready", "base"], "such as base=4"),
         (["--tls-port", "1"], "TLS needs a certificate"),
         (["--port", "99999"], "from 0 to 65535"),
         (["--tls-port", "1", "--certificate", "nope.pem", "--key-file", "nope.pem"], "nope.pem cannot be read"),

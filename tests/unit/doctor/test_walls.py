@@ -23,7 +23,7 @@ MISSING = WallStatus("gvisor", TRAITS["gvisor"], "there is no runsc", "`hotdesk 
 def test_the_table_says_what_there_is_and_how_another_is_set_up() -> None:
     walls = [ExaminedWall(OLD, IdleCost(0.00012, 14 << 20)), ExaminedWall(MISSING)]
     text = "\n".join(render_walls(walls, Paper(100, False, MARKS)))
-    assert text.splitlines()[1] == "Walls, from the weakest"
+    assert text.splitlines()[1] == "Walls (kinds of isolation), weakest first"
     assert "✔ container  the host's kernel; crun 1.8.1, built " in text
     assert "3.0 years ago" in text
     assert "an idle desk uses 0.01 % of a core and 14 MiB of memory" in " ".join(text.split())

@@ -49,7 +49,7 @@ class Paper:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wall", choices=NAMES[1:], help="examine desks behind this wall only")
+    parser.add_argument("--wall", choices=NAMES[1:], help="test desks behind this wall only")
     options.add_json(parser)
 
 
@@ -133,7 +133,7 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
     if found.host:
         yield f"on {found.host.host.describe()}"
     if holders := list_holders(Place()):
-        yield f"resident holder, which serves short commands: pid {', '.join(map(str, holders))}"
+        yield f"resident holder, a background process for short commands: pid {', '.join(map(str, holders))}"
     yield from render_walls(found.walls, on)
     column = max(len(result.measure.name) for result in results)
     for theme, heading in THEMES.items():
@@ -154,7 +154,7 @@ def render_walls(walls: Sequence[ExaminedWall], on: Paper) -> Iterator[str]:
     if not walls:
         return
     yield ""
-    yield on.paint("Walls, from the weakest", "1")
+    yield on.paint("Walls (kinds of isolation), weakest first", "1")
     column = max(len(each.status.name) for each in walls)
     indent = " " * (column + 6)
     for each in walls:
@@ -191,12 +191,12 @@ def wrap(text: str, width: int) -> list[str]:
 
 def _summarize_examination(found: Examination, on: Paper) -> str:
     count = Counter(result.finding.state for result in found.results)
-    parts = f"{count['held']} passed, {count['failed']} failed, {count['untested']} not tested here"
+    parts = f"{count['held']} measures passed, {count['failed']} failed, {count['untested']} not tested here"
     if found.unopened is not None:
         return f"{on.paint('No desk could be opened', COLOURS['failed'])}: {found.unopened}\n{parts}"
     if count["failed"]:
-        return f"{on.paint('The wall does not keep its promises', COLOURS['failed'])}: {parts}"
-    return f"{on.paint('The wall keeps its promises', COLOURS['held'])}: {parts}"
+        return f"{on.paint('The isolation does not work as promised', COLOURS['failed'])}: {parts}"
+    return f"{on.paint('The isolation works as promised', COLOURS['held'])}: {parts}"
 
 
 def as_json(found: Examination) -> dict[str, object]:

@@ -30,8 +30,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(chain=None)
     parser.add_argument("--follow", action="store_true", help="keep printing new events")
-    parser.add_argument("--desk", metavar="ID", help="only the events of this desk")
-    parser.add_argument("--limit", type=parse_count, metavar="N", help="only the newest N events")
+    parser.add_argument("--desk", metavar="ID", help="print only the events of this desk")
+    parser.add_argument("--limit", type=parse_count, metavar="N", help="print only the newest N events")
     parser.add_argument("--self-tests", action="store_true", help="also show the self-test of every desk's door")
     options.add_json(parser)
 

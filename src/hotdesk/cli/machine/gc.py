@@ -58,13 +58,13 @@ def main(arguments: argparse.Namespace) -> int:
         }
         print(json.dumps(removed, indent=1))
         return 0
-    print(f"desks: {len(orphans)} orphaned desks removed")
+    print(f"orphaned desks: {len(orphans)} removed")
     print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
     copies = [each for each in swept if each.kind == "copy"]
-    print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
+    print(f"clean copies of images: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
     print(f"guest bytecode: {sum(each.kind == 'guest' for each in swept)} stale files removed")
     print(f"jobs: {len(forgotten)} deleted")
-    print(f"drive: {unnamed / 1e6:.0f} MB of unnamed data removed")
+    print(f"drive: {unnamed / 1e6:.0f} MB of data without a name removed")
     return 0
 
 

@@ -45,17 +45,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", default="base", help="a recipe's name, or the path of a TOML file (base)")
-    parser.add_argument("--name", help="name of the image; default: the recipe's own name")
+    parser.add_argument(
+        "what", nargs="?", default="base", help="the name of a recipe, or the path of a TOML file (default: base)"
+    )
+    parser.add_argument("--name", help="name of the image (default: the recipe's name)")
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="FILE|URL",
-        help="a signed image, by path or https URL; or an archive or OCI layout's directory, by path",
+        help="a signed image, as a path or https URL; or the path of a tar archive or of an OCI layout",
     )
-    parser.add_argument("--name", help="name of the image; a signed image has its own name")
+    parser.add_argument("--name", help="name of the image; a signed image already has one")
     add_signer(parser)
 
 
@@ -64,7 +66,7 @@ def add_signer(parser: argparse.ArgumentParser) -> None:
         "--signer",
         action="append",
         metavar="KEY",
-        help="a trusted signer of the image: a fingerprint, or a file with a public key; repeatable",
+        help="trust images that this key signed: a fingerprint, or a file with a public key; repeatable",
     )
 
 
@@ -76,12 +78,14 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 def _add_save(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", metavar="DESK", help="the id of an open desk")
     parser.add_argument("name", metavar="NAME", help="name of the image; an existing image of that name is replaced")
-    parser.add_argument("--snapshot", metavar="ID", help="a snapshot of the desk; default: its current files")
+    parser.add_argument("--snapshot", metavar="ID", help="save this snapshot of the desk (default: its current files)")
 
 
 def add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="the images' names")
-    parser.add_argument("--yes", "--force", action="store_true", help="do not ask if other images are built on it")
+    parser.add_argument(
+        "--yes", "--force", action="store_true", help="remove an image without asking if other images are built on it"
+    )
 
 
 ARGUMENTS = {
@@ -182,7 +186,7 @@ def _import_(arguments: argparse.Namespace) -> None:
         imported = import_signed(settings, arguments.source, arguments.name, arguments.signer)[0]
     else:
         if not arguments.name or arguments.signer:
-            raise BriefError("This archive is not signed: give it a name with --name, and leave --signer out.")
+            raise BriefError("This archive is not signed: pass a name with --name, and leave out --signer.")
         before = find_image(settings, arguments.name)
         imported = import_image(settings.images, path, arguments.name, say)
         prove(settings, imported, before)
@@ -297,7 +301,7 @@ def seal(settings: Config, built: Image) -> bool:
     if store.is_current_bytecode(place, settings.images, [built]):
         return copied
     if shutil.which(settings.runtime) is None:
-        raise HostError(f"{settings.runtime}, which opens desks, is not installed; run `hotdesk setup`")
+        raise HostError(f"the container runtime {settings.runtime} is not installed; run `hotdesk setup`")
     store.discard(place)  # half of it, left by a process that was killed
 
     async def work() -> int:
@@ -319,7 +323,9 @@ def prove(settings: Config, built: Image, before: Image | None) -> None:
             store.rm(settings.images, built.name)
         else:
             store.restore(settings.images, before)
-        raise ImageError(f"image {built.name!r} was removed again, because a test desk did not work: {e}") from e
+        raise ImageError(
+            f"image {built.name!r} was removed again, because a desk opened from it failed its test: {e}"
+        ) from e
 
 
 def _image_to_dict(each: Image) -> dict[str, object]:

@@ -41,38 +41,46 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def add_show(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--desk", metavar="ID", help="only the events of this desk")
-    chosen.add_argument("--chain", help="only the events of this chain (the id of a job or desk)")
+    chosen.add_argument("--desk", metavar="ID", help="print only the events of this desk")
+    chosen.add_argument("--chain", help="print only the events of this chain (the id of a job or desk)")
     parser.add_argument("--follow", action="store_true", help="keep printing new events")
-    parser.add_argument("--limit", type=parse_count, metavar="N", help="only the newest N events")
+    parser.add_argument("--limit", type=parse_count, metavar="N", help="print only the newest N events")
     options.add_json(parser)
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--since", action="append", metavar="HEAD", help="a head you saved, or a file of heads; repeatable"
+        "--since",
+        action="append",
+        metavar="HEAD",
+        help="a head that `hotdesk journal head` printed earlier, or a file of such heads; repeatable",
     )
     parser.add_argument(
-        "--key", type=Path, metavar="FILE", help="the public key you trust; default: the one next to the journal"
+        "--key",
+        type=Path,
+        metavar="FILE",
+        help="a file with the public key you trust (default: the one next to the journal)",
     )
     parser.add_argument(
-        "--export", metavar="FILE", help="verify a file written by `export` instead, with --key; - is standard input"
+        "--export",
+        metavar="FILE",
+        help="verify this file of `hotdesk journal export` instead, or - for standard input; needs --key",
     )
     options.add_json(parser)
 
 
 def _add_head(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--chain", help="only the heads of this chain")
+    parser.add_argument("--chain", help="print only the head of this chain (the id of a job or desk)")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--job", metavar="JOB", help="only the events of this job and its desks")
+    parser.add_argument("--job", metavar="JOB", help="export only the events of this job and its desks")
     parser.add_argument("file", metavar="FILE", help="the file to write, or - for standard output")
 
 
 def parse_count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of events")
+        raise argparse.ArgumentTypeError(f"must be a number of events from 0 to 999999999, not {text!r}")
     return int(text)
 
 
@@ -114,7 +122,7 @@ def verify(arguments: argparse.Namespace) -> int:
     """
     saved_heads = [head for text in arguments.since or [] for head in _read_heads(text)]
     if arguments.export and not arguments.key:
-        raise BriefError("verifying an export needs a public key that you trust: --key FILE")
+        raise BriefError("--export needs --key FILE, a public key that you trust")
     key = load_public(arguments.key) if arguments.key else load_own_public(get_path().parent)
     report = (
         _prove_export(arguments.export, key, saved_heads) if arguments.export else prove(get_path(), key, saved_heads)
@@ -276,10 +284,12 @@ def _read_heads(text: str) -> list[Head]:
     try:
         lines = Path(text).read_text().splitlines()
     except (OSError, ValueError) as e:
-        raise BriefError(f"{text[:200]!r} is neither a head nor a file of heads: {e}") from e
+        raise BriefError(
+            f"{text[:200]!r} is neither a head, as `hotdesk journal head` prints it, nor a file of heads: {e}"
+        ) from e
     found = [parse_head(line) for line in lines if line.strip()]
     if not found:
-        raise BriefError(f"no head found in {text[:200]!r}")
+        raise BriefError(f"the file {text[:200]!r} contains no head; `hotdesk journal head` prints heads")
     return found
 
 
@@ -294,7 +304,7 @@ def _describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> 
         return [*faults, f"NOT INTACT: {format_count(len(faults), 'fault')}; {counted}"]
     if saved_heads:
         return [f"intact, and consistent with {format_count(len(saved_heads), 'head')} that you saved: {counted}"]
-    return [f"intact: {counted}", "no saved head was given: events removed from the end cannot be detected"]
+    return [f"intact: {counted}", "without --since HEAD, events removed from the end of the journal cannot be detected"]
 
 
 ACTS = {"show": show, "verify": verify, "head": head, "export": export}

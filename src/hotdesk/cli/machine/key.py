@@ -35,10 +35,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", required=True, help="the person or program it is for; shown in approvals and jobs")
-    parser.add_argument("--tenant", default=DEFAULT_TENANT, help=f"the tenant it belongs to ({DEFAULT_TENANT})")
     parser.add_argument(
-        "--power", action="append", choices=POWERS, help="what it may be used for; repeatable (default: everything)"
+        "--name", required=True, help="the person or program that the key is for; shown in approvals and jobs"
+    )
+    parser.add_argument(
+        "--tenant", default=DEFAULT_TENANT, help=f"the tenant that the key belongs to (default: {DEFAULT_TENANT})"
+    )
+    parser.add_argument(
+        "--power",
+        action="append",
+        choices=POWERS,
+        help="what the key may be used for; repeatable (default: everything)",
     )
     parser.add_argument(
         "--expires",
@@ -50,7 +57,7 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ls(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tenant", help="only the keys of this tenant")
+    parser.add_argument("--tenant", help="list only the keys of this tenant")
     options.add_json(parser)
 
 
@@ -60,7 +67,11 @@ def _add_revoke(parser: argparse.ArgumentParser) -> None:
 
 def add_show(parser: argparse.ArgumentParser) -> None:
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--pem", action="store_true", help="print only the public key, as a file for --signer")
+    shown.add_argument(
+        "--pem",
+        action="store_true",
+        help="print only the public key in PEM, to save as a file for `hotdesk verify --signer`",
+    )
     shown.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -152,7 +163,7 @@ def show(arguments: argparse.Namespace) -> None:
     """
     folder = config.load().lib / "keys"
     if not folder.exists():
-        raise BriefError(f"no signer found in {folder}, or it is not readable for you; the first job creates it")
+        raise BriefError(f"no signing key can be read in {folder}; use sudo, or run a first job, which creates the key")
     public = load_own_public(folder)
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     if arguments.json:
@@ -190,7 +201,7 @@ def _describe_key(key: Key) -> dict[str, Any]:
 def _parse_lifetime(text: str) -> float:
     seconds = parse_seconds(text)
     if seconds is None or seconds < 1:
-        raise BriefError(f"{make_printable(text[:40])!r} is not a valid lifetime; write 12h or 30d")
+        raise BriefError(f"{make_printable(text[:40])!r} is not a valid lifetime; write for example 12h or 30d")
     return seconds
 
 

@@ -31,7 +31,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(image="desktop")
     options.add_scope(parser)
     parser.add_argument(
-        "--idle", type=parse_timeout, default=IDLE, metavar="N", help="seconds until an unused desk burns"
+        "--idle",
+        type=parse_timeout,
+        default=IDLE,
+        metavar="SECONDS",
+        help=f"burn the desk after this time without use (default: {IDLE:.0f})",
     )
 
 

@@ -30,36 +30,40 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--identity", required=True, metavar="FOLDER", help="the folder that `hotdesk node enroll` wrote"
     )
-    parser.add_argument("--name", help=f"the name of this node, if its certificate is for a pool (${NAME_VARIABLE})")
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port to listen on ({PORT})")
+    parser.add_argument(
+        "--name", help=f"the name of this node, needed if its certificate is for a pool (default: ${NAME_VARIABLE})"
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)"
+    )
+    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port to listen on (default: {PORT})")
     parser.add_argument(
         "--orphan-after",
         type=_parse_time,
         default=120.0,
         metavar="TIME",
-        help="burn desks this long after their server was last connected (2m)",
+        help="burn desks when their server has been disconnected for this long (default: 2m)",
     )
     parser.add_argument(
         "--drain",
         type=_parse_time,
         default=30.0,
         metavar="TIME",
-        help="how long open desks may continue after a stop signal (30s)",
+        help="how long open desks may continue after a stop signal (default: 30s)",
     )
 
 
 def _parse_time(text: str) -> float:
     found = parse_seconds(text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time; write 90s or 5m")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time; write for example 90s or 5m")
     return found
 
 
 def _add_enroll(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="the name of the node or server")
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--server", action="store_true", help="enroll a server, which calls nodes")
+    kind.add_argument("--server", action="store_true", help="enroll a server, which connects to nodes")
     kind.add_argument("--pool", action="store_true", help="enroll any number of nodes that share one identity")
     parser.add_argument(
         "--authority",
@@ -69,7 +73,7 @@ def _add_enroll(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write the identity to")
     parser.add_argument(
-        "--days", type=int, default=_DAYS, metavar="N", help=f"days until the certificate expires ({_DAYS})"
+        "--days", type=int, default=_DAYS, metavar="N", help=f"days until the certificate expires (default: {_DAYS})"
     )
 
 
@@ -123,9 +127,9 @@ def _enroll_identity(arguments: argparse.Namespace) -> int:
       hotdesk node enroll --server home --authority ~/authority --out home --days 90
     """
     if bool(arguments.name) == arguments.pool:
-        raise BriefError("name the node or server, or pass --pool for any node")
+        raise BriefError("pass either the name of the node or server, or --pool for any number of nodes")
     if not 1 <= arguments.days <= _MAX_DAYS:
-        raise BriefError(f"a certificate can be valid for 1 to {_MAX_DAYS} days, not more")
+        raise BriefError(f"--days must be 1 to {_MAX_DAYS}, not {arguments.days}")
     name = ANY_NODE if arguments.pool else arguments.name
     role = "server" if arguments.server else "node"
     enroll(Path(arguments.authority), role, name, Path(arguments.out), arguments.days)  # type: ignore[arg-type]

@@ -37,20 +37,27 @@ OPTIONS = {
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", metavar="ADDRESS", help="the address to listen on with TLS (127.0.0.1)")
-    parser.add_argument("--port", type=int, metavar="N", help=f"the port on loopback, without TLS ({PORT})")
-    parser.add_argument("--tls-port", type=int, metavar="N", help="the port with TLS; default: none")
-    parser.add_argument("--certificate", metavar="FILE", help="certificates in PEM: for each --name and for *.DOMAIN")
-    parser.add_argument("--key-file", metavar="FILE", help="the certificate's private key, in PEM")
+    parser.add_argument("--host", metavar="ADDRESS", help="the address to listen on with TLS (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, metavar="N", help=f"the port on loopback, without TLS (default: {PORT})")
+    parser.add_argument("--tls-port", type=int, metavar="N", help="the port with TLS (default: none)")
+    parser.add_argument(
+        "--certificate", metavar="FILE", help="a PEM file with certificates for each --name and for *.DOMAIN"
+    )
+    parser.add_argument("--key-file", metavar="FILE", help="a PEM file with the certificate's private key")
     parser.add_argument("--name", action="append", metavar="NAME", help="a host name of this server; repeatable")
-    parser.add_argument("--domain", metavar="NAME", help="the domain for ports of sandboxes (localhost)")
     parser.add_argument(
-        "--egress", metavar="WHAT", help="network access of sandboxes: deny, packages (default) or open"
+        "--domain", metavar="NAME", help="the domain under which ports of sandboxes get host names (default: localhost)"
     )
     parser.add_argument(
-        "--ready", action="append", metavar="TEMPLATE=N", help="desks kept ready for each tenant (base=2); repeatable"
+        "--egress", metavar="WHAT", help="network access of sandboxes: deny, packages or open (default: packages)"
     )
-    parser.add_argument("--json", action="store_true", help="also print its addresses as JSON")
+    parser.add_argument(
+        "--ready",
+        action="append",
+        metavar="TEMPLATE=N",
+        help="number of desks of a template kept ready for each tenant; repeatable (default: base=2)",
+    )
+    parser.add_argument("--json", action="store_true", help="also print the server's addresses as JSON")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -178,7 +185,7 @@ def _merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
         return serving
     if serving.certificate or serving.private_key:
         raise BriefError(
-            "certificates come from ACME or from files, not both: remove `acme`, or certificate and private_key"
+            "certificates come from ACME or from files, not both: remove `acme`, or `certificate` and `private_key`"
         )
     file = settings.lib / ACME_FOLDER / "server.pem"
     return replace(serving, certificate=file, private_key=file)
@@ -187,7 +194,7 @@ def _merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
 def _parse_ready_count(text: str) -> tuple[str, int]:
     name, _, count = text.partition("=")
     if not name or not count.isascii() or not count.isdecimal():
-        raise BriefError(f"--ready takes a template and a number, as in base=4, not {text[:80]!r}")
+        raise BriefError(f"--ready must be TEMPLATE=N, such as base=4, not {text[:80]!r}")
     return name, int(count[:9])
 
 

@@ -52,17 +52,19 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--image", action="append", metavar="NAME", help="image to build; repeatable (default: base)")
+    parser.add_argument(
+        "--image", action="append", metavar="NAME", help="the image to build; repeatable (default: base)"
+    )
     parser.add_argument("--no-image", action="store_true", help="do not build an image")
     parser.add_argument(
-        "--wall", action="append", choices=setup_wall.WALLS, help="install what this wall needs as well; repeatable"
+        "--wall", action="append", choices=setup_wall.WALLS, help="also install what this wall needs; repeatable"
     )
     parser.add_argument(
         "--from",
         dest="sources",
         action="append",
         metavar="FILE|URL",
-        help="import a signed image, by path or https URL, and build only those of --image; repeatable",
+        help="import a signed image, from a path or https URL, instead of building base; repeatable",
     )
     add_signer(parser)
     undo.add(parser)
@@ -89,7 +91,7 @@ def main(arguments: argparse.Namespace) -> int:
     if warning := requirements.require_supported(here, os.environ):
         say(warning)
     if arguments.signer and not arguments.sources:
-        raise BriefError("--signer says who signed the image of --from; add --from, or leave --signer out.")
+        raise BriefError("--signer applies to an image that --from imports; add --from, or leave out --signer.")
     names = arguments.image or ([] if arguments.sources else ["base"])
     recipes = [] if arguments.no_image else [recipe.load(name) for name in names]
     settings = config.load()
@@ -113,7 +115,7 @@ def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
 def _undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
     """Remove what set-up made, once a person agreed."""
     if arguments.image or arguments.no_image or arguments.sources or arguments.wall:
-        raise BriefError("--undo takes no images and no walls: it removes all of them.")
+        raise BriefError("--undo removes all images and walls; leave out --image, --no-image, --from and --wall.")
     settings = config.load()
     if os.geteuid() != 0:
         become_root([])
@@ -203,11 +205,11 @@ def _list_missing(here: HostMachine) -> list[str]:
 def become_root(lacking: Sequence[str]) -> None:
     """Run this command again with sudo; without sudo, say what an administrator has to do."""
     if shutil.which("sudo") is None:
-        reasons = "; ".join(lacking) or "unknown, because only root can see images"
+        reasons = "; ".join(lacking) or "unknown, because only root can list images"
         raise HostError(
-            f"setting up needs root, and there is no sudo; missing here: {reasons}; run `hotdesk setup` as root"
+            f"setup needs root, and sudo is not installed; run `hotdesk setup` as root; missing here: {reasons}"
         )
-    say("this needs root: running it again with sudo")
+    say("setup needs root: running it again with sudo")
     variables = [
         f"{name}={value}" for name, value in os.environ.items() if name.startswith("HOTDESK_") or is_passed_on(name)
     ]
@@ -230,7 +232,7 @@ def become_root(lacking: Sequence[str]) -> None:
 def _check_host(settings: Config) -> SetupStep:
     """Refuse a kernel on which no desk could open, and a container that lacks what desks need."""
     if lacking := requirements.list_host_flaws():
-        raise HostError(f"no desk can open on this kernel: {'; '.join(lacking)}")
+        raise HostError(f"desks cannot be opened on this kernel: {'; '.join(lacking)}")
     host = host_needs.require(settings).host
     return SetupStep("kernel", f"{os.uname().release}, fit, on {host.describe()}", False)
 
@@ -249,7 +251,7 @@ def _check_room(settings: Config, free: int) -> None:
 def install(settings: Config, packages: Sequence[str]) -> SetupStep:
     lacking = requirements.list_missing_packages(packages)
     if lacking or not requirements.has_apt_lists():
-        say("packages: updating the lists")
+        say("packages: updating the lists of available packages")
         run_apt("update")
     if not lacking:
         return SetupStep("packages", "all installed", False)

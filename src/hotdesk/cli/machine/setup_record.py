@@ -95,7 +95,7 @@ def run_apt(*argv: str, cwd: Path | None = None) -> None:
     try:
         output, _ = child.communicate()
     except KeyboardInterrupt:
-        say("packages: waiting for another apt-get to finish")
+        say("packages: interrupted; waiting for apt-get to finish first")
         child.communicate()
         raise
     if child.returncode != 0:

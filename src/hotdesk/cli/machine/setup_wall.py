@@ -133,6 +133,8 @@ def prove_wall(settings: Config, wall: str, image: str = "base") -> SetupStep:
             return 0 if done.ok else _FAILED
 
     if run_interruptible(work):
-        raise HostError(f"a desk behind the wall {wall} opened, but no program ran in it")
+        raise HostError(
+            f"a desk behind the wall {wall} opened, but no program ran in it; `hotdesk doctor --wall {wall}` says more"
+        )
     platform = look_at(wall, settings).platform
     return SetupStep(f"wall {wall}", f"a desk opened, its kernel says {versions[0]}, platform {platform}", False)

@@ -47,16 +47,22 @@ UNIT = Path("/etc/systemd/system/hotdesk.service")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    undo = parser.add_argument_group("removing what set-up made")
-    undo.add_argument("--undo", action="store_true", help="remove images, state, user ids and the account again")
-    undo.add_argument("--yes", action="store_true", help="with --undo: do not ask before open desks are burnt")
-    undo.add_argument("--all", action="store_true", help="with --undo: also the drive, vault, journal and jobs")
-    undo.add_argument("--packages", action="store_true", help="with --undo: also the packages that set-up installed")
+    undo = parser.add_argument_group("undoing setup")
+    undo.add_argument(
+        "--undo", action="store_true", help="remove what `hotdesk setup` made: images, state, user ids and the account"
+    )
+    undo.add_argument(
+        "--yes", action="store_true", help="with --undo: do not ask before open desks are burnt or files are destroyed"
+    )
+    undo.add_argument("--all", action="store_true", help="with --undo: also remove the drive, vault, journal and jobs")
+    undo.add_argument(
+        "--packages", action="store_true", help="with --undo: also remove the packages that setup installed"
+    )
 
 
 def require_undo(arguments: argparse.Namespace) -> None:
     if any((arguments.yes, arguments.all, arguments.packages)):
-        raise BriefError("--yes, --all and --packages belong to --undo; `hotdesk setup --help` says more")
+        raise BriefError("--yes, --all and --packages can only be used with --undo")
 
 
 def confirm(settings: Config, arguments: argparse.Namespace) -> None:
@@ -69,7 +75,7 @@ def confirm(settings: Config, arguments: argparse.Namespace) -> None:
         return
     what = " and ".join(reasons)
     if not sys.stdin.isatty():
-        raise BriefError(f"This {what}. Add --yes to do it without a question.")
+        raise BriefError(f"This {what}. Pass --yes to confirm.")
     if input(f"This {what}. Continue? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("Nothing was removed.")
 
@@ -119,7 +125,8 @@ def burn_desks(settings: Config) -> SetupStep:
         bury(each)
     if remaining := list_desks(settings):
         raise HostError(
-            f"{len(remaining)} desk(s) are still open; stop the process that opens them, then run this again."
+            f"{len(remaining)} desk(s) are still open; stop the process that opens them, then run "
+            "`hotdesk setup --undo` again."
         )
     return SetupStep("desks", f"{len(desks)} burnt" if desks else "none open", bool(desks))
 
@@ -131,8 +138,8 @@ def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None
     while owners := [pid for each in _list_tenants(settings) for pid in _list_owners(each)]:
         if time.monotonic() > deadline:
             raise HostError(
-                f"Process {', '.join(map(str, owners))} still uses {settings.run}: a `hotdesk serve`, or a "
-                "program with an open host. Stop it, then run this again."
+                f"Process {', '.join(map(str, owners))} still uses {settings.run}: it is a `hotdesk serve`, or a "
+                "program that opens desks. Stop it, then run `hotdesk setup --undo` again."
             )
         time.sleep(0.2)
 
@@ -158,7 +165,7 @@ def _remove_images(settings: Config) -> SetupStep:
     if not settings.images.is_dir():
         return SetupStep("images", "none", False)
     if not settings.images.is_relative_to(settings.lib):
-        return SetupStep("images", f"kept: {settings.images} lies outside of {settings.lib}", False)
+        return SetupStep("images", f"kept: {settings.images} is outside of {settings.lib}", False)
     size = store.measure_disk_usage(settings.images)
     with store.writing(settings.images, say):
         for layer in sorted((settings.images / "layers").iterdir()):
@@ -223,7 +230,7 @@ def remove_packages(settings: Config, *, remove: bool) -> SetupStep:
     if removable := [name for name in packages if name not in protected]:
         run_apt("remove", "--yes", *removable)
     write_record(settings, replace(record, packages=()))
-    reason = f"; kept: {', '.join(protected)}, which Debian protects" if protected else ""
+    reason = f"; kept: {', '.join(protected)}, which apt refuses to remove" if protected else ""
     return SetupStep("packages", f"{', '.join(removable) or 'none'} removed{reason}", True)
 
 
@@ -239,7 +246,7 @@ def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[Setu
     """Remove the user ids, the account and the command's link; user ids stay while a desk has some."""
     if desks := uids.list_claims(claims):
         owners = sorted({str(desk.parent.parent) for desk in desks})
-        yield SetupStep("user ids", f"kept: desks below {', '.join(owners)} use them", False)
+        yield SetupStep("user ids", f"kept: desks of the state directories {', '.join(owners)} use them", False)
     else:
         changed = uids.unreserve()
         if claims.is_dir():

@@ -50,25 +50,27 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_set(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="1 to 64 of a-z, 0-9 and -")
-    parser.add_argument("--kind", choices=[*KINDS], help="the kind of secret (token)")
+    parser.add_argument("name", help="the secret's name: 1 to 64 of the characters a-z, 0-9 and -")
+    parser.add_argument("--kind", choices=[*KINDS], help="the kind of secret (default: token)")
     parser.add_argument(
         "--command", dest="kind", action="store_const", const="command", help="the same as --kind command"
     )
-    parser.add_argument("--user", help="basic: the user name; without it the value is USER:PASSWORD")
-    parser.add_argument("--token-url", metavar="URL", help="oauth2: the token endpoint")
+    parser.add_argument("--user", help="basic: the user name; without it the value must be USER:PASSWORD")
+    parser.add_argument("--token-url", metavar="URL", help="oauth2: the URL of the token endpoint")
     parser.add_argument("--client-id", metavar="ID", help="oauth2: the client id")
-    parser.add_argument("--scope", metavar="WORDS", help="oauth2: the requested scope")
+    parser.add_argument("--scope", metavar="WORDS", help="oauth2: the scope to request")
     parser.add_argument(
-        "--insecure-loopback", action="store_true", help="oauth2: allow http to an address of this machine"
+        "--insecure-loopback", action="store_true", help="oauth2: allow http for a token endpoint on this machine"
     )
-    parser.add_argument("--digits", type=int, help="totp: digits of a code (6)")
-    parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: lifetime of a code (30)")
+    parser.add_argument("--digits", type=int, help="totp: number of digits of a code (default: 6)")
+    parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: time a code is valid (default: 30)")
     parser.add_argument("--key-id", metavar="ID", help="sigv4: the access key's id; the value is the secret key")
-    parser.add_argument("--service", help="sigv4: the only service it signs for, as s3")
-    parser.add_argument("--region", help="sigv4: the only region it signs for")
-    parser.add_argument("--bucket", help="sigv4 with the service s3: the only bucket it signs for")
-    parser.add_argument("--algorithm", choices=("SHA1", "SHA256", "SHA512"), help="totp: the hash algorithm (SHA1)")
+    parser.add_argument("--service", help="sigv4: sign only requests to this service, such as s3")
+    parser.add_argument("--region", help="sigv4: sign only requests to this region")
+    parser.add_argument("--bucket", help="sigv4 with --service s3: sign only requests to this bucket")
+    parser.add_argument(
+        "--algorithm", choices=("SHA1", "SHA256", "SHA512"), help="totp: the hash algorithm (default: SHA1)"
+    )
 
 
 def add_rm(parser: argparse.ArgumentParser) -> None:
@@ -76,13 +78,22 @@ def add_rm(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="the secret's name")
+    parser.add_argument("name", nargs="?", help="the name of the secret that gets a new value")
     parser.add_argument("--root", action="store_true", help="replace the vault's root key instead of a secret")
-    parser.add_argument("--root-key", choices=_SOURCES, help="with --root: where the new root key is stored")
+    parser.add_argument(
+        "--root-key",
+        choices=_SOURCES,
+        help="with --root: where the new root key comes from: a file, a passphrase or the keyring",
+    )
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--root-key", choices=_SOURCES, default="file", help="where the root key comes from (file)")
+    parser.add_argument(
+        "--root-key",
+        choices=_SOURCES,
+        default="file",
+        help="where the root key comes from: a file, a passphrase or the keyring (default: file)",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -126,7 +137,7 @@ def rotate(arguments: argparse.Namespace) -> None:
     hotdesk vault rotate --root --root-key passphrase
     """
     if arguments.root == (arguments.name is not None) or (arguments.root_key and not arguments.root):
-        raise BriefError("rotate needs the name of a secret, or --root")
+        raise BriefError("pass either the name of a secret, or --root; --root-key is for --root only")
     vault = _unlock_vault()
     if arguments.root:
         vault.rotate_root(arguments.root_key or read_source(get_folder()), _new_passphrase)
@@ -210,7 +221,9 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for kind, names in _OF_KIND.items():
         for name in names:
             if kind != arguments.kind and getattr(arguments, name) not in (None, False):
-                raise BriefError(f"--{name.replace('_', '-')} belongs to --kind {kind}, not {arguments.kind}")
+                raise BriefError(
+                    f"--{name.replace('_', '-')} can only be used with --kind {kind}, not {arguments.kind}"
+                )
     if arguments.command is not None and arguments.kind != "command":
         raise BriefError(
             "only --kind command takes a program after `--`; pass a value on standard input or at the prompt"
@@ -240,7 +253,7 @@ def _split_user(value: bytes) -> tuple[bytes, bytes]:
     """Part USER:PASSWORD."""
     user, colon, password = value.partition(b":")
     if not colon:
-        raise BriefError("a basic secret is USER:PASSWORD, or a password with --user")
+        raise BriefError("the value of a basic secret must be USER:PASSWORD; with --user it is the password alone")
     return user, password
 
 
@@ -248,7 +261,7 @@ def _make_command_value(argv: list[str] | None) -> bytes:
     """Return the value of a command; its program must be there."""
     value = encode_argv(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
-        raise BriefError(f"program not found: {(argv or [''])[0]}")
+        raise BriefError(f"the program {(argv or [''])[0]} does not exist or is not executable")
     return value
 
 
@@ -267,7 +280,7 @@ def ask_hidden(prompt: str) -> bytes:
             return getpass.getpass(prompt).encode("utf-8", "surrogateescape")
     except OSError as e:
         raise HostError(
-            f"there is no terminal for a prompt; set {PASSPHRASE_FILE} to a file with the passphrase"
+            f"no terminal to ask for the passphrase at; set {PASSPHRASE_FILE} to the path of a file with it"
         ) from e
     except EOFError:
         raise BriefError("nothing was typed") from None

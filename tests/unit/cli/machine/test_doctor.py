@@ -47,8 +47,8 @@ def test_a_failure_has_its_promise_and_remedy_and_the_rest_is_short() -> None:
     assert f"✘ {MEASURES[-1].name}" in text
     assert f"{MEASURES[-1].promise}: broken" in text
     assert text.count("remedy: ") == 1
-    assert "does not keep its promises: " in text.splitlines()[-1]
-    assert f"{len(MEASURES) - 1} passed, 1 failed, 0 not tested here" in text.splitlines()[-1]
+    assert "does not work as promised: " in text.splitlines()[-1]
+    assert f"{len(MEASURES) - 1} measures passed, 1 failed, 0 not tested here" in text.splitlines()[-1]
 
 
 def test_colours_are_only_where_they_are_wanted() -> None:

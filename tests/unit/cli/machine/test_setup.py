@@ -88,7 +88,7 @@ def test_without_root_and_sudo_it_says_what_is_missing(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert "no sudo; missing here: packages crun; run `hotdesk setup` as root" in done.stderr
+    assert "sudo is not installed; run `hotdesk setup` as root; missing here: packages crun" in done.stderr
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def test_open_desks_are_asked_about(settings: Config) -> None:
 
 
 def test_options_of_undo_mean_nothing_without_it() -> None:
-    with pytest.raises(BriefError, match="belong to --undo"):
+    with pytest.raises(BriefError, match="only be used with --undo"):
         undo.require_undo(arguments(yes=True))
 
 
@@ -178,6 +178,6 @@ def test_the_command_is_linked_where_sudo_would_not_find_it_and_the_link_goes_ag
     assert (step.changed, link.readlink()) == (True, command)
     assert setup.link_command(settings, link, command, str(link.parent)) is None
     steps = {step.name: step for step in undo.remove_shared(settings, claims)}
-    assert steps["user ids"].outcome == "kept: desks below /srv/run use them"
+    assert steps["user ids"].outcome == "kept: desks of the state directories /srv/run use them"
     assert (steps["command"].changed, link.is_symlink(), read_record(settings)) == (True, False, SetupRecord())
     assert "account" not in steps
