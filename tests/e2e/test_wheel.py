@@ -32,7 +32,9 @@ def test_the_wheel_works_alone_and_names_the_extra_that_is_missing(settings: Con
     assert run("run", "echo", "-n", "hi").stdout == "hi"
     for needs in (["serve", "--port", "0"], ["mcp"], ["key", "ls"]):
         done = run(*needs)
-        missing = f"hotdesk: `hotdesk {needs[0]}` needs more packages: pip install 'hotdesk[serve]'\n"
+        missing = (
+            f"hotdesk: `hotdesk {needs[0]}` needs Python packages that are missing; run pip install 'hotdesk[serve]'\n"
+        )
         assert (done.returncode, done.stderr) == (125, missing)
     help_text = run("brief", "--help").stdout
     assert str(tmp_path / "venv/share/hotdesk/brief.md") in help_text.replace("\n", "")

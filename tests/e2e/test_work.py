@@ -324,7 +324,7 @@ def test_ctrl_c_twice_burns_and_says_so(office: Office, tmp_path: Path) -> None:
         assert program.poll() is None
     assert len(office.desks()) == 1
     program.send_signal(signal.SIGINT)
-    assert b"stopping after the current act" in program.stderr.readline()
+    assert b"the job stops after the current act" in program.stderr.readline()
     program.send_signal(signal.SIGINT)
     out, err = program.communicate(timeout=30)
     assert (program.returncode, out) == (130, b"")

@@ -35,44 +35,44 @@ GROUPS = {
         "approve": "Approve a request of a desk or job; without an id, list pending requests.",
         "refuse": "Refuse a request of a desk or job.",
         "answer": "Answer a question of a job.",
-        "resume": "Resume a job that stopped or was killed, or paused desks.",
-        "replay": "Repeat a job's recorded decisions at a fresh desk.",
+        "resume": "Resume paused desks, or a job that stopped or was killed.",
+        "replay": "Repeat a job's recorded plan and tool calls at a new desk, without a model.",
         "eval": "Run evaluation tasks with hidden graders and report the pass rate.",
-        "forget": "Delete everything about a job except its journal entries.",
+        "forget": "Delete a job's stored data; its journal entries and its files in the drive stay.",
         "verify": "Check a file against its certificate, and show what was checked.",
         "drive": "List, get, put and remove files that outlive desks.",
-        "memory": "Show and remove what workers stored for later jobs.",
+        "memory": "Show and remove facts and files that workers stored for later jobs.",
     },
     "Desks": {
         "run": "Run a command on a new desk, then burn the desk.",
-        "open": "Open a desk that stays, and print its id.",
+        "open": "Open a desk that stays open, and print its id.",
         "exec": "Run a command on an open desk.",
         "shell": "Open a terminal at a desk.",
         "cp": "Copy files to or from an open desk.",
         "ssh": "Sign in to a desk with OpenSSH: ssh, scp, sftp, rsync, port forwarding.",
         "forward": "Forward a port of a desk to this machine.",
-        "use": "Use a worker's tool at a desk: browser, screen, shell, files.",
+        "use": "Call one of a worker's tools at a desk: browser, screen, shell, files.",
         "watch": "Watch a desk's screen in a web page, and take control.",
         "ps": "List open desks.",
         "usage": "Show the resource usage of open desks.",
         "pause": "Pause desks: freeze their programs.",
         "snapshot": "Take a snapshot of a desk's files.",
         "rollback": "Roll a desk's files back to a snapshot.",
-        "fork": "Open copies of a desk.",
+        "fork": "Open copies of an open desk, with its files.",
         "burn": "Burn desks: end them and destroy everything in them.",
     },
-    "This machine, and what happened on it": {
+    "This machine and its server": {
         "vault": "Store secrets by name; desks never see them.",
-        "mcp": "Give an MCP client a desk, over standard input and output.",
+        "mcp": "Run an MCP server on standard input and output that gives its client a desk.",
         "key": "Create, list and revoke a server's keys; show the certificate signer.",
-        "serve": "Serve desks, jobs and the page to programs and people: E2B, MCP and an HTTP API.",
+        "serve": "Run the server for desks and jobs: E2B's API, MCP, an HTTP API and a web page.",
         "node": "Lend this machine's desks to a server on another machine; enroll nodes and servers.",
         "image": "Build, save, list, remove, import and export images.",
         "journal": "Read the journal, and verify that it is complete.",
         "door": "Read the log of the door: every network request.",
         "setup": "Set this machine up: packages, folders, images.",
-        "doctor": "Test the walls on this machine and report which promises hold.",
-        "completion": "Print completions for a shell, or the manual page.",
+        "doctor": "Test whether desks are isolated on this machine, measure by measure.",
+        "completion": "Print the completion script of a shell, or the manual page.",
         "gc": "Remove orphaned desks, unused image layers and old jobs.",
     },
 }
@@ -88,7 +88,7 @@ def _format_overview() -> str:
     return "\n".join([*lines, "", "Run `hotdesk COMMAND --help` for details. --version prints the version."])
 
 
-ABOUT = "A real computer for an AI worker: issued in milliseconds, sealed, and gone when the job is done."
+ABOUT = "Disposable, isolated Linux computers (desks) for AI workers: opened in milliseconds, destroyed after use."
 
 
 def carry_out(argv: list[str]) -> int:
@@ -127,7 +127,9 @@ def carry_out(argv: list[str]) -> int:
         extra = find_extra(e.name or "")
         if extra is None:
             raise
-        raise HostError(f"`hotdesk {argv[0]}` needs more packages: pip install 'hotdesk[{extra}]'") from e
+        raise HostError(
+            f"`hotdesk {argv[0]}` needs Python packages that are missing; run pip install 'hotdesk[{extra}]'"
+        ) from e
 
 
 def _format_error(error: HotdeskError) -> list[str]:

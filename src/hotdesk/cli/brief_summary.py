@@ -16,7 +16,7 @@ MAX_LINES = 20
 """Lines of one field."""
 APPROVALS = {
     "auto": "starting the job approves the plan",
-    "risky": "a person approves the plan if something is at stake",
+    "risky": "a person approves the plan if it does more than read, or uses secrets",
     "plan": "a person approves the plan",
     "every": "a person approves the plan and each step",
 }
@@ -60,12 +60,12 @@ def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
         [f"{job.approve}: {APPROVALS[job.approve]}; {deadline}"],
     )
     size = f"{job.size.cpus:g} CPUs, {format_bytes(job.size.memory)} of memory, {format_bytes(job.size.disk)} of disk"
-    more = f"steps that have secrets or read foreign files: behind the wall {job.sensitive_wall}"
+    more = f"steps that have secrets or read untrusted content run behind the wall {job.sensitive_wall}"
     yield "desk", [f"{job.image} behind the wall {job.wall}, {size}", *([more] if job.sensitive_wall else [])]
 
 
 def _describe_items(each: Each) -> str:
-    batch = f", {each.batch} rows an item" if each.batch > 1 else ""
+    batch = f", {each.batch} rows per item" if each.batch > 1 else ""
     budget = "".join(f", {text}" for text in _describe_amounts(each.budget))
     return (
         f"{each.over}{batch}: each item at its own desk, with at most {_format_seconds(each.seconds)}{budget} and "

@@ -26,7 +26,7 @@ def list_input_warnings(job: Brief) -> Iterator[str]:
             yield _explain_empty_input(job.folder / name, make_printable(name))
     over = job.each.over if job.each is not None else ""
     if over and not any(job.folder.glob(over)):
-        yield f"the items {make_printable(over)!r} match no file next to the brief; correct each.over, or add the files"
+        yield f"`over` in [each] matches no file next to the brief: {make_printable(over)!r}; correct it, or add files"
 
 
 def _explain_empty_input(path: Path, name: str) -> str:

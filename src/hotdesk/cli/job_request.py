@@ -47,7 +47,10 @@ from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
 from hotdesk.walls import NAMES, NOMINAL_CATALOG, UNWALLED, WallCatalog
 
-APPROVE = "who approves: no one; a person the plan; a person if something is at stake; a person the plan and each step"
+APPROVE = (
+    "what a person approves: nothing (auto), the plan (plan), the plan if it does more than read or uses secrets "
+    "(risky), the plan and each step (every)"
+)
 MODELS = "models"
 """The folder of what was learned of models."""
 PAUSED = 75
@@ -130,14 +133,14 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """Ask for limits that hold instead of the brief's."""
     parser.add_argument("--approve", choices=("auto", "plan", "risky", "every"), help=APPROVE)
-    parser.add_argument("--seconds", type=float, metavar="N", help="time limit in seconds")
-    parser.add_argument("--tokens", type=int, metavar="N", help="limit of tokens that models read and write")
+    parser.add_argument("--seconds", type=float, metavar="N", help="time limit of the job in seconds")
+    parser.add_argument("--tokens", type=int, metavar="N", help="maximum number of tokens that models read and write")
     parser.add_argument(
-        "--dollars", type=float, metavar="X", help="limit of model costs in dollars, where a price is known"
+        "--dollars", type=float, metavar="X", help="maximum cost of models in dollars, counted where the price is known"
     )
-    parser.add_argument("--acts", type=int, metavar="N", help="limit of tool calls")
+    parser.add_argument("--acts", type=int, metavar="N", help="maximum number of tool calls")
     parser.add_argument(
-        "--wall", choices=NAMES[1:], help="the weakest acceptable wall; a brief may require a stronger one"
+        "--wall", choices=NAMES[1:], help="the weakest isolation to accept; the brief may require a stronger one"
     )
 
 
@@ -196,7 +199,9 @@ def make_brain(
         return ModelBrain(job, [repeated], [repeated])
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     if chosen.adversary and job.wall == "local":
-        raise BriefError("an adversary needs a wall: without one it would attack this machine itself")
+        raise BriefError(
+            "--adversary needs a wall other than `local`: without isolation it would attack this machine itself"
+        )
     turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
     if (recorded := turned or script) is not None:
         return ModelBrain(job, [recorded], [recorded])

@@ -162,7 +162,7 @@ class TerminalJob:
         return await ask_here(self.settings, self.terminal, self.board, pending, card, look=look)
 
     def stop(self) -> None:
-        halt(self.order, self.id, "stopping after the current act")
+        halt(self.order, self.id, "the job stops after the current act")
 
     def finish(self, receipt: Receipt, out: Out) -> int:
         """Copy what was kept, print what became of the job; return the exit code."""

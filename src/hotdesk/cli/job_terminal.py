@@ -76,10 +76,10 @@ async def ask_here(
 def halt(order: JobContext | None, job: str, what: str) -> None:
     """Ask a job to stop where it can be resumed; say what happens now."""
     if order is None or order.log is None:
-        say("hotdesk: the job has not started yet; a second signal ends it")
+        say("hotdesk: the job has not started yet; a second Ctrl-C ends it")
         return
     order.log.halt()
-    say(f"hotdesk: {what}; `hotdesk resume {job}` continues", "hotdesk: a second signal burns its desks at once")
+    say(f"hotdesk: {what}; `hotdesk resume {job}` continues it", "hotdesk: a second Ctrl-C burns its desks at once")
 
 
 def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:

@@ -12,7 +12,7 @@ _ENDING = r"""
 .SH EXIT STATUS
 .TP
 124
-the time was up
+the time limit was reached
 .TP
 125
 hotdesk failed
@@ -37,7 +37,7 @@ live state
 .SH ENVIRONMENT
 .TP
 HOTDESK_HOME
-a folder that holds settings and state in place of those
+a folder for settings and state, instead of the folders above
 .TP
 HOTDESK_DEBUG
 set to 1: show tracebacks

@@ -19,20 +19,24 @@ DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--image", default="base", help="image to open the desk from (default: base)")
-    parser.add_argument("--cpus", type=float, default=DEFAULT_CPUS, help="number of CPUs (2)")
-    parser.add_argument("--memory", default=DEFAULT_MEMORY, help="memory limit, such as 512M or 4G (2G)")
-    parser.add_argument("--disk", default="16G", help="size of its writable disk (16G)")
+    parser.add_argument("--image", default="base", help="image to open the desk from (default: %(default)s)")
+    parser.add_argument("--cpus", type=float, default=DEFAULT_CPUS, help="number of CPUs (default: 2)")
+    parser.add_argument("--memory", default=DEFAULT_MEMORY, help="memory limit, such as 512M or 4G (default: 2G)")
+    parser.add_argument("--disk", default="16G", help="size of the writable disk (default: 16G)")
     parser.add_argument(
         "--disk-in",
         choices=("disk", "memory"),
         default="disk",
-        help="where the writable disk is stored; in memory it counts as memory",
+        help="where to store the writable disk (default: disk); in memory it counts towards --memory",
     )
-    parser.add_argument("--pids", type=int, default=1024, help="maximum number of processes (1024)")
-    parser.add_argument("--wall", default="container", choices=NAMES[1:], help="the isolation of the desk (container)")
+    parser.add_argument("--pids", type=int, default=1024, help="maximum number of processes (default: 1024)")
     parser.add_argument(
-        "--root", action="store_true", help="allow root inside: sudo, and --user root of exec and shell"
+        "--wall", default="container", choices=NAMES[1:], help="the isolation of the desk (default: container)"
+    )
+    parser.add_argument(
+        "--root",
+        action="store_true",
+        help="allow root in the desk: sudo, and `--user root` of `hotdesk exec` and `hotdesk shell`",
     )
     add_env(parser)
 
@@ -45,28 +49,33 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
         "--allow",
         action="append",
         metavar="RULE",
-        help="hosts it may reach: 'example.test' to read, 'GET example.test/data/*', 'write api.test', "
-        "'read *.example.test down=50M'; or the packages of pypi, npm, debian, github-read",
+        help="requests to admit: 'example.test' (to read), 'GET example.test/data/*', 'write api.test', "
+        "'read *.example.test down=50M'; or the name of a rule set: pypi, npm, debian, github-read",
     )
-    scope.add_argument("--deny", action="append", metavar="RULE", help="exceptions from --allow")
-    scope.add_argument("--ask", action="append", metavar="RULE", help="requests that need `hotdesk approve`")
+    scope.add_argument("--deny", action="append", metavar="RULE", help="exceptions to --allow")
+    scope.add_argument(
+        "--ask", action="append", metavar="RULE", help="requests that wait until a person runs `hotdesk approve`"
+    )
     scope.add_argument(
         "--grant",
         action="append",
         metavar="GRANT",
-        help="a vault secret that the door inserts: 'erp-token@erp.test', 'key@api.test header=X-Key env=API_KEY'",
+        help="a vault secret that the egress proxy inserts into requests: 'erp-token@erp.test', "
+        "'key@api.test header=X-Key env=API_KEY'",
     )
     scope.add_argument(
         "--map",
         action="append",
         metavar="NAME=HOST:PORT",
-        help="map a host name, such as erp.test=127.0.0.1:8443",
+        help="send requests for a host name to this address, such as erp.test=127.0.0.1:8443",
     )
-    scope.add_argument("--no-ask", action="store_true", help="the desk may not request more access")
+    scope.add_argument("--no-ask", action="store_true", help="do not let the desk request more access")
 
 
 def add_env(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="variable for its environment; repeatable")
+    parser.add_argument(
+        "--env", action="append", metavar="NAME=VALUE", help="environment variable of programs in the desk; repeatable"
+    )
 
 
 def add_command(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +84,10 @@ def add_command(parser: argparse.ArgumentParser) -> None:
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout", type=parse_timeout, metavar="SECONDS", help="kill the command after this; exit code 124"
+        "--timeout",
+        type=parse_timeout,
+        metavar="SECONDS",
+        help="kill the command after this time; the exit code is then 124",
     )
 
 

@@ -26,7 +26,7 @@ def require_root_for_job(wall: str, settings: Config) -> None:
     if os.geteuid() != 0 and wall != "local" and find_node_identity(settings) is None:
         raise HostError(
             "Carrying out a brief needs root: use `sudo hotdesk work`. Without root, start the job at a "
-            "server, on its page or through its API with a key."
+            "server, on its web page or through its API with a key."
         )
 
 
@@ -35,5 +35,5 @@ def describe_own_state(command: str, uid: int, environ: Mapping[str, str], is_se
     if uid == 0 or environ.get("HOTDESK_HOME") or not is_set_up or command not in OF_THE_MACHINE:
         return ""
     return (
-        f"hotdesk: you are not root: this is your own state directory; for the machine's use `sudo hotdesk {command}`"
+        f"hotdesk: you are not root, so this is your own state directory; `sudo hotdesk {command}` uses the machine's"
     )

@@ -153,16 +153,16 @@ class TerminalPrompt:
 
 
 _CLOSING = {
-    "gone": "\n  another person decided it\n",
-    "expired": "\n  the time to answer has expired\n",
-    "later": "  it is still pending\n",
+    "gone": "\n  another person decided this request\n",
+    "expired": "\n  this request has expired\n",
+    "later": "  this request is still pending\n",
 }
 
 
 def format_invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
     """Return the question and the letters that answer it; without letters any words do."""
     if pending.kind == "question":
-        return "  your answer, or an empty line for later: ", ()
+        return "  your answer, or Enter to answer later: ", ()
     letters = tuple(letter for letter in LETTERS if letter != "e" or pending.kind in EDITED)
     return f"  {'  '.join(f'[{letter}]{LETTERS[letter][1:]}' for letter in letters)}: ", letters
 
@@ -217,7 +217,9 @@ def _iterate_card_lines(card: Card) -> Iterator[str]:
 def _shorten_fact(text: str) -> str:
     """Return the shown part of a fact, and say if some of it was left out."""
     rest = len(text) - MAX_FACT_CHARS
-    return text[:MAX_FACT_CHARS] + (f" … and {rest:,} more characters: hotdesk approve --json" if rest > 0 else "")
+    return text[:MAX_FACT_CHARS] + (
+        f" … and {rest:,} more characters; `hotdesk approve --json` shows all" if rest > 0 else ""
+    )
 
 
 @contextmanager

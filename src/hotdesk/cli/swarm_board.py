@@ -51,7 +51,7 @@ class SwarmBoard:
                 if event.outcome != "done":
                     self.say(f"quarantine {event.item}: {event.why}")
             case SwarmBegun():
-                self.say(f"items    {event.items:,}, sha256 of their list {event.manifest}")
+                self.say(f"items    {event.items:,}, sha256 of the list of items {event.manifest}")
             case Pending() | Planned() | JobPaused():
                 if (line := describe(event).line) is not None:
                     self.say(f"{line[1]:8} {line[2]}")

@@ -54,12 +54,14 @@ class ResumeChoice:
 
 def add_resume_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--add-items", action="store_true", help="swarms: also process items that were added next to the brief"
+        "--add-items", action="store_true", help="swarms: also process items that were added to the brief's folder"
     )
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--retry-failed", action="store_true", help="swarms: retry the items in quarantine")
     group.add_argument(
-        "--accept-failed", action="store_true", help="swarms: write the report without the items in quarantine"
+        "--retry-failed", action="store_true", help="swarms: process the failed items (in quarantine) again"
+    )
+    group.add_argument(
+        "--accept-failed", action="store_true", help="swarms: write the report without the failed items (in quarantine)"
     )
 
 
@@ -92,7 +94,9 @@ class TerminalSwarm:
     async def work(self) -> int:
         brief = admit_brief(self.chosen.build_job(), self.settings.limits, survey_walls(self.settings))
         if brief.each is None:
-            raise BriefError("the brief has no items; write [each] with `over`, or carry it out with `hotdesk work`")
+            raise BriefError(
+                "the brief has no items; add an [each] section with `over`, or carry it out with `hotdesk work`"
+            )
         writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
         self.stream = JsonLines(sys.stdout, time.time) if self.json else None
@@ -146,7 +150,7 @@ class TerminalSwarm:
 
     def stop(self) -> None:
         """Ask the swarm to pause: items under way end, no other begins."""
-        halt(self.order, self.id, "running items finish, then the swarm pauses")
+        halt(self.order, self.id, "the swarm pauses when the running items are finished")
 
     def finish(self, receipt: SwarmReceipt, out: Out) -> int:
         """Copy what it left, print what became of it; return the exit code."""
@@ -178,10 +182,10 @@ def _make_brains(
 ) -> Brains:
     """Return who thinks. A script is run here: this process has given up what a script shall not have."""
     if record is not None and chosen.is_recorded:
-        raise BriefError("--record records the replies of models; pass --model")
+        raise BriefError("--record needs --model: it records the replies of a model")
     if chosen.replay:
         raise BriefError(
-            "a finished swarm cannot be repeated by its id; record it with --record, and pass that file to --replay"
+            "--replay of a swarm needs a file that --record wrote; the id of a finished swarm cannot be replayed"
         )
     if chosen.recording:
         return ReplayBrains.read(Path(chosen.recording))
@@ -189,11 +193,13 @@ def _make_brains(
         brains = ScriptBrains.from_base64(chosen.source, Path(chosen.script))
         if chosen.adversary:
             if brief.wall == "local":
-                raise BriefError("an adversary needs a wall: without one it would attack this machine itself")
+                raise BriefError(
+                    "--adversary needs a wall other than `local`: without isolation it would attack this machine itself"
+                )
             brains.turn = partial(find_adversary, chosen.adversary)
         return brains
     if chosen.adversary:
-        raise BriefError("an adversary of a swarm needs a script for the plan; pass --script")
+        raise BriefError("--adversary in a swarm needs a script for the plan; pass --script FILE")
     found = make_brain(chosen, brief, settings, notify=notify)
     if record is None:
         return ModelBrains(found.planners, found.workers)

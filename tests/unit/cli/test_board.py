@@ -195,7 +195,7 @@ def test_without_a_terminal_there_is_a_line_for_each_event_worth_one() -> None:
         "ask      Ask. (attempt 2)",
         "refused  GET evil.test/: no rule",
         "ask      failed: no answer",
-        "back     as it was before ask, attempt 2: no answer",
+        "back     rolled back to before ask, attempt 2: no answer",
         "passed   a.xlsx: 5 rows; all well",
         f"kept     a.xlsx, sha256 {'ab' * 32}",
         "burnt    i2",
@@ -262,7 +262,7 @@ def test_the_area_shows_thought_tool_spend_door_and_checkpoints(papers: Papers) 
     assert "\n does   shell 3.0 s  act 7 of 200\n" in text
     assert "\n brain  recorded script 1a2b3c4d  now anthropic:small\n" in text
     assert "\n spend  planning ~$0.0100, acting unknown price, of $2.00\n" in text
-    assert "\n told   4.0 KiB to the provider  28 of 1.0M tokens\n" in text
+    assert "\n sent   4.0 KiB to the model's provider  28 of 1.0M tokens\n" in text
     assert text.endswith("\n door   1 admitted  1 refused, last evil.test  1 checkpoint, last 3.0 MiB")
     board.show(Observed(JOB, "ask", 7, "failed", 412, "p"))
     board.tick()

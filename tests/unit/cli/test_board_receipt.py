@@ -74,15 +74,16 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
         "  refused  1 x deny GET evil.test",
         "  ALARM    placeholder of token at evil.test",
         "  brain    recorded script 1a2b3c4d",
-        "  cost     planning, anthropic:large: ~$0.0312; 1,200 tokens read (5,000 more cached), 340 written;"
+        "  cost     planning, anthropic:large: ~$0.0312; 1,200 tokens read (5,000 more from the provider's cache), "
+        "340 written;"
         " 1 reply, 2.0 KiB sent to its provider",
         "  cost     acting, anthropic:small: unknown price; 10 tokens read, 3 written;"
         " 1 reply, 100 bytes sent to its provider",
         "  step     ask: done at attempt 2, rolled back 1 time, 5.0 s, 1 act",
         "  step     write: interrupted, 7.0 s, 1 act",
-        "  step     send: not taken",
+        "  step     send: not started",
         "  time     18.0 s, 2 acts",
-        "  unknown  act 2 browser_open: it was started, and its outcome was not recorded",
+        "  unknown  act 2 browser_open was started, but its outcome was not recorded",
         "  burnt    desk i2",
         "  LEFT     desk i3; `hotdesk burn i3`",
         "  destroyed: 2 checkpoints",
@@ -101,7 +102,7 @@ def test_many_refused_hosts_do_not_bury_the_rest() -> None:
     many = tuple(Requests(n, "deny", "GET", f"h{n}.test", ()) for n in range(1, 1001))
     lines = [line for line in format_receipt(replace(receipt(), requests=many)) if "refused" in line]
     assert lines[0] == "  refused  1000 x deny GET h1000.test"
-    assert lines[20:] == ["  refused  and 980 more kinds: hotdesk show i1 --door"]
+    assert lines[20:] == ["  refused  and 980 more kinds of requests; `hotdesk show i1 --door` lists all"]
 
 
 def test_nothing_a_desk_wrote_adds_a_line_to_a_receipt() -> None:

@@ -52,7 +52,10 @@ def test_every_command_says_its_help(tmp_path: Path) -> None:
 def test_a_command_that_needs_an_extra_names_it_in_one_line(argv: list[str], home: Path) -> None:
     done = run(f"{BLOCK}\nfrom hotdesk.cli import main; main()", *argv, home=home / "without-extras")
     assert (done.returncode, done.stdout) == (125, "")
-    assert done.stderr == f"hotdesk: `hotdesk {argv[0]}` needs more packages: pip install 'hotdesk[serve]'\n"
+    assert (
+        done.stderr
+        == f"hotdesk: `hotdesk {argv[0]}` needs Python packages that are missing; run pip install 'hotdesk[serve]'\n"
+    )
 
 
 def test_only_modules_of_extras_are_taken_for_one() -> None:

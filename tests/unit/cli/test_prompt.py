@@ -153,7 +153,7 @@ def test_lines_pasted_after_a_wrong_one_do_not_approve(sit: Callable[..., Seat])
 def test_a_question_takes_a_line_of_words(sit: Callable[..., Seat]) -> None:
     seat = sit("question")
     seat.type("go\n")
-    seat.wait_for("your answer, or an empty line for later: ")
+    seat.wait_for("your answer, or Enter to answer later: ")
     seat.type("the second one, ü\n")
     assert seat.came() == ["answer", "the second one, ü"]
 
@@ -162,7 +162,7 @@ def test_nobody_is_asked_any_more_when_the_answer_comes_from_elsewhere(sit: Call
     seat = sit(cancelled_after=1.0)
     began = time.monotonic()
     seat.type("go\n")
-    seat.wait_for("another person decided it")
+    seat.wait_for("another person decided this request")
     assert seat.came() == "cancelled"
     assert time.monotonic() - began < 10
 

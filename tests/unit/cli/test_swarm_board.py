@@ -18,7 +18,7 @@ def test_what_an_item_says_steers_no_terminal() -> None:
     board.show(ItemEnded("i5", "c-1", 0, HEX, "quarantined", "i6", "", why="\x1b[2J gone\r"))
     board.show(ItemEnded("i5", "c-2", 1, HEX, "done", "i6", "i7"))
     assert stream.getvalue().splitlines() == [
-        f"items    2, sha256 of their list {HEX}",
+        f"items    2, sha256 of the list of items {HEX}",
         r"quarantine c-1: \x1b[2J gone\r",
     ]
     board.tick()  # nothing to show before it has begun

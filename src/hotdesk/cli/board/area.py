@@ -168,7 +168,11 @@ def _show_model_traffic(state: State) -> Line:
     cost, most = state.course.cost, state.limits.budget.tokens
     limit = f" of {format_tokens(most)}" if most is not None else ""
     used = f"  {format_tokens(cost.tokens if most is None else cost.budget_tokens)}{limit} tokens"
-    return _begin_row("told", ("", f"{format_size(cost.up)} to the provider"), ("dim", used)) if cost.replies else []
+    return (
+        _begin_row("sent", ("", f"{format_size(cost.up)} to the model's provider"), ("dim", used))
+        if cost.replies
+        else []
+    )
 
 
 def _show_door(state: State) -> Line:

@@ -80,9 +80,8 @@ class Board:
 
     def report_interruption(self) -> None:
         commands = "; ".join(f"`hotdesk burn {desk}`" for desk in self.state.desks)
-        self.say(
-            f"hotdesk: the job was interrupted; {f'open desks: {commands}' if commands else 'its desks are burnt'}"
-        )
+        desks = f"end its open desks: {commands}" if commands else "its desks are burnt"
+        self.say(f"hotdesk: the job was interrupted; {desks}")
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -60,7 +60,7 @@ def _list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tu
         grants = f" with {', '.join(each.grants)}" if each.grants else ""
         yield word, f"{each.count} x {each.verdict} {each.method[:40]} {each.host[:253]}{grants}"
     if rest := len(requests) - len(shown):
-        yield word, f"and {rest:,} more kinds: hotdesk show {job} --door"
+        yield word, f"and {rest:,} more kinds of requests; `hotdesk show {job} --door` lists all"
 
 
 def _list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
@@ -74,12 +74,12 @@ def _list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
     if receipt.seconds:
         yield "time", f"{format_duration(receipt.seconds)}, {format_count(receipt.acts, 'act')}"
     for act in receipt.unknown:
-        yield "unknown", f"act {act}: it was started, and its outcome was not recorded"
+        yield "unknown", f"act {act} was started, but its outcome was not recorded"
 
 
 def _describe_cost(cost: ModelCost) -> str:
     part = {"plan": "planning", "act": "acting", "look": "looking at pictures"}[cost.part]
-    cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
+    cached = f" ({cost.cached:,} more from the provider's cache)" if cost.cached else ""
     read = f"{cost.input + cost.stored:,} tokens read{cached}, {cost.output:,} written"
     sent = f"{format_count(cost.replies, 'reply')}, {format_size(cost.up)} sent to its provider"
     return f"{part}, {cost.model}: {format_cost([cost])}; {read}; {sent}"
@@ -87,7 +87,7 @@ def _describe_cost(cost: ModelCost) -> str:
 
 def describe_step(step: StepProgress) -> str:
     outcome = (
-        "not taken" if not step.attempts else "interrupted" if step.stand in ("to come", "current") else step.stand
+        "not started" if not step.attempts else "interrupted" if step.stand in ("to come", "current") else step.stand
     )
     attempts = f" at attempt {step.attempts}" if step.attempts > 1 else ""
     back = f", rolled back {format_count(step.rolled_back, 'time')}" if step.rolled_back else ""
@@ -99,7 +99,7 @@ def _list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
     for desk in receipt.burnt:
         yield "burnt", f"desk {desk}"
     for desk in receipt.left:
-        yield "LEFT", f"desk {desk}; `hotdesk burn {desk}`"
+        yield "LEFT", f"desk {desk} is still open; end it with `hotdesk burn {desk}`"
     for wall in dict.fromkeys(each.describe() for each in receipt.walls.values()):
         desks = [desk for desk, each in receipt.walls.items() if each.describe() == wall]
         yield "wall", f"{wall}, around {format_count(len(desks), 'desk')}: {', '.join(desks[:MAX_LINES])}"
