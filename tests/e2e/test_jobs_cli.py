@@ -97,7 +97,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     assert card[0] == f"{pending.id}  a plan"
     assert card[-1] == '  the worker says (unchecked): "the \\x1b[31morders\' are there"'
     wrong = place.call("approve", pending.id, "--digest", "0000")
-    assert (wrong.returncode, "its digest is now" in wrong.stderr) == (125, True)
+    assert (wrong.returncode, "has the digest" in wrong.stderr) == (125, True)
     done = place.call("approve", pending.id, "--digest", pending.digest[:16], SUDO_UID="1000")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"no process is running this job; continue it with `hotdesk resume {job}`"
@@ -163,7 +163,7 @@ async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place,
     assert place.call("forget", job[:8], "--yes").stdout == f"deleted: {job}\n"
     assert not kept.folder.exists()
     assert "deleted by uid 0 pid" in place.call("show", job).stdout
-    assert "there is nothing to delete" in place.call("forget", job, "--yes").stderr
+    assert "is already deleted" in place.call("forget", job, "--yes").stderr
     assert "were deleted" in place.call("show", job, "--papers").stderr
 
 

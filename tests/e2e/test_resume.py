@@ -262,7 +262,7 @@ async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with
 async def test_a_question_nobody_answers_in_time_is_told_to_the_worker(place: Place) -> None:
     place.write(ASKING, top="wait = 1")
     assert ended(place.work()) == 0
-    assert place.result == "No answer in time. kept"
+    assert place.result == "No person answered in time. Continue without the answer. kept"
 
 
 @pytest.mark.long

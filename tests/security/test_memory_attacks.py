@@ -498,7 +498,7 @@ async def test_a_secret_is_not_kept(machine: LocalMachine, job: Brief, text: str
     else:
         prepare = f"cat > note <<'END'\n{text}\nEND"
         events = await leave(machine, job, lambda hands: hands.use("keep_file", path="note"), prepare)
-    assert [each.why for each in events if isinstance(each, MemoryDropped)] == ["it contains the secret erp"]
+    assert [each.why for each in events if isinstance(each, MemoryDropped)] == ["the content contains the secret erp"]
     assert VALUE not in repr(events)
     assert not any(VALUE.encode() in file.read_bytes() for file in (machine.config.lib / "drive/blobs").iterdir())
 

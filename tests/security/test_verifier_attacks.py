@@ -197,8 +197,8 @@ async def test_a_program_that_leaves_something_running_fails(machine: Verifier) 
     made = await machine.look("a.py", STAYS.encode(), "program", output="42")
     assert made.faults == [
         "expected a file that can be checked without leaving processes running, "
-        "found it left 1 more processes running than allowed. "
-        "Make it smaller or simpler; if it is a program, let it end by itself and start nothing else."
+        "found checking the file left 1 more processes running than allowed. "
+        "Make the file smaller or simpler. If it is a program, it must end by itself and leave no process running."
     ]
 
 

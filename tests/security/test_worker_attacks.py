@@ -205,7 +205,10 @@ async def test_a_job_continues_only_with_the_very_plan_that_a_person_saw(machine
             machine.note(Decided(other, event.id, seen, "approved", "uid 0 pid 1", paper))
 
     receipt = await carried(machine, replace(hostile_again(tmp_path), approve="plan"), model, id=other, listener=swap)
-    assert (receipt.outcome, receipt.why) == ("failed", "the edited plan is not the one that was approved")
+    assert (receipt.outcome, receipt.why) == (
+        "failed",
+        "the stored edit of the plan is not the one that was approved; start a new job",
+    )
 
 
 # -- amendments -----------------------------------------------------------------------------------------------------

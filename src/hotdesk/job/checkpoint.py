@@ -86,7 +86,9 @@ class Checkpoints:
                 for piece in self.unseal_stream(read, sha256):
                     await process.send(piece)
                 if whole.hexdigest() != sha256 or file.read(1):
-                    raise HostError(f"the checkpoint {sha256[:12]}… does not match its recorded digest")
+                    raise HostError(
+                        f"the checkpoint {sha256[:12]}… does not match its recorded digest; start a new job"
+                    )
             await process.close_stdin()
             done = await process.wait()
         finally:

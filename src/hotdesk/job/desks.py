@@ -176,7 +176,7 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
     for entry in entries:
         inside = find_path_below(name, source, entry)
         if inside is None:
-            raise DeskError(f"malformed listing of {name!r} from the desk: an entry is outside of it")
+            raise DeskError(f"malformed listing of the folder {name!r} from the desk: an entry is outside of it")
         if entry.kind == "directory":
             await target.mkdir(inside)
         elif entry.kind == "file":

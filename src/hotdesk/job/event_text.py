@@ -54,8 +54,8 @@ WAITING = {
     "repeat": "an act with an unknown outcome",
     "question": "a question",
     "pilot": "the pilot's results",
-    "cohort": "one request of many items",
-    "review": "whether an item's result is right",
+    "cohort": "one request that many items make",
+    "review": "the review of an item's result",
 }
 """What a person has to decide now, by the kind of `Pending`."""
 
@@ -93,7 +93,7 @@ def _describe_job(event: Event) -> EventText:
             return EventText(line, (f"A plan of {steps}", f"digest {event.digest[:16]}", "plain"))
         case Planned():
             findings = "; ".join(event.findings)
-            line = ("warn", "plan", f"sent back in round {event.round}: {findings}")
+            line = ("warn", "plan", f"sent back to the planner in round {event.round}: {findings}")
             return EventText(line, ("The plan was sent back to the planner", findings, "bad"))
         case Amended():
             line = ("warn", "plan", f"amended: {', '.join(event.steps)}")
@@ -148,7 +148,7 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
             line = ("warn", "waits", f"{what}: {answer_commands(event)}")
             return EventText(line, (title, f"digest {event.digest[:16]}", "wait"))
         case Decided():
-            by = f"by {event.by}" if event.by else "no one: it expired"
+            by = f"by {event.by}" if event.by else "no answer in time"
             text = f"{by}; digest {event.digest[:16]}"
             return EventText(_answer_line(event), (f"The request was {event.answer}", text, ANSWERS[event.answer]))
         case Asked():
@@ -179,7 +179,7 @@ def _describe_result(event: Verified | SentBack | Certified | Kept) -> EventText
             line: BoardLine = (tone, event.outcome, f"{event.path}: {findings}")
             return EventText(line, (title, f"by {event.check}, in a clean desk: {findings}", tone))
         case SentBack():
-            return EventText(("warn", "back", f"{event.path} sent back to step {event.step} with its faults"))
+            return EventText(("warn", "back", f"{event.path} sent back to step {event.step} to correct its faults"))
         case Certified():
             line = ("good", "signed", f"the certificate of {event.path}, sha256 {event.certificate}")
             return EventText(line, (f"{event.path} was certified", f"certificate {event.certificate[:16]}", "good"))

@@ -38,7 +38,7 @@ def format_cost(costs: Sequence[Cost]) -> str:
     if replies and unpriced == replies:
         return "unknown price"
     amount = f"~${dollars:.2f}" if dollars >= 10 else f"~${dollars:.4f}"
-    return f"{amount} ({format_count(unpriced, 'reply')}: unknown price)" if unpriced else amount
+    return f"{amount} (and {format_count(unpriced, 'reply')} of unknown price)" if unpriced else amount
 
 
 def format_count(count: int, word: str) -> str:

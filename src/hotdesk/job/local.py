@@ -96,7 +96,7 @@ class LocalMachine:
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Return that there are no secrets here."""
-        return tuple("a desk without a wall has no vault" for _ in scope.grants)
+        return tuple("a desk without a wall gets no secrets" for _ in scope.grants)
 
     def get_wheel(self, desk: Desk) -> WheelState:
         if desk.id not in self.wheels:

@@ -51,8 +51,8 @@ from hotdesk.tool import Arguments, Observation, Tool
 from hotdesk.walls import UNWALLED, describe_kernel
 
 _HAS_MEMORY = (
-    "This step has read files of earlier jobs, so it gets no secret. Ask for a later step that has the secret "
-    "(`steps`), and name in its `files` what it needs."
+    "This step has read files of earlier jobs, so it gets no secret. With `steps`, ask for a later step that has the "
+    "secret, and list the files it needs in its `files`."
 )
 
 
@@ -217,7 +217,9 @@ class Plans:
     async def amend(self, step: Step, arguments: Arguments, finished: Collection[str] = ()) -> Observation:
         """Change the plan from this step on, if it passes the audit, and policy or a person allows it."""
         if self.job.frozen:
-            return _refuse_amendment("the permissions of this job were fixed when it started and cannot be extended")
+            return _refuse_amendment(
+                "the permissions of this job were fixed when it started and cannot be extended; work within the plan"
+            )
         try:
             amendment = read_amendment(self.plan, step.name, arguments, self.allowed)
             new = amend(self.plan, amendment, self.allowed, finished)
@@ -225,7 +227,8 @@ class Plans:
             return _refuse_amendment(str(e))
         if new == self.plan:
             return Observation(
-                "The plan already has this; the door refuses it for another reason, which its denial states.", ok=False
+                "The plan already allows this. If a request was refused, the text of its denial has the reason.",
+                ok=False,
             )
         ceiling = tuple(map(parse_rule, self.machine.config.ceiling))
         verdict = decide_amendment(amendment, self.plan, self.job, self.job.approve, ceiling, finished)
@@ -235,7 +238,9 @@ class Plans:
         if self.gains_secret(step, new):
             return _refuse_amendment(_HAS_MEMORY)
         if verdict == "refused":
-            return _refuse_amendment("it exceeds the operator's limits, so no one here can allow it")
+            return _refuse_amendment(
+                "the change exceeds the operator's limits, so no person can approve it; work within the plan"
+            )
         card = make_amendment_card(amendment, self.plan, new, self.bounded)
         card = describe_amendment(card, amendment, self.plan, new, self.bounded)
         if verdict == "approved":
@@ -260,7 +265,7 @@ class Plans:
 
     def describe_refusal(self, decided: Decided) -> str:
         if decided.answer == "expired":
-            return "no answer in time"
+            return "no person answered in time"
         reason = self.log.papers.read_text(decided.paper) if decided.paper else ""
         who = decided.by if decided.by and not decided.by.startswith("uid ") else "a person"
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"
@@ -269,7 +274,7 @@ class Plans:
         """Return the plan a person wrote in place of ours, if there is one, and the approved one."""
         text = self.log.papers.read_text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
-            raise JobStoppedError("the edited plan is not the one that was approved")
+            raise JobStoppedError("the stored edit of the plan is not the one that was approved; start a new job")
         plan = from_json(text)
         if findings := audit(plan, job or self.bounded, self.tools):
             raise JobStoppedError(f"the edited plan cannot be carried out: {'; '.join(findings)}")

@@ -87,7 +87,7 @@ async def run_preflight(
 def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
     for pattern in dict.fromkeys(each for step in plan.steps for each in step.tools or ()):
         there = any(matches(each.name, (pattern,)) for each in tools)
-        found.tell(f"tool {pattern}", "" if there else "this desk has no such tool")
+        found.tell(f"tool {pattern}", "" if there else "no tool of the desk has this name")
 
 
 def _list_hosts(plan: Plan, scope: Scope) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def _check_address(find: _LookUp, host: str) -> str:
     try:
         find(host)
     except (OSError, UnicodeError) as e:
-        return f"it has no address: {e.strerror if isinstance(e, OSError) and e.strerror else type(e).__name__}"
+        return f"the name has no address: {e.strerror if isinstance(e, OSError) and e.strerror else type(e).__name__}"
     return ""
 
 
@@ -136,7 +136,7 @@ async def _try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Fin
     grants = tuple(dict.fromkeys(replace(each, step="") for each in scope.grants))
     if not grants:
         return
-    whys: Sequence[str] = [f"no reply from the keys process within {seconds:g} s"] * len(grants)
+    whys: Sequence[str] = [f"the process that holds the secrets did not reply within {seconds:g} s"] * len(grants)
     with anyio.move_on_after(seconds):
         try:
             whys = await try_grants(Scope(grants=grants))
@@ -162,7 +162,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
     what = f"input {name}"
     try:
         if drive is None:
-            raise BriefError("this machine has no drive")
+            raise BriefError("the drive of this machine is empty")
         label, version = parse_reference(name.removeprefix(DRIVE))
         stored = Drive(drive).get_version(label, version, who=get_current_user())
         found.tell(f"{what}, version {stored.number}, {stored.size:,} bytes")

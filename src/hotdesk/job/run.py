@@ -88,7 +88,10 @@ class JobRun:
             f"{each.kind} {each.name} in the memory {each.memory}: for later jobs, {MAX_AGE_DAYS} days"
             for each in self.past.remembered.values()
         ]
-        retained.append(f"its stored data in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
+        retained.append(
+            f"its stored data in {self.log.papers.folder}: for `hotdesk show` and `hotdesk replay`, "
+            f"{self.retention:g} days"
+        )
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
             retained.append(f"its encrypted workspace: for resuming, {self.retention:g} days")
         if isinstance(ended, JobEnded):

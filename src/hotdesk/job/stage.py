@@ -27,7 +27,7 @@ _SETTLE = {"quiet": 0.3, "timeout": 2.0}
 
 
 async def _refuse_keeping(tool: str, arguments: Arguments) -> Observation:
-    return Observation("This job cannot store anything for later jobs.", ok=False)
+    return Observation("This job cannot store anything for later jobs. Continue without storing.", ok=False)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class StepStage:
         )
         if answer.ok and answer.text.strip().lower() == YES:
             return ""
-        return f"Not carried out: the provider warned about it ({doubts}), and no person approved it. {answer.text}"
+        return f"The screen actions were not done: the provider warned ({doubts}), and no person agreed. {answer.text}"
 
     async def choose(self, arguments: object) -> Observation:
         """Carry out one of the actions that were fixed before anything was read."""
@@ -121,7 +121,7 @@ class StepStage:
             return Observation("choose was not used: this step has no actions to choose from.", ok=False)
         if action is None:
             there = ", ".join(each.name for each in self.step.actions)
-            return Observation(f"Unknown action; the actions are {there}.", ok=False)
+            return Observation(f"Unknown action {str(name)[:80]!r}; the actions of this step are {there}.", ok=False)
         before = self.toolbox.allowed
         self.toolbox.allowed = None if before is None else {*before, action.tool}
         try:
@@ -154,7 +154,7 @@ class StepStage:
     async def check_outputs(self) -> str:
         absent = [path for path in self.step.makes if not await self.has(path)]
         if absent:
-            return f"it must leave {', '.join(absent)}, which is missing or empty. Write it to the home folder."
+            return f"the step must write {', '.join(absent)} to the home folder; it is missing or empty."
         if not self.step.check:
             return ""
         return await run_check(self.desk, self.step.check, user_site=self.may_install())
@@ -195,4 +195,4 @@ def _translate_actions(arguments: object) -> list[computer.ScreenAction]:
             ]
         case {"vendor": "openai", "actions": actions}:
             return computer.translate_openai(actions, computer.Scale())
-    raise ToolArgumentError("these are not computer actions")
+    raise ToolArgumentError("the arguments are not screen actions of a known vendor")

@@ -22,7 +22,7 @@ _MAX_NAMES = 20
 """Modules of one check that are looked for."""
 ENVIRONMENT = {"PYTHONSAFEPATH": "1", "PYTHONPATH": "", "PYTHONHOME": "", "PYTHONSTARTUP": "", "BASH_ENV": ""}
 NO_USER_SITE = {"PYTHONNOUSERSITE": "1"}
-REMEDY = "Ask for another check with amend_plan(check=…) that uses what this desk has."
+REMEDY = "Ask for another check with amend_plan(check=…) that uses only programs and modules of this desk."
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _IMPORT_ERROR = re.compile(r"^(?:ModuleNotFoundError|ImportError): [^\n]{1,300}", re.MULTILINE)
 _SYNTAX_ERROR = re.compile(r"^(?:SyntaxError|IndentationError|TabError): [^\n]{1,300}", re.MULTILINE)
@@ -71,9 +71,9 @@ def _find_obstacle(exit_code: int, errors: str) -> str:
     """Explain why a check cannot run at all; empty: it ran, and failed."""
     last = errors.strip().rpartition("\n")[2][:300]
     if exit_code == _NOT_FOUND:
-        return last or "a program in it does not exist"
+        return last or "a program that the check runs does not exist"
     if exit_code == _NOT_EXECUTABLE:
-        return last or "a program in it cannot be executed"
+        return last or "a program that the check runs cannot be executed"
     if found := _IMPORT_ERROR.search(errors):
         return found[0]
     if (found := _SYNTAX_ERROR.search(errors)) and _IN_COMMAND.search(errors):
@@ -83,7 +83,7 @@ def _find_obstacle(exit_code: int, errors: str) -> str:
 
 
 def _explain_obstacle(why: str) -> str:
-    hint = " Python in a check imports nothing from the home folder." if "module" in why.lower() else ""
+    hint = " In a check, Python cannot import modules from the home folder." if "module" in why.lower() else ""
     return f"The step's check cannot run here: {why.rstrip('.')}.{hint} {REMEDY}"
 
 
@@ -102,7 +102,9 @@ async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str
     )
     match done.exit_code:
         case 3:
-            return _explain_obstacle(_tidy(done.stderr).rpartition("\n")[2][:300] or "it is not a valid shell command")
+            return _explain_obstacle(
+                _tidy(done.stderr).rpartition("\n")[2][:300] or "the check is not a valid shell command"
+            )
         case 4:
             return _explain_obstacle(f"the program `{word}` does not exist")
         case 0:

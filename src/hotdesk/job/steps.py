@@ -418,7 +418,10 @@ class Steps:
             decided = await self.people.decide("question", card, step.name)
             answered = decided.answer == "answered"
             observation = Observation(
-                self.log.papers.read_text(decided.paper) if answered else "No answer in time.", ok=answered
+                self.log.papers.read_text(decided.paper)
+                if answered
+                else "No person answered in time. Continue without the answer.",
+                ok=answered,
             )
         note = await self.come_back()
         if tool == "amend_plan" and observation.ok and "check" in arguments:
@@ -491,7 +494,7 @@ def _is_at_stake(step: Step, scope: Scope) -> bool:
 def describe_lost(past: ResumeState) -> str:
     lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
     unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)
-    sentences = [f"These calls were made, but what they did to files is lost: {lost}." if lost else ""]
+    sentences = [f"These calls were made, but their changes to files are lost: {lost}." if lost else ""]
     sentences += [
         f"The result of {unknown} is unknown: find out what happened before you repeat it." if unknown else ""
     ]

@@ -44,8 +44,10 @@ def describe_network(step: str, scope: Scope) -> str:
         return NO_NETWORK
     parts = [
         PROXY,
-        f"In this step it admits: {admitted}." if admitted else "It admits no request of this step by itself.",
-        f"It asks a person before it admits: {on_approval}. These wait for the answer." if on_approval else "",
+        f"In this step it admits: {admitted}." if admitted else "In this step it admits no request without approval.",
+        f"A person must approve each of these requests, which wait for the answer: {on_approval}."
+        if on_approval
+        else "",
         "It refuses everything else.",
         _explain_notation(f"{admitted} {on_approval}"),
     ]
@@ -63,8 +65,8 @@ def _describe_secret(grant: Grant) -> str:
         return f"{grant.secret} is added to your requests to {host} outside the desk. You need not send it."
     return (
         f"${grant.env} holds a placeholder for {grant.secret}. Use it where the secret belongs in requests to {host}; "
-        f"the real value replaces it outside the desk. It works nowhere else. To fill it in on a page, read it with "
-        f"`printenv {grant.env}` first: tools of the browser take text as it is."
+        f"the real value replaces it outside the desk. It works nowhere else. To type it into a web page, read it with "
+        f"`printenv {grant.env}` first: browser tools do not expand variables."
     )
 
 

@@ -34,7 +34,9 @@ UNDISTURBED = "undisturbed"
 """The rule that what looks at a file ends by itself and leaves nothing running: the host's to see, not a check's."""
 OUTGOING = "outgoing"
 """The rule that a file reaches for nothing while it is open, by the kernel's count in its desk: the host's to see."""
-_UNDISTURBED_REMEDY = "Make it smaller or simpler; if it is a program, let it end by itself and start nothing else."
+_UNDISTURBED_REMEDY = (
+    "Make the file smaller or simpler. If it is a program, it must end by itself and leave no process running."
+)
 _OUTGOING_REMEDY = "Put the content into the file itself instead of linking it."
 _SETTLE_TIMEOUT_S = 10.0
 """Seconds in which what is ending ends, on a busy machine, too."""
@@ -117,7 +119,7 @@ class CleanDesk:
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
                 await anyio.sleep(0.02)
             return ""
-        return f"it left {running - most} more processes running than allowed"
+        return f"checking the file left {running - most} more processes running than allowed"
 
 
 @dataclass(slots=True)
@@ -293,7 +295,7 @@ def _add_trouble(verdict: Verdict, trouble: str) -> Verdict:
 
 def _make_outgoing_fault(attempts: int) -> Fault:
     expected = "a file that makes no network request when it is opened"
-    found = f"{attempts} attempts, as counted by the kernel"
+    found = f"{attempts} network attempts, as counted by the kernel"
     return Fault(OUTGOING, "", expected, found, _OUTGOING_REMEDY)
 
 

@@ -111,7 +111,7 @@ def test_what_was_allowed_holds_after_a_stop_and_at_a_fresh_desk_and_for_this_jo
         assert people.allow(job, f"GET http://{HOST}/denied").desks == told.desks
     assert api.post(f"/jobs/{job}/stop").status_code == 202
     stopped = job_when(api, job, "paused")
-    assert (stopped["why"], stopped["pending"]) == ("it was asked to stop", [])
+    assert (stopped["why"], stopped["pending"]) == ("the job was asked to stop", [])
     assert [each["state"] for each in api.get("/jobs").json()["items"] if each["id"] == job] == ["paused"]
     assert waits(api, job, "question")["job"] == job  # an answer now would count
     assert api.post(f"/jobs/{job}/resume").status_code == 202

@@ -77,7 +77,7 @@ def test_a_plan_says_first_and_in_words_what_is_at_stake(seen: Seen, server: Ser
     stakes = card.get_by_role("region", name="What is at stake")
     expect(stakes).to_contain_text(
         "Step make may send data to shop.example (POST https://shop.example/orders, 4.0 KiB at most), "
-        "without a secret of yours."
+        "without using a secret of yours."
     )
     steps = card.get_by_role("region", name="Steps")
     expect(steps).to_contain_text("Sends data to shop.example")

@@ -66,10 +66,10 @@ async def test_the_preflight_reports_what_held_and_what_failed(job: Brief) -> No
         "tool shell",
     )
     assert failed == (
-        "host gone.test: it has no address: Name or service not known",
+        "host gone.test: the name has no address: Name or service not known",
         "input absent: absent cannot be read: No such file or directory",
         "secret gold for erp.test: there is no secret gold",
-        "tool fly: this desk has no such tool",
+        "tool fly: no tool of the desk has this name",
     )
 
 

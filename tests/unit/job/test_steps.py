@@ -95,7 +95,7 @@ def test_a_worker_is_told_what_was_lost_and_what_is_unknown() -> None:
     ):
         past.take(event, 1)
     assert describe_lost(past) == (
-        "These calls were made, but what they did to files is lost: 1 shell, 2 browser_click. "
+        "These calls were made, but their changes to files are lost: 1 shell, 2 browser_click. "
         "The result of 2 browser_click is unknown: find out what happened before you repeat it."
     )
     assert describe_lost(ResumeState(JOB)) == ""

@@ -28,19 +28,19 @@ def test_a_step_without_network_is_told_so_and_not_to_debug_it() -> None:
 def test_a_step_is_told_what_the_door_admits_and_what_it_asks_in_that_step_alone() -> None:
     text = describe_network("export", Scope(tuple(map(parse_rule, RULES))))
     assert "the HTTP proxy that is already set in the environment" in text
-    admits, asks = text.partition("It asks a person before it admits: ")[::2]
+    admits, asks = text.partition("A person must approve each of these requests, which wait for the answer: ")[::2]
     assert "`GET https://erp.example.test/login?`, `GET https://erp.example.test/orders/*`." in admits
     assert asks.startswith("`POST https://erp.example.test/orders`.")
     assert "other.example.test" not in text
     only = describe_network("report", Scope((parse_rule("ask read other.example.test"),)))
-    assert "It admits no request of this step by itself." in only
+    assert "In this step it admits no request without approval." in only
 
 
 def test_a_rule_that_also_asks_is_listed_once_as_asking() -> None:
     both = ("POST https://erp.example.test/orders", "ask POST https://erp.example.test/orders")
     text = describe_network("export", Scope(tuple(map(parse_rule, both))))
     assert text.count("https://erp.example.test/orders") == 1
-    assert "It asks a person before it admits: `POST https://erp.example.test/orders`." in text
+    assert "which wait for the answer: `POST https://erp.example.test/orders`." in text
 
 
 def test_the_signs_of_the_listed_rules_are_explained_and_no_others() -> None:

@@ -20,7 +20,7 @@ KINDS = {
     "repeat": "repeating acts with an unknown outcome",
     "question": "a question",
     "pilot": "continuing after the pilot",
-    "cohort": "one request of many items",
+    "cohort": "one request that many items make",
     "review": "a verdict on an item's result",
 }
 
@@ -35,7 +35,7 @@ def format_card(pending: Pending, card: Card | None, now: int) -> str:
         "job": pending.job,
         "left": describe_deadline(pending, now),
     }
-    title = "its details are missing, so it can only be refused" if card is None else card.title
+    title = "the details of this request are missing, so it can only be refused" if card is None else card.title
     lines = [
         f"{pending.id}  {format_fact(title)}",
         *(f"  {format_fact(name):9} {format_fact(value)}" for name, value in facts.items()),
@@ -61,7 +61,7 @@ def format_lines(card: Card) -> list[str]:
     """Return the card's lines, each marked so that none passes for a fact; omissions are stated."""
     lines = [f"  | {format_fact(line)}" for line in card.lines[:MAX_LINES]]
     rest = len(card.lines) - MAX_LINES
-    return [*lines, f"  | … and {rest} more lines: see --json"] if rest > 0 else lines
+    return [*lines, f"  | … and {rest} more lines; `hotdesk approve --json` shows all"] if rest > 0 else lines
 
 
 def quote_words(words: str) -> list[str]:
@@ -73,7 +73,9 @@ def quote_words(words: str) -> list[str]:
 def format_fact(value: str) -> str:
     """Format one fact as a line that cannot be mistaken for another; omissions are stated."""
     rest = len(value) - MAX_FACT_CHARS
-    return make_printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} more characters: see --json" if rest > 0 else "")
+    return make_printable(value[:MAX_FACT_CHARS]) + (
+        f" … and {rest} more characters; `hotdesk approve --json` shows all" if rest > 0 else ""
+    )
 
 
 def describe_deadline(pending: Pending, now: int) -> str:

@@ -25,7 +25,7 @@ from hotdesk.plan import Plan, Step, to_json
 MAX_CHARS = 300
 """Characters of a line."""
 ALL = "everything that the brief allows"
-FOREIGN = "at stake: the program that uses the secret may have read foreign content in this step"
+FOREIGN = "at stake: the program that uses the secret may have read untrusted content in this step"
 
 
 def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Sequence[str] = ()) -> Card:
@@ -64,7 +64,7 @@ def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) 
     }
     lines = [
         *describe_difference(old, new),
-        *(f"beyond the brief: {get_registrable_domain(each.host)}: {rule_text(each)}" for each in outside),
+        *(f"not allowed by the brief: {get_registrable_domain(each.host)}: {rule_text(each)}" for each in outside),
     ]
     before, after = is_risky(old, job.scope), is_risky(new, widen_scope(job.scope, amendment))
     lines += [f"at stake: {each}" for each in after if each not in before]
@@ -113,7 +113,7 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
         "acts with an unknown outcome": ", ".join(unknown) or "none",
         "sent outside the desk": f"{len(sent)} requests that may have changed something"
         if sent
-        else "no request that changes something",
+        else "no request that may have changed something",
     }
     lines = [f"sent: {each}" for each in sent]
     return Card("Repeat this step?", facts, sanitize_lines(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}")
@@ -151,7 +151,7 @@ def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 def describe_place(plan: Plan, index: int, job: Brief) -> str:
     step = plan.steps[index]
     if needs_fresh(plan, index, job):
-        return "at a fresh desk with named files only"
+        return "at a fresh desk that has only the files it reads"
     if step.keeps:
         return "continues at the desk of the step before, with its programs"
     return "at the same desk" + (", by choice" if step.desk == "same" else "")
@@ -170,11 +170,11 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
         try:
             rule = parse_rule(text)
         except BriefError:
-            yield f"{text} (no rule: refused)"
+            yield f"{text} (not a valid egress rule: refused)"
             continue
         cover = find_cover(rule, select_rules(step.name, job.scope.rules))
         how = (
-            "refused: beyond the brief"
+            "refused: the brief does not allow it"
             if cover is None
             else "needs approval each time"
             if cover.verdict == "ask"

@@ -66,9 +66,11 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
         for step, rule in list_rules(amendment)
         if find_cover(rule, select_rules(step, job.scope.rules)) is None
     ]
-    risks += [f"Step {step} goes beyond the brief to {_describe_destination(rule)}." for step, rule in outside]
+    risks += [
+        f"Step {step} asks for {_describe_destination(rule)}, which the brief does not allow." for step, rule in outside
+    ]
     if asks_for_secrets(amendment):
-        risks.append(f"Step {amendment.step} asks for the secret after it may have read foreign content.")
+        risks.append(f"Step {amendment.step} asks for the secret after it may have read untrusted content.")
     after = {step.name for step in new.steps}
     risks += [f"Step {name} is removed." for name in before if name not in after]
     steps = tuple(each for place in chosen for each in describe_plan(card, new, wide, place).steps)
@@ -98,12 +100,12 @@ def _describe_stake(stake: Stake) -> str:
         case Stake(kind="tunnel", rule=rule) if rule is not None:
             return f"may exchange encrypted data with {_describe_destination(rule)} that hotdesk cannot read or check."
         case Stake(kind="write", rule=rule) if rule is not None:
-            who = "" if stake.signed_in else ", without a secret of yours"
+            who = "" if stake.signed_in else ", without using a secret of yours"
             return f"may send data to {_describe_destination(rule)}{who}."
         case Stake(kind="private", rule=rule) if rule is not None:
             return f"may reach a private network: {_describe_destination(rule)}."
         case Stake(kind="foreign"):
-            return "uses secrets at a desk that may have read foreign content."
+            return "uses secrets at a desk that may have read untrusted content."
         case Stake(kind="processes"):
             return "uses secrets while programs of the step before are still running."
         case Stake(kind="root"):
@@ -129,7 +131,7 @@ def _place_point(plan: Plan, index: int, job: Brief) -> str:
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     live += f" The desk is behind the wall {wall}." if wall != job.wall else ""
     if needs_fresh(plan, index, job):
-        return f"Works at a fresh desk that has only the files it names.{live}"
+        return f"Works at a fresh desk that has only the files it reads.{live}"
     if step.keeps:
         return f"Continues at the desk of the step before, with its programs.{live}"
     return f"Works at the job's own desk.{live}"
@@ -203,4 +205,4 @@ def _join_names(names: Sequence[str]) -> str:
 def limit_lines(lines: Sequence[str], most: int) -> list[str]:
     """Return the lines that are shown, and say how many are left out."""
     rest = len(lines) - most
-    return [*lines[:most], *([f"… and {rest} more, among the exact rules"] if rest > 0 else [])]
+    return [*lines[:most], *([f"… and {rest} more, listed with the exact rules"] if rest > 0 else [])]

@@ -68,7 +68,9 @@ def select_question(found: list[PendingQuestion], number: str, digest: str = "")
     if not matching:
         raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
     if len(matching) > 1:
-        raise BriefError(f"several requests have the id {number}, which an intact door never does: burn those desks")
+        raise BriefError(
+            f"several desks show a request {number}, so one of them is not to be trusted: burn them with `hotdesk burn`"
+        )
     return matching[0]
 
 

@@ -128,14 +128,19 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
         raise BriefError(describe_decision(earlier, waiting.decided_at[pending.id]))
     if not pending.digest.startswith(digest):
         raise BriefError(
-            f"{pending.id} changed: its digest is now {pending.digest[:16]}, not {digest[:80]}; it is still pending"
+            f"request {pending.id} has the digest {pending.digest[:16]}, not {digest[:80]}; it is still pending, "
+            f"`hotdesk approve` shows it"
         )
     if now >= pending.until:
-        raise BriefError(f"{pending.id} expired at {format_utc(pending.until)} and counts as {pending.otherwise}")
+        raise BriefError(
+            f"request {pending.id} expired at {format_utc(pending.until)} and counts as {pending.otherwise}"
+        )
 
 
 def describe_decision(decided: Decided, at: int) -> str:
-    return f"{decided.id} was {decided.answer} by {decided.by or 'no one: it expired'} at {format_utc(at)}"
+    if not decided.by:
+        return f"request {decided.id} expired without an answer at {format_utc(at)}"
+    return f"request {decided.id} was {decided.answer} by {decided.by} at {format_utc(at)}"
 
 
 def format_utc(at: int) -> str:
@@ -153,7 +158,9 @@ def decide(
 ) -> Decided:
     """Make the event by which a person decides: what is approved is the digest of the card's subject, or of an edit."""
     if card.digest != pending.digest:
-        raise BriefError(f"{pending.id} was changed since it was requested; it is still pending")
+        raise BriefError(
+            f"the stored details of request {pending.id} were changed; it is still pending, and can only be refused"
+        )
     digest = hashlib.sha256(edited.encode()).hexdigest() if edited else pending.digest
     paper = papers.write(edited or words) if edited or words else ""
     return Decided(pending.job, pending.id, digest, answer, by, paper)  # type: ignore[arg-type]

@@ -72,7 +72,9 @@ def find_case(settings: Config, text: str) -> OpenDecision | None:
     begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]
     chosen = exact or begun
     if len(chosen) > 1:
-        raise BriefError(f"{len(chosen)} pending requests have ids that start with {text!r}; write more of the id")
+        raise BriefError(
+            f"{len(chosen)} pending requests have ids that start with {text!r}; pass more characters of the id"
+        )
     return load_decision(settings, chosen[0][1], chosen[0][0]) if chosen else None
 
 

@@ -41,7 +41,7 @@ def destroy(folder: Path) -> None:
         return
     except OSError as e:
         raise HostError(
-            f"{folder} cannot be removed: {e.strerror}; its contents are unreadable once {folder / KEY} is deleted"
+            f"{folder} cannot be removed: {e.strerror}; delete {folder / KEY}, and its contents are unreadable"
         ) from e
 
 

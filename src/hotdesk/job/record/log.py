@@ -30,7 +30,7 @@ NAME, LONGEST = 64, 500
 
 
 Made = TypeVar("Made")
-ASKED = "it was asked to stop"
+ASKED = "the job was asked to stop"
 
 
 @dataclass(slots=True)

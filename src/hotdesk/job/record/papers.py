@@ -78,7 +78,9 @@ class Papers:
         try:
             return self.open((self.folder / ORDER).read_bytes(), ORDER)
         except OSError as e:
-            raise HostError(f"the stored request of job {self.folder.name} is missing: {e.strerror}") from e
+            raise HostError(
+                f"the stored request of job {self.folder.name} cannot be read: {e.strerror}; start a new job"
+            ) from e
 
 
 def create(jobs: Path, job: str) -> Papers:

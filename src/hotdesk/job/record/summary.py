@@ -266,7 +266,7 @@ def find_job(journal: Path, text: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise BriefError(f"several jobs start with {text[:40]!r}: {', '.join(found)}")
+        raise BriefError(f"several jobs start with {text[:40]!r}: {', '.join(found)}; pass more characters of the id")
     raise BriefError(f"job {text[:40]!r} not found; `hotdesk jobs` lists the jobs")
 
 

@@ -49,9 +49,9 @@ def _describe_paper(event: Event) -> tuple[str, str] | None:
         case Amended():
             return f"plan {event.digest[:16]}, amended", event.paper
         case Summed():
-            return f"{event.step}: its summary", event.paper
+            return f"{event.step}: summary for the next steps", event.paper
         case Pending():
-            return f"{event.id}: the card of {event.kind}", event.paper
+            return f"{event.id}: what the person was shown, a request of kind {event.kind}", event.paper
         case Decided() if event.paper:
             return f"{event.id}: {event.answer} by {event.by}", event.paper
     return None

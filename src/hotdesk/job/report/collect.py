@@ -99,4 +99,4 @@ def _list_decisions(report: JobReport) -> list[ReportedDecision]:
 def _decide(at: int, what: str, answer: Decided | Answered | None, digest: str) -> ReportedDecision:
     if answer is None:
         return ReportedDecision(at, what, "not decided", "", digest)
-    return ReportedDecision(at, what, answer.answer, answer.by or "no one: it expired", digest)
+    return ReportedDecision(at, what, answer.answer, answer.by or "no answer in time", digest)

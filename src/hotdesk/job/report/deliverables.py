@@ -151,9 +151,9 @@ def _render_certificate(report: JobReport, item: Delivered, passed: bool) -> Mar
         )
         return tag("div", tag("h4", "Certificate"), rows, class_="check")
     if not passed:
-        why = "it did not pass its checks."
+        why = "the file did not pass its checks."
     elif item.stored is None:
-        why = "it was not stored."
+        why = "the file was not stored."
     else:
-        why = "it was not signed in this job."
+        why = "the file was not signed in this job."
     return tag("div", tag("h4", "Certificate"), tag("p", "No certificate: ", why), class_="check")

@@ -44,7 +44,7 @@ Child: TypeAlias = "Markup | str | int | None"
 def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Markup:
     """Make an element; a trailing `_` of an attribute's name is left out, and another one is a hyphen."""
     if name not in TAGS or (name == "style" and not all(isinstance(child, Markup) for child in children)):
-        raise ValueError(f"a report has no {name}")
+        raise ValueError(f"a report must not contain the element {name}")
     pairs = "".join(_format_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
     if name in EMPTY:
         return Markup(f"<{name}{pairs}>" if name != "rect" else f"<rect{pairs}/>")
@@ -58,7 +58,7 @@ def _format_attribute(name: str, value: str | int | None) -> str:
     text = str(value)
     wrong = (name == "href" and not is_near(text)) or (name == "src" and not text.startswith(PICTURE))
     if name not in ATTRIBUTES or wrong:
-        raise ValueError(f"a report has no such {name}")
+        raise ValueError(f"a report must not contain this attribute: {name}")
     return f' {name}="{escape(text)}"'
 
 

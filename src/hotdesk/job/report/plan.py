@@ -28,7 +28,7 @@ def _render_steps(report: JobReport) -> Markup:
         word, tone = STANDS[step.outcome]
         head = tag("div", tag("h3", isolate(step.name, 80)), render_pill(word, tone), class_="title")
         items.append(tag("li", head, tag("p", isolate(planned.intent or step.what, 600)), _render_means(planned)))
-    return tag("ol", *items, class_="steps") if items else note("wait", "There was no plan.")
+    return tag("ol", *items, class_="steps") if items else note("wait", "No plan was recorded.")
 
 
 def _render_means(step: PlannedStep) -> Markup | None:

@@ -52,19 +52,21 @@ def _list_unknowns(report: JobReport) -> list[str]:
             "are not available."
         )
     elif report.missing:
-        sentences.append(f"{format_count(report.missing, 'paper')} could not be read; their content is missing here.")
+        sentences.append(
+            f"{format_count(report.missing, 'stored file')} could not be read; the content is missing here."
+        )
     if tale.course.unknown or tale.course.running:
         acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
         listed = ", ".join(acts[:MAX_ITEMS])
         sentences.append(f"Acts that were started, but have no recorded outcome: {listed}.")
     if tale.strange:
-        sentences.append(f"{format_count(tale.strange, 'event')} of a newer version could not be read.")
+        sentences.append(f"{format_count(tale.strange, 'event')} of a newer version of hotdesk could not be read.")
     if report.left_out:
         sentences.append(f"{format_count(report.left_out, 'picture')} are omitted, to keep this file small.")
     if report.unread:
         sentences.append(
-            f"{format_count(report.unread, 'picture')} made inside a desk are not shown: such files are not opened "
-            "here."
+            f"{format_count(report.unread, 'picture')} made inside a desk are not shown: files made in a desk are "
+            "not opened on this machine."
         )
     return sentences
 

@@ -76,21 +76,21 @@ def _render_outcome(report: JobReport) -> Markup:
             parts = ("hotdesk itself failed: ", because or "the reason was not recorded", ".")
         case "paused":
             parts = (
-                f"It stopped after {took}: ",
+                f"The job stopped after {took}: ",
                 because or "a person stopped it",
                 ". Resume it with ",
                 resume(report),
                 ".",
             )
         case "interrupted":
-            parts = ("It was interrupted. Resume it with ", resume(report), ".")
+            parts = ("The job was interrupted. Resume it with ", resume(report), ".")
         case "waiting":
-            parts = ("It is waiting for a person to decide: ", tag("code", f"hotdesk approve {why}"), ".")
+            parts = ("The job waits for a person to decide: ", tag("code", f"hotdesk approve {why}"), ".")
         case "running":
             parts = (f"The job is still running, for {took} so far; this report shows its state when it was written.",)
         case _:
             parts = (
-                "It was interrupted: no process is running it, and its end was not recorded. Resume it with ",
+                "The job was interrupted: no process is running it, and its end was not recorded. Resume it with ",
                 resume(report),
                 ".",
             )

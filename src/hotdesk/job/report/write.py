@@ -47,7 +47,7 @@ def write(out: Out, name: str, data: bytes) -> Path:
     if there is not None and not is_ours(there):
         raise BriefError(
             f"{make_printable(str(out.folder / name))} exists already and was changed since hotdesk wrote it; "
-            "move it away"
+            "move it away, or choose another file"
         )
     ours = hashlib.sha256(there or b"").hexdigest()
     return out.copy(name, [data], lambda sha256: sha256 == ours)

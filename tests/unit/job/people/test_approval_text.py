@@ -64,8 +64,8 @@ def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
 
 def test_what_is_left_out_is_reported() -> None:
     shown = format_card(PENDING, Card("t", {"adds": "x" * 600}, ("l",) * 250), 0)
-    assert "… and 100 more characters: see --json" in shown
-    assert shown.splitlines()[-1] == "  | … and 50 more lines: see --json"
+    assert "… and 100 more characters; `hotdesk approve --json` shows all" in shown
+    assert shown.splitlines()[-1] == "  | … and 50 more lines; `hotdesk approve --json` shows all"
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_how_long_is_left_is_reported_as_people_count(now: int, text: str) -> No
 
 def test_a_card_that_is_gone_says_what_can_still_be_done() -> None:
     shown = format_card(PENDING, None, 0)
-    assert shown.splitlines()[0] == "1a2b3c4d  its details are missing, so it can only be refused"
+    assert shown.splitlines()[0] == "1a2b3c4d  the details of this request are missing, so it can only be refused"
     assert "  digest    f0f0f0f0f0f0f0f0" in shown

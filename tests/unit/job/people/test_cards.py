@@ -45,10 +45,10 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
         "   tools: shell",
         "   reads: in",
         "   makes: a.csv",
-        "2. pay (choose), at a fresh desk with named files only",
+        "2. pay (choose), at a fresh desk that has only the files it reads",
         "   reaches example.test: POST erp.example.test/orders",
         "   reaches example.test: (needs approval each time) POST erp.example.test/pay",
-        "   reaches evil.test: (refused: beyond the brief) GET evil.test",
+        "   reaches evil.test: (refused: the brief does not allow it) GET evil.test",
         "   uses the secret erp@erp.example.test bearer",
         "   reads: a.csv",
         "   may choose go: shell {'command': 'x\\u202e'}",
@@ -92,7 +92,7 @@ def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() ->
     assert card.facts["within the brief"] == "no"
     assert card.lines == (
         "+ read: host POST a.very.long.name.evil.test/x",
-        "beyond the brief: evil.test: POST a.very.long.name.evil.test/x",
+        "not allowed by the brief: evil.test: POST a.very.long.name.evil.test/x",
         "at stake: read: may write without signing in: POST a.very.long.name.evil.test/x",
     )
     assert len(card.words) == 300

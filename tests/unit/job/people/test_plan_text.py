@@ -39,7 +39,7 @@ def test_a_plan_is_described_in_sentences() -> None:
         ),
         (
             "2. pay",
-            "Works at a fresh desk that has only the files it names.",
+            "Works at a fresh desk that has only the files it reads.",
             "Sends data to example.test (POST erp.example.test/orders).",
             "Sends data to example.test (POST erp.example.test/pay), with your approval each time.",
             "Reads from evil.test (evil.test): refused, because the brief does not allow it.",
@@ -56,11 +56,11 @@ def test_a_plan_is_described_in_sentences() -> None:
     [
         (Step("one", "", hosts=(), grants=("erp",)), "uses the secret erp at erp.test."),
         (Step("one", "", hosts=("tunnel t.test",), grants=()), "may exchange encrypted data with t.test (t.test) that"),
-        (Step("one", "", hosts=("POST erp.test/x",), grants=()), "erp.test/x), without a secret of yours."),
+        (Step("one", "", hosts=("POST erp.test/x",), grants=()), "erp.test/x), without using a secret of yours."),
         (Step("one", "", hosts=("POST erp.test/x",), grants=("erp",)), "may send data to erp.test (POST erp.test/x)."),
         (Step("one", "", hosts=("read in.test",), grants=()), ""),
         (Step("one", "", hosts=("read 10.0.0.0/8",), grants=()), "may reach a private network: 10.0.0.0/8"),
-        (Step("one", "", hosts=(), grants=("erp",), desk="same"), "uses secrets at a desk that may have read foreign"),
+        (Step("one", "", hosts=(), grants=("erp",), desk="same"), "uses secrets at a desk that may have read untrusted"),
         (Step("one", "", hosts=(), grants=("erp",), keeps=True), "uses secrets while programs of the step before"),
         (Step("one", "", hosts=(), grants=(), tools=("packages",)), "may install packages, as root where"),
     ],
@@ -87,8 +87,11 @@ def test_an_amendment_says_what_it_adds_and_that_it_goes_beyond_the_brief() -> N
     asked = Amendment("read", ("POST a.very.long.name.evil.test/x",), grants=("erp",))
     new = amend(PLAN, asked)
     card = describe_amendment(make_amendment_card(asked, PLAN, new, JOB), asked, PLAN, new, JOB)
-    assert "Step read goes beyond the brief to evil.test (POST a.very.long.name.evil.test/x)." in card.stakes
-    assert "Step read asks for the secret after it may have read foreign content." in card.stakes
+    assert (
+        "Step read asks for evil.test (POST a.very.long.name.evil.test/x), which the brief does not allow."
+        in card.stakes
+    )
+    assert "Step read asks for the secret after it may have read untrusted content." in card.stakes
     assert not [each for each in card.stakes if "pay" in each]
     assert [each[0] for each in card.steps] == ["1. read"]
 

@@ -82,7 +82,7 @@ def test_a_decision_is_about_the_digest_and_in_time(ledger: Ledger) -> None:
     found = read_waiting(ledger.path, JOB)
     require_open(pending, found, "", pending.until - 1)
     require_open(pending, found, pending.digest[:8], pending.until - 1)
-    with pytest.raises(BriefError, match="its digest is now"):
+    with pytest.raises(BriefError, match="has the digest"):
         require_open(pending, found, "0000", pending.until - 1)
     with pytest.raises(BriefError, match="counts as refused"):
         require_open(pending, found, "", pending.until)
