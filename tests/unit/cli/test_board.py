@@ -405,7 +405,7 @@ def test_a_job_that_was_broken_off_says_which_desks_are_left() -> None:
     board.report_interruption()
     said = [line for line in board.stream.getvalue().splitlines() if "was interrupted" in line]  # type: ignore[attr-defined]
     assert said == [
-        "hotdesk: the job was interrupted; open desks: `hotdesk burn i2`",
+        "hotdesk: the job was interrupted; end its open desks: `hotdesk burn i2`",
         "hotdesk: the job was interrupted; its desks are burnt",
     ]
 

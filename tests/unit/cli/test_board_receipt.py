@@ -85,7 +85,7 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
         "  time     18.0 s, 2 acts",
         "  unknown  act 2 browser_open was started, but its outcome was not recorded",
         "  burnt    desk i2",
-        "  LEFT     desk i3; `hotdesk burn i3`",
+        "  LEFT     desk i3 is still open; end it with `hotdesk burn i3`",
         "  destroyed: 2 checkpoints",
         "  kept on purpose: papers in jobs/i1, to show, until 2027-01-01",
     ]

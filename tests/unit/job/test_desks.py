@@ -107,7 +107,7 @@ async def test_a_folder_comes_with_its_files_and_folders_and_without_anything_el
 )
 async def test_a_desk_that_lists_what_lies_elsewhere_is_refused(path: str) -> None:
     source = Hostile(FOLDER, [entry(path)])
-    with pytest.raises(DeskError, match="malformed listing of 'docs'"):
+    with pytest.raises(DeskError, match="malformed listing of the folder 'docs'"):
         await carried(source)
     assert source.read == []
 

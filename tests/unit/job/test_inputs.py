@@ -48,7 +48,7 @@ async def test_a_job_begins_with_what_lies_beside_its_brief_and_what_the_drive_k
     async with local_machine(settings) as machine:
         order = JobContext(machine, job, exact=True)
         if not kept:
-            with pytest.raises(Exception, match="is not in the drive, which is still empty"):
+            with pytest.raises(Exception, match="no such name in the drive"):
                 await work(order, ModelBrain(job, [model], [model]))
             return
         receipt = await work(order, ModelBrain(job, [model], [model]))
