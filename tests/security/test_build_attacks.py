@@ -301,10 +301,10 @@ PINNED = "sha256:" + "77" * 32
 LIES: dict[str, tuple[str, dict[str, Any], str]] = {
     "another manifest": (f"@{PINNED}", TRUE, "does not match"),
     "another blob": (":1", {**TRUE, "layers": [{"digest": PINNED, "size": len(LAYER)}]}, "does not match its digest"),
-    "an endless blob": (":1", {**TRUE, "layers": [{"digest": digest_of(LAYER), "size": 1 << 50}]}, "larger than"),
-    "a path for a digest": (":1", {**TRUE, "layers": [{"digest": "sha256:../../x", "size": 3}]}, "no sha256"),
-    "no image": (":1", TRUE, "cannot be used here"),
-    "a list": (":1", {"manifests": [{"digest": 7}]}, "cannot be read|not for"),
+    "an endless blob": (":1", {**TRUE, "layers": [{"digest": digest_of(LAYER), "size": 1 << 50}]}, "has more than"),
+    "a path for a digest": (":1", {**TRUE, "layers": [{"digest": "sha256:../../x", "size": 3}]}, "only sha256 digests"),
+    "no image": (":1", TRUE, "cannot be imported"),
+    "a list": (":1", {"manifests": [{"digest": 7}]}, "malformed response|no variant"),
 }
 
 

@@ -86,19 +86,21 @@ class AcmeClient:
         found = self.send_request("GET", self.directory).read_json()
         self.places = {name: str(found[name]) for name in ("newNonce", "newAccount", "newOrder") if name in found}
         if len(self.places) < 3:
-            raise AcmeError("the certificate authority's directory lacks newNonce, newAccount or newOrder")
+            raise AcmeError(
+                "the certificate authority's directory lacks newNonce, newAccount or newOrder; check its URL"
+            )
         contact = {"contact": [f"mailto:{self.email}"]} if self.email else {}
         reply = self.post(self.places["newAccount"], {"termsOfServiceAgreed": True, **contact})
         self.account = reply.headers.get("location", "")
         if not self.account:
-            raise AcmeError("the certificate authority returned no URL for the account")
+            raise AcmeError("the certificate authority's reply to newAccount has no Location header")
 
     def _place_order(self, names: Sequence[str]) -> tuple[dict[str, Any], str]:
         """Order a certificate; return the order, and where it is."""
         reply = self.post(self.places["newOrder"], {"identifiers": [{"type": "dns", "value": name} for name in names]})
         order = reply.read_json()
         if not isinstance(order.get("authorizations"), list) or not isinstance(order.get("finalize"), str):
-            raise AcmeError("the certificate authority's order lacks authorizations or finalize")
+            raise AcmeError("the certificate authority's order has no authorizations or no finalize URL")
         return order, reply.headers.get("location", "")
 
     def _authorize(self, url: str, publish: Callable[[str, str], None], end: float) -> None:
@@ -109,7 +111,7 @@ class AcmeClient:
         challenge = next((each for each in listed if each.get("type") == "http-01"), None)
         token = str((challenge or {}).get("token", ""))
         if challenge is None or not _TOKEN.fullmatch(token):
-            raise AcmeError("the certificate authority offers no http-01 challenge for one of the names")
+            raise AcmeError("the certificate authority offers no http-01 challenge for one of the requested host names")
         publish(token, f"{token}.{self.key.thumbprint}")
         self.post(str(challenge["url"]), {})
         self._poll(url, end)
@@ -130,7 +132,9 @@ class AcmeClient:
             pause = reply.headers.get("retry-after", "")
             seconds = float(pause) if pause.isdecimal() and len(pause) < 6 else _POLL_S
             if time.monotonic() + seconds > end:
-                raise AcmeError(f"the certificate authority did not decide within {ORDER_TIMEOUT_S:.0f} s")
+                raise AcmeError(
+                    f"the certificate authority did not finish the validation within {ORDER_TIMEOUT_S:.0f} s"
+                )
             time.sleep(min(max(seconds, _POLL_S), _MAX_POLL_S))
 
     def post(self, url: str, payload: object) -> AcmeReply:
@@ -147,19 +151,19 @@ class AcmeClient:
                 raise AcmeError(
                     f"the certificate authority responded with status {reply.status}: {describe_problem(problem)}"
                 )
-        raise AcmeError("the certificate authority rejected its own nonces")
+        raise AcmeError("the certificate authority repeatedly rejected nonces that it had issued (badNonce)")
 
     def _new_nonce(self) -> str:
         self.send_request("HEAD", self.places["newNonce"])
         if not self.nonce:
-            raise AcmeError("the certificate authority sent no nonce")
+            raise AcmeError("the certificate authority sent no valid Replay-Nonce header")
         return self.nonce
 
     def send_request(self, method: str, url: str, body: bytes | None = None) -> AcmeReply:
         """Send one request: by https only, wherever the authority points."""
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname:
-            raise AcmeError("the certificate authority sent a URL that is not https")
+            raise AcmeError(f"the URL of the certificate authority is not https: {make_printable(url[:200])}")
         line = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {"User-Agent": "hotdesk", **({"Content-Type": "application/jose+json"} if body is not None else {})}
         connection = http.client.HTTPSConnection(
@@ -171,11 +175,13 @@ class AcmeClient:
             data = answer.read(MAX_REPLY_BYTES + 1)
             fields = {name.lower(): value for name, value in answer.getheaders()}
         except (OSError, http.client.HTTPException) as e:
-            raise AcmeError(f"the certificate authority cannot be reached: {type(e).__name__}") from None
+            raise AcmeError(
+                f"the certificate authority {parts.hostname} cannot be reached: {type(e).__name__}"
+            ) from None
         finally:
             connection.close()
         if len(data) > MAX_REPLY_BYTES:
-            raise AcmeError("the certificate authority's reply is too long")
+            raise AcmeError(f"the certificate authority's reply has more than {MAX_REPLY_BYTES} bytes")
         if _NONCE.fullmatch(fields.get("replay-nonce", "")):
             self.nonce = fields["replay-nonce"]
         return AcmeReply(answer.status, fields, data)
@@ -198,10 +204,10 @@ def _check_chain(chain: bytes, key: ec.EllipticCurvePrivateKey, names: Sequence[
     try:
         leaf = x509.load_pem_x509_certificates(chain)[0]
     except (ValueError, IndexError):
-        raise AcmeError("the certificate that the authority issued cannot be read") from None
+        raise AcmeError("the issued certificate cannot be read") from None
     raw = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if leaf.public_key().public_bytes(*raw) != key.public_key().public_bytes(*raw) or list_names(leaf) != set(names):
-        raise AcmeError("the certificate that the authority issued is for another key, or for other names")
+        raise AcmeError("the issued certificate does not match the requested key and host names")
 
 
 def list_names(leaf: x509.Certificate) -> set[str]:

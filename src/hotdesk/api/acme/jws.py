@@ -55,7 +55,9 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise HostError("the key of the ACME account cannot be read; remove it, and a new account is created")
+        raise HostError(
+            "the key file of the ACME account is damaged; delete the file, and the server creates a new account"
+        )
     return key
 
 

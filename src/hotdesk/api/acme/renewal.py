@@ -42,7 +42,7 @@ class CertificateRenewal:
             else:
                 why, seconds = make_printable(str(message.get("failed"))[:400]), message.get("seconds")
                 LOG.write("certificate", f"no certificate was obtained: {why}", next_attempt_s=seconds)
-        LOG.write("certificate", "the process that renews certificates ended; restart the server to start it again")
+        LOG.write("certificate", "the process that renews certificates ended unexpectedly; restart the server")
 
     async def close(self) -> None:
         anyio.notify_closing(self.line)

@@ -36,6 +36,6 @@ class Defaults:
 def compute_defaults(serving: Serving) -> Defaults:
     ready = {(parse_image_name(name), parse_wall(name)): count for name, count in serving.ready.items()}
     for reason in list_package_rules()[1] if serving.egress == "packages" else ():
-        LOG.write("start", f"sandboxes cannot reach the package index of {reason}")
+        LOG.write("start", f"sandboxes cannot reach a package index: {reason}")
     env = {} if serving.egress == "deny" else build_preset_environment(PRESETS)
     return Defaults(resolve_scope(serving), env, ready)

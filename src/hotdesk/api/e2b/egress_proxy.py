@@ -46,7 +46,7 @@ def build_proxy(config: ProxyConfig) -> tuple[EgressProxy, Mapping[str, bytes]]:
     if port is None:
         raise BriefError("the address of egressProxy must be a host and a port, such as proxy.example.com:1080")
     if config.password is not None and config.username is None:
-        raise BriefError("egressProxy has a password but no username")
+        raise BriefError("egressProxy has a password but no username; add the username")
     password = (config.password or "").encode()
     if len(password) > MAX_CREDENTIAL_BYTES:
         raise BriefError(f"the password of egressProxy must have at most {MAX_CREDENTIAL_BYTES} bytes")

@@ -208,7 +208,7 @@ class SavedSandboxes:
                 for _, group in groupby(sorted(here, key=_describe_owner), _describe_owner):
                     tasks.start_soon(self.keep_all, list(group), places, saved)
         if burning := len(here) - len(saved):
-            say(f"{burning} sandboxes cannot hibernate and were burnt")
+            say(f"{burning} sandboxes could not be hibernated and were burnt")
         say(f"{len(saved)} sandboxes are hibernated")
 
     async def burn_paused(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from starlette.responses import Response
 
-from hotdesk.api.e2b.responses import E2bError, answer
+from hotdesk.api.e2b.responses import E2bError, answer, make_unknown_route_error
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import WorkloadToken
 from hotdesk.config import Config, get_tenant_settings
@@ -54,4 +54,4 @@ async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[
         case ["jwks.json"]:
             folder = get_tenant_settings(settings, tenant).lib / "keys"
             return answer(await anyio.to_thread.run_sync(read_key_set, folder), headers=_CACHE)
-    raise E2bError(404, "this path does not exist")
+    raise make_unknown_route_error()

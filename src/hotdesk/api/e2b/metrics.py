@@ -61,7 +61,7 @@ async def sample(sandbox: Sandbox) -> None:
 async def list_samples(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, object]]:
     start, end = parse_seconds(query, "start", 0), parse_seconds(query, "end", 1 << 40)
     if start > end:
-        raise E2bError(400, "start is after end")
+        raise E2bError(400, "start must not be later than end")
     await refresh(sandbox)
     return [_strip_internals(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
 

@@ -69,10 +69,12 @@ def resolve_scope(
     allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
     if EVERYTHING.isdisjoint(denied) and any(_parse_network(each) is None for each in allowed):
-        raise E2bError(400, "allowOut with domains needs 0.0.0.0/0 in denyOut, which denies everything else")
+        raise E2bError(400, "if allowOut has host names, denyOut must have 0.0.0.0/0, which denies all other traffic")
     whole = not EVERYTHING.isdisjoint(allowed)
     if whole and serving.egress != "open":
-        raise E2bError(400, "this server does not allow the whole internet; name the hosts in allowOut")
+        raise E2bError(
+            400, "this server does not let sandboxes reach the whole internet; list single hosts in allowOut"
+        )
     try:
         rules = (NOWHERE, *_make_allow_rules(allowed), *_make_deny_rules(denied, allowed))
         attached = attach(config.rules or {}, tokens)
@@ -191,7 +193,7 @@ def _make_deny_rules(entries: Sequence[str], allowed: Sequence[str]) -> list[Rul
         if each in EVERYTHING:
             continue
         if (found := _parse_network(each)) is None:
-            raise BriefError(f"denyOut takes IP addresses and networks; {each[:80]!r} is neither")
+            raise BriefError(f"denyOut takes IP addresses and networks only; {each[:80]!r} is neither")
         if not any(covers(wide, found) for wide in wins):
             rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in _split_network(found)]
     return rules

@@ -40,6 +40,10 @@ def make_not_running_error(sandbox: str) -> E2bError:
     return E2bError(502, "The sandbox was not found", sandboxId=sandbox)
 
 
+def make_unknown_route_error() -> E2bError:
+    return E2bError(404, "this server's API has no such path and method")
+
+
 def make_not_found_error(sandbox: str) -> E2bError:
     return E2bError(404, f"sandbox '{make_printable(sandbox[:64])}' not found")
 
@@ -59,9 +63,9 @@ def make_refusal(error: Exception) -> E2bError:
     if isinstance(error, WallError):
         return E2bError(503, f"the sandbox could not be created for this key: {make_printable(str(error)[:500])}")
     if isinstance(error, HostError):
-        return E2bError(503, "this server has no capacity for that now; try later, or ask its operator")
+        return E2bError(503, "this server has no capacity for the request now; try later, or ask the server's operator")
     kind = error.code if isinstance(error, HotdeskError) else "internal"
-    return E2bError(500, f"the server could not do this ({kind}); its operator finds the reason in the log")
+    return E2bError(500, f"internal error ({kind}); the server's operator can find the reason in the server's log")
 
 
 def log(error: Exception) -> None:

@@ -361,7 +361,7 @@ class Sandboxes:
         async with sandbox.turning:
             self.require(sandbox)
             if sandbox.state == "paused":
-                raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+                raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first, which resumes it")
             try:
                 desks = await sandbox.tenant.host.fork(sandbox.desk, count, memory=can_keep_memory(sandbox))
             except QuotaError as e:

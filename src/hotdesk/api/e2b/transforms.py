@@ -96,12 +96,11 @@ def _find_placeholder(name: str, value: str) -> re.Match[str] | None:
     matches = list(_PLACEHOLDER.finditer(value))
     if not VALUE.fullmatch(value) or value.count(_MARK) != len(matches):
         raise BriefError(
-            f"the value of header {make_printable(name[:60])!r} cannot be sent, or has a placeholder that is not "
-            "offered: "
-            "there are ${e2b.secrets.NAME} and ${e2b.identity.tokens.NAME}"
+            f"the value of header {make_printable(name[:60])!r} has a character that headers cannot contain, or an "
+            "unknown placeholder; the placeholders are ${e2b.secrets.NAME} and ${e2b.identity.tokens.NAME}"
         )
     if len(matches) > 1:
-        raise BriefError(f"the value of header {make_printable(name[:60])!r} has more than one placeholder")
+        raise BriefError(f"the value of header {make_printable(name[:60])!r} has more than one placeholder; use one")
     return matches[0] if matches else None
 
 
@@ -119,7 +118,8 @@ def _find_token(name: str, tokens: Tokens) -> WorkloadToken:
     if name not in tokens:
         listed = ", ".join(sorted(tokens)) or "none"
         raise BriefError(
-            f"this sandbox has no workload token {make_printable(name[:60])!r}; it has: {make_printable(listed[:200])}"
+            f"this sandbox has no workload token {make_printable(name[:60])!r}; its workload tokens: "
+            f"{make_printable(listed[:200])}"
         )
     return tokens[name]
 

@@ -56,7 +56,8 @@ def _make_too_large_error(most: int) -> BodyError:
     return BodyError(
         413,
         "request.too-large",
-        f"the body has more than {most >> 10} KiB, the limit without a valid key; send a key or less data",
+        f"the body has more than {most >> 10} KiB, the limit for requests without a valid key; send a valid key, or "
+        "less data",
     )
 
 

@@ -27,6 +27,7 @@ SHOWN = ("authorization", "x-api-key")
 """Headers that mean something here, each once."""
 SCRIPT_PORTS = frozenset((49983, 49999))
 """Ports of a sandbox that are E2B's API: commands and files, the code interpreter. Other ports decide themselves."""
+NOT_SERVED = "this server does not serve that host name; its operator can list the name in `[serve] names`"
 DOTTED = frozenset({".", ".."})
 LABEL = re.compile(r"([0-9]{1,5})-(i[a-z0-9]{20})")
 
@@ -76,9 +77,7 @@ class Front:
             await build_refusal(scope, 400, "request.odd", why)(scope, receive, send)
             return
         if part is None:
-            await build_refusal(scope, 421, "request.host", "this server does not serve that host name")(
-                scope, receive, send
-            )
+            await build_refusal(scope, 421, "request.host", NOT_SERVED)(scope, receive, send)
             return
         if origin := cors.find_origin(headers, self.serving.origins):
             is_open = self.is_for_scripts(scope, part)
@@ -155,7 +154,7 @@ def _find_oddity(scope: Scope, headers: Headers) -> str | None:
     aimed = "aim" in scope
     for name in FRAMING if aimed else (*FRAMING, *SHOWN):
         if len(headers.getlist(name)) > 1:
-            return f"the header {name} is present more than once"
+            return f"the header {name} is present more than once; send it once"
     if aimed:
         return None
     if b"%" in (scope.get("raw_path") or b"/").split(b"/", 2)[1]:

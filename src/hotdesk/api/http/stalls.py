@@ -54,8 +54,8 @@ class Stall:
     def __str__(self) -> str:
         waited = max(0.0, self.seconds - self.cpu)
         return (
-            f"the event loop was blocked for {self.seconds * 1000:.0f} ms (computed {self.cpu * 1000:.0f}, of which "
-            f"collecting garbage {self.collected * 1000:.0f}; waited {waited * 1000:.0f}) in "
+            f"the event loop was blocked for {self.seconds * 1000:.0f} ms ({self.cpu * 1000:.0f} ms of CPU time, "
+            f"{self.collected * 1000:.0f} ms of it garbage collection; {waited * 1000:.0f} ms of waiting) in "
             f"{self.callback}\n{self.stack}"
         )
 

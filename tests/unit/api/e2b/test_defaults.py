@@ -28,7 +28,7 @@ def test_a_machine_without_npm_serves_what_it_has_and_says_what_it_has_not(capsy
     scope = compute_defaults(Serving()).scope
     assert [rule.host for rule in scope.rules] == ["nowhere.invalid", "index.example.test"]
     lines = capsys.readouterr().err.splitlines()
-    assert [line.partition("the package index of ")[2].split(":")[0] for line in lines] == ["npm", "debian"]
+    assert [line.partition("a package index: ")[2].split(":")[0] for line in lines] == ["npm", "debian"]
 
 
 @pytest.mark.usefixtures("bare")

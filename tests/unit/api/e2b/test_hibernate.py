@@ -83,7 +83,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
     said = capsys.readouterr().err
     assert "hibernating 3 sandboxes" in said
     assert "the disk is full" in said
-    assert "2 sandboxes cannot hibernate and were burnt" in said
+    assert "2 sandboxes could not be hibernated and were burnt" in said
 
 
 async def test_a_record_has_everything_its_program_requested(tmp_path: Path) -> None:

@@ -124,7 +124,11 @@ class BuildDesk:
         if user in ("user", "root"):
             return
         if not _USER_SHAPE.fullmatch(user):
-            raise StepError(number, f"'{user[:100]}' is not a valid user name")
+            raise StepError(
+                number,
+                f"'{user[:100]}' is not a valid user name; use up to 32 letters, digits and . _ -, with a letter "
+                "or _ first",
+            )
         if await self.has_user(user):
             return
         argv = ["useradd", "--system", "--user-group", "--create-home", "--shell", "/bin/bash", "--", user]
@@ -221,7 +225,7 @@ def resolve_target(context: BuildContext, target: str) -> str:
 def _check_mode(number: str, mode: str) -> str:
     """Return the mode of copied files; empty: as they are."""
     if mode and not re.fullmatch(r"0{0,2}[0-7]{3,4}", mode):
-        raise StepError(number, f"'{mode[:20]}' is not a file mode; write it like 0644")
+        raise StepError(number, f"'{mode[:20]}' is not a file mode; use octal digits, such as 0644")
     return mode
 
 
@@ -237,7 +241,7 @@ def describe(done: Done) -> str:
     if done.out_of_memory:
         return f"exit status {done.exit_code}; the desk ran out of memory"
     if done.timed_out:
-        return "it exceeded its time limit"
+        return "time limit exceeded"
     return f"signal {done.signal}" if done.signal else f"exit status {done.exit_code}"
 
 

@@ -28,12 +28,15 @@ def split_reference(tenant: str, reference: str) -> tuple[str, str | None]:
     """Return the name and the tag of `[TENANT/]NAME[:TAG]`; another tenant's is refused."""
     team, slash, rest = reference.rpartition("/")
     if slash and team != tenant:
-        raise E2bError(403, f"template '{make_printable(reference[:64])}' is not in your namespace '{tenant}'")
+        raise E2bError(
+            403, f"template '{make_printable(reference[:64])}' is not in your namespace '{tenant}'; use {tenant}/NAME"
+        )
     name, colon, tag = rest.partition(":")
     name = name.strip().lower()
     if not _NAME.fullmatch(name):
         raise E2bError(
-            400, "A template name has up to 128 characters of a-z 0-9 . _ - and starts with a letter or digit."
+            400,
+            "A template name must have 1 to 128 characters: a-z, 0-9, '.', '_' and '-', with a letter or digit first.",
         )
     if name.startswith(PREFIX):
         raise E2bError(400, f"A template name must not start with '{PREFIX}'. Choose another name.")
@@ -42,7 +45,9 @@ def split_reference(tenant: str, reference: str) -> tuple[str, str | None]:
 
 def check_tag(tag: str) -> str:
     if not _TAG.fullmatch(tag):
-        raise E2bError(400, "A tag has up to 64 letters, digits, . _ - and is not empty.")
+        raise E2bError(
+            400, "A tag must have 1 to 64 characters: letters, digits, '.', '_' and '-', with a letter or digit first."
+        )
     return tag
 
 
@@ -50,7 +55,7 @@ def merge_tags(tag: str | None, more: Sequence[str]) -> list[str]:
     """Return the tags of a build: the one in its name and those beside it; without any, the default one."""
     tags = list(dict.fromkeys([*([tag] if tag else []), *map(check_tag, more)]))
     if len(tags) > MAX_TAGS:
-        raise E2bError(400, f"A build can have {MAX_TAGS} tags at most.")
+        raise E2bError(400, f"This build has {len(tags)} tags. A build can have at most {MAX_TAGS}.")
     return tags or [DEFAULT_TAG]
 
 
@@ -81,10 +86,13 @@ def import_advice(reference: str) -> str:
     shown = make_printable(reference[:100])
     names = list_local_images(reference, {})
     if not names:
-        return f"base image '{shown}' is not on this server; its operator can map it in [serve] base_images"
+        return (
+            f"base image '{shown}' is not on this server; the server's operator can map this name to an installed "
+            "image in [serve] base_images"
+        )
     return (
-        f"base image '{shown}' is not on this server. Its operator imports it once: "
-        f"`docker save {shown} -o image.tar` where there is one, then "
-        f"`hotdesk image import image.tar --name {names[0]}`; "
-        "or maps the name to another image in [serve] base_images"
+        f"base image '{shown}' is not on this server. The server's operator can import it: run "
+        f"`docker save {shown} -o image.tar` where Docker has the image, then "
+        f"`hotdesk image import image.tar --name {names[0]}` on the server; or map this name to an installed image "
+        "in [serve] base_images"
     )

@@ -46,7 +46,7 @@ class BuildStep(Body):
         if count < fewest:
             raise ValueError(f"{self.type} takes at least {fewest} arguments")
         if self.type == "ENV" and count % 2:
-            raise ValueError("ENV takes names and values in pairs")
+            raise ValueError("ENV needs a value for every name: its arguments are pairs of name and value")
         if self.type == "COPY" and self.files_hash is None:
             raise ValueError("COPY needs filesHash")
         return self

@@ -60,10 +60,10 @@ class Registry:
                     self.token = self.fetch_token(dict(CHALLENGE.findall(challenge)))
                     continue
                 detail = e.read(300).decode("utf-8", "replace")
-                raise PullError("%s answers %d: %s" % (place, e.code, detail.strip() or e.reason))
+                raise PullError("%s responded with status %d: %s" % (place, e.code, detail.strip() or e.reason))
             except OSError as e:
                 raise PullError(f"{place} cannot be reached: {e}")
-        raise PullError(f"{place} rejected the token and asks for another one")
+        raise PullError(f"{place} rejected the access token that it had issued")
 
     def fetch_token(self, words: dict[str, str]) -> str:
         query: dict[str, str] = {key: words[key] for key in ("service", "scope") if key in words}
@@ -73,20 +73,20 @@ class Registry:
                 found = json.loads(answer.read(MAX_JSON))
             return str(found.get("token") or found["access_token"])
         except (OSError, ValueError, KeyError) as e:
-            raise PullError(f"no token from {place[:200]}: {e}")
+            raise PullError(f"cannot get an access token from {place[:200]}: {e}")
 
     def fetch_manifest(self, reference: str) -> tuple[str, bytes, dict[str, Any]]:
         """Return a manifest: its digest, its bytes, and what it says."""
         with self.get("manifests/" + reference, ACCEPT) as answer:
             data = answer.read(MAX_JSON + 1)
         if len(data) > MAX_JSON:
-            raise PullError("the manifest is too large")
+            raise PullError("the manifest of the image has more than %d bytes" % MAX_JSON)
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         if DIGEST.fullmatch(reference) and digest != reference:
             raise PullError(f"the registry sent a manifest that does not match {reference}")
         found = json.loads(data)
         if not isinstance(found, dict):
-            raise PullError("the manifest is not a JSON object")
+            raise PullError("the manifest of the image is not a JSON object")
         return digest, data, found
 
 
@@ -95,7 +95,7 @@ def choose(index: dict[str, Any], machine: str) -> str:
         platform = each.get("platform") or {}
         if platform.get("architecture") == machine and platform.get("os", "linux") == "linux":
             return str(each["digest"])
-    raise PullError(f"the image is not for {machine}")
+    raise PullError(f"the image has no variant for this server's platform, linux/{machine}")
 
 
 def put(name: str, size: int, chunks: Any) -> None:
@@ -112,7 +112,7 @@ def _read_blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
     """Yield the bytes of a blob; what is not what its digest says ends the program before the tar is whole."""
     digest, size = str(descriptor["digest"]), int(descriptor["size"])
     if not DIGEST.fullmatch(digest):
-        raise PullError("a blob has no sha256 digest")
+        raise PullError(f"the image has a blob with the digest {digest[:100]!r}; only sha256 digests are supported")
     sha256, rest = hashlib.sha256(), size
     with registry.get("blobs/" + digest) as answer:
         while rest:
@@ -137,7 +137,7 @@ def pull(order: dict[str, Any]) -> None:
         return
     blobs = {str(each["digest"]): each for each in [manifest["config"], *manifest["layers"]]}
     if sum(int(each["size"]) for each in blobs.values()) > order["limit"]:
-        raise PullError("the image is larger than %d bytes" % order["limit"])
+        raise PullError("the image has more than %d bytes, the limit" % order["limit"])
     put("oci-layout", 30, [b'{"imageLayoutVersion":"1.0.0"}'])
     descriptor = {"mediaType": manifest.get("mediaType", "application/vnd.oci.image.manifest.v1+json"),
                   "digest": digest, "size": len(data)}  # fmt: skip
@@ -156,4 +156,4 @@ if __name__ == "__main__":
     except (PullError, OSError) as e:
         sys.exit(str(e)[:500])
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        sys.exit(f"the registry's answer cannot be read: {e!r}")
+        sys.exit(f"malformed response from the registry: {e!r}")

@@ -150,7 +150,7 @@ class TenantTemplates:
         found = self.find_named(name)
         if found is None:
             if len(self.templates) >= MAX_TEMPLATES:
-                raise E2bError(429, f"There are {MAX_TEMPLATES} templates already. Delete some.")
+                raise E2bError(429, f"The limit of {MAX_TEMPLATES} templates is reached. Delete some.")
             found = TemplateRecord(new_word(), name, time.time())
         tagged = {each.build for each in found.tags.values()}
         others = [each for each in found.builds if each.id not in tagged and each.status != "building"]
@@ -243,7 +243,9 @@ def _read(place: Path) -> _Records:
         data = private_files.read(place, FILE)
         return _ADAPTER.validate_json(data) if data else _Records()
     except ValidationError:
-        raise HostError(f"{place / FILE} is damaged; repair it, or move it away to lose every template") from None
+        raise HostError(
+            f"{place / FILE} is damaged; restore it from a backup, or move it away to start without templates"
+        ) from None
 
 
 def _write(place: Path, data: bytes) -> None:

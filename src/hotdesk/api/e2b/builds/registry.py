@@ -89,7 +89,7 @@ def split_registry(text: str) -> tuple[Literal["http", "https"], str, int]:
     """Read a registry as an operator lists it: `registry.example.com`, or with scheme and port."""
     parts = urlsplit(text if "://" in text else f"https://{text}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.username:
-        raise ValueError("expects registries such as registry.example.com or https://registry.example.com:5000")
+        raise ValueError("a registry must be written like registry.example.com or https://registry.example.com:5000")
     scheme: Literal["http", "https"] = "http" if parts.scheme == "http" else "https"
     return scheme, parts.hostname, parts.port or (80 if scheme == "http" else 443)
 
@@ -104,10 +104,12 @@ def build_scope(found: RegistryImage, credentials: dict[str, object] | None) -> 
             pass
         case _:
             raise StepError(
-                "base", "only registries with a user name and a password are supported: from_image(…, username=…)"
+                "base",
+                "this server signs in to registries with a user name and a password only: "
+                "from_image(…, username=…, password=…)",
             )
     if found.scheme != "https":
-        raise StepError("base", f"{found.host} does not use TLS, so the password was not sent")
+        raise StepError("base", f"registry {found.host} does not use TLS, so the password was not sent")
     value = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     place = (SecretPlace("header", "authorization"),)
     grant = check_grant(Grant("registry", found.host, port=found.port, places=place, foreign=True))
@@ -119,10 +121,14 @@ async def pull(run: TemplateBuildRun, found: RegistryImage) -> Image:
     try:
         scope = build_scope(found, run.order.from_image_registry)
     except BriefError as e:
-        raise StepError("base", f"{found.host} cannot be reached: {e}") from None
+        raise StepError("base", f"registry {found.host} cannot be used: {e}") from None
     base = run.look_up(_PULL_IMAGE)
     if base is None:
-        raise StepError("base", f"this server has no image '{_PULL_IMAGE}', which it needs to fetch images")
+        raise StepError(
+            "base",
+            f"this server has no image '{_PULL_IMAGE}', which it needs to fetch other images; the server's operator "
+            "can build it with `hotdesk setup`",
+        )
     async with run.open(base, "base", scope) as inside:
         process = await inside.desk.start([inside.python, "-I", "-S", "-c", _BEGIN], cwd="/")
         try:
@@ -188,7 +194,7 @@ class PullOutput:
         line, newline, self.rest = line.partition(b"\n")
         shape = _FOUND.fullmatch(line + newline)
         if shape is None:
-            raise StepError("base", "the image cannot be fetched: no digest was found")
+            raise StepError("base", "the image cannot be fetched: the download program reported no digest")
         return shape[1].decode()
 
     async def save(self, place: Path, floor: int) -> None:
@@ -203,10 +209,12 @@ class PullOutput:
                 if size - checked >= _LOOK:
                     checked = size
                     if shutil.disk_usage(place.parent).free < floor + _LOOK:
-                        raise StepError("base", "the disk of this server is nearly full")
+                        raise StepError(
+                            "base", "the disk of this server is nearly full; try later, or ask its operator"
+                        )
                 await file.write(piece)
                 piece = await self.read_next()
 
 
 def describe_import(error: HotdeskError) -> StepError:
-    return StepError("base", f"the image cannot be used here: {error}")
+    return StepError("base", f"the image cannot be imported: {error}")

@@ -85,7 +85,7 @@ async def _request_build(store: TenantTemplates, request: Request) -> Response:
         store.find_named(name) is None
         and get_record_path(store.tenant.settings.images, parse_image_name(name)).exists()
     ):
-        raise E2bError(409, f"'{name}' is an image of this server. Choose another name for the template.")
+        raise E2bError(409, f"'{name}' is the name of an image on this server. Choose another name for the template.")
     build = new_build(tags, body.cpu_count, None if body.memory_mb is None else body.memory_mb * MIB)
     template = store.begin(name, build)
     await store.write()
@@ -103,7 +103,7 @@ async def _request_build(store: TenantTemplates, request: Request) -> Response:
 def _offer_upload(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, digest: str) -> Response:
     template = store.find(name)[0].id
     if not _DIGEST.fullmatch(digest):
-        raise E2bError(400, "The digest of an archive has 64 hexadecimal digits.")
+        raise E2bError(400, "The hash of an archive must be its SHA-256 in 64 hexadecimal digits.")
     present = uploads.find_archive(store.tenant, digest) is not None
     word = builds.files.open_link(store.tenant, digest)
     server = f"{request.url.scheme}://{request.url.netloc}"
@@ -154,7 +154,7 @@ def _show_logs(builds: TemplateBuilds, store: TenantTemplates, request: Request,
 def _parse_offset(request: Request) -> int:
     text = request.query_params.get("logsOffset", "0")
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise E2bError(400, "logsOffset must be a number, 0 or more.")
+        raise E2bError(400, "logsOffset must be a whole number, 0 or more.")
     return int(text)
 
 

@@ -163,7 +163,7 @@ class TemplateBuildRun:
             return None
         found = uploads.find_archive(self.store.tenant, digest)
         if found is None:
-            raise StepError(number, "the files of this step were not uploaded, or were deleted since; build again")
+            raise StepError(number, "the files of this step were not uploaded, or were deleted; start the build again")
         return found
 
     async def save(self, desk: Desk, key: str, below: Image) -> Image:
@@ -256,11 +256,11 @@ def _as_step_error(error: Exception) -> StepError:
         case StepError():
             return error
         case TimeoutError():
-            return StepError("", f"the build took more than {MAX_BUILD_S:.0f} s")
+            return StepError("", f"the build exceeded its time limit of {MAX_BUILD_S:.0f} s")
         case E2bError():
             return StepError("", str(error))
         case ImageError():
             return StepError("", f"the files could not be saved: {error}")
     log(error)
     kind = error.code if isinstance(error, HotdeskError) else "internal"
-    return StepError("", f"the server could not build this ({kind}); its operator finds the reason in its log")
+    return StepError("", f"internal error ({kind}); the server's operator can find the reason in the server's log")

@@ -71,7 +71,9 @@ class TemplateBuilds:
             raise E2bError(400, "This build was started already. Request a new build.")
         waiting = [run for (name, _), run in self.runs.items() if name == key[0] and not is_over(run.record)]
         if len(waiting) >= _MAX_WAITING:
-            raise E2bError(429, f"{_MAX_WAITING} builds are running or queued. Wait until some have ended.")
+            raise E2bError(
+                429, f"{_MAX_WAITING} builds are running or queued, which is the limit. Wait until one ends."
+            )
         run = TemplateBuildRun(store, self.starter, self.snapshots, self.sandboxes, template.id, build, order, by)
         self.runs[key] = run
         self.forget_runs()

@@ -32,7 +32,7 @@ class RefusedArchive(Exception):  # noqa: N818 - a state of the archive
 def split(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise RefusedArchive(f"the archive has an entry outside its own root: {name[:200]!r}")
+        raise RefusedArchive(f"the archive has an entry outside its root folder: {name[:200]!r}")
     if len(parts) > 128 or any(len(os.fsencode(part)) > 255 for part in parts):
         raise RefusedArchive(f"the archive has a name that is too long: {name[:200]!r}")
     return parts
@@ -49,7 +49,9 @@ def enter(top: int, parts: list[str]) -> int:
         except OSError:
             os.close(place)
             raise RefusedArchive(
-                "the archive writes through {!r}, which is not one of its own folders".format("/".join(parts)[:200])
+                "the archive has an entry below {!r}, which is not a folder of the archive".format(
+                    "/".join(parts)[:200]
+                )
             )
         os.close(place)
         place = below
@@ -70,7 +72,7 @@ class Unpacking:
                 for member in archive:
                     self.entries -= 1
                     if self.entries < 0:
-                        raise RefusedArchive("the archive has too many entries")
+                        raise RefusedArchive("the archive has more entries than a COPY step may have")
                     self.put(archive, member)
         except (tarfile.TarError, EOFError, ValueError) as e:
             raise RefusedArchive(f"the archive is damaged: {str(e)[:200]}")
@@ -111,7 +113,7 @@ class Unpacking:
     def link(self, member: tarfile.TarInfo, place: int, name: str) -> None:
         parts = split(member.linkname)
         if not parts:
-            raise RefusedArchive("the archive has a link without a target")
+            raise RefusedArchive("the archive has a hard link without a target")
         source = enter(self.top, parts[:-1])
         try:
             if not stat.S_ISREG(os.lstat(parts[-1], dir_fd=source).st_mode):
@@ -146,7 +148,7 @@ def _parse_owner(text: str) -> tuple[int, int]:
     try:
         user = int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid
     except KeyError:
-        raise RefusedArchive(f"there is no user {name[:100]!r} to give the files to")
+        raise RefusedArchive(f"user {name[:100]!r} does not exist in the template, so it cannot own the copied files")
     group = group or name
     if group.isdigit():
         return user, int(group)
@@ -154,7 +156,9 @@ def _parse_owner(text: str) -> tuple[int, int]:
         return user, grp.getgrnam(group).gr_gid
     except KeyError:
         if group != name:
-            raise RefusedArchive(f"there is no group {group[:100]!r} to give the files to")
+            raise RefusedArchive(
+                f"group {group[:100]!r} does not exist in the template, so it cannot own the copied files"
+            )
         return user, pwd.getpwuid(user).pw_gid
 
 
@@ -178,7 +182,7 @@ def _find_source(top: str, pattern: str) -> str:
     path = os.path.join(top, *plain)
     if len(plain) < len(stack) and os.path.isdir(path) and not os.path.islink(path):
         return path
-    raise RefusedArchive(f"the archive has nothing at {pattern[:200]!r}")
+    raise RefusedArchive(f"no file of the archive matches {pattern[:200]!r}")
 
 
 def set_attributes(path: str, owner: tuple[int, int], mode: int | None) -> None:
@@ -220,7 +224,7 @@ def replace(old: str, new: str) -> None:
     try:
         os.replace(old, new)
     except OSError as e:
-        raise RefusedArchive(f"{new[:200]!r} cannot be put in place: {e.strerror}")
+        raise RefusedArchive(f"{new[:200]!r} cannot be written: {e.strerror}")
 
 
 def place_files(top: str, order: dict[str, Any]) -> None:

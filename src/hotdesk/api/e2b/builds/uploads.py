@@ -107,7 +107,7 @@ class TemplateFiles:
 
 def _make_too_large_error() -> E2bError:
     return E2bError(
-        413, f"The archive has more than {MAX_ARCHIVE_BYTES >> 20} MiB, the limit. Send less, or use .dockerignore."
+        413, f"The archive exceeds the limit of {MAX_ARCHIVE_BYTES >> 20} MiB. Exclude files with .dockerignore."
     )
 
 

@@ -19,7 +19,7 @@ from hotdesk.api.e2b.control import images, paging, requests, sharing, views
 from hotdesk.api.e2b.control.create import apply_build, choose_timeout, read_order
 from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
-from hotdesk.api.e2b.responses import E2bError, answer, answer_empty, make_refusal
+from hotdesk.api.e2b.responses import E2bError, answer, answer_empty, make_refusal, make_unknown_route_error
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.volumes.content import VolumeContent
 from hotdesk.api.e2b.volumes.registry import VolumeRegistry, show
@@ -101,7 +101,7 @@ class ControlPlane:
                 if found is not None:
                     return found
                 return await images.respond(self.snapshots, tenant, method, path)
-        raise E2bError(404, "this path does not exist")
+        raise make_unknown_route_error()
 
     @property
     def domain(self) -> str:
@@ -110,7 +110,9 @@ class ControlPlane:
     def authenticate_caller(self, request: Request) -> Caller:
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None or not caller.may("sandboxes"):
-            raise E2bError(401, "this key is unknown, or has no right to sandboxes; create one with `hotdesk key new`")
+            raise E2bError(
+                401, "this key is unknown, or lacks the power sandboxes; create a key with `hotdesk key new`"
+            )
         return caller
 
     async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
@@ -140,7 +142,7 @@ class ControlPlane:
 
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY_SHAPE.fullmatch(key):
-            raise E2bError(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
+            raise E2bError(400, "Idempotency-Key must have 1 to 255 characters: letters, digits, '-' and '_'")
         return await self.idempotency.run_once(caller.tenant, key, body, work)
 
     def ls(self, caller: Caller, request: Request) -> Response:
@@ -193,12 +195,12 @@ class ControlPlane:
                 tenant = await self.tenants.get_tenant(caller.tenant)
                 await self.volumes.destroy(tenant, volume, caller.described)
                 return answer_empty()
-        raise E2bError(404, "this path does not exist")
+        raise make_unknown_route_error()
 
     async def get_many_metrics(self, caller: Caller, request: Request) -> Response:
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
         if len(names) > paging.MAX_PAGE_ITEMS:
-            raise E2bError(400, f"sandbox_ids has at most {paging.MAX_PAGE_ITEMS} ids")
+            raise E2bError(400, f"sandbox_ids can list at most {paging.MAX_PAGE_ITEMS} ids")
         by_id = {each.id: each for each in self.sandboxes.of(caller.tenant)}
         found = {name: await metrics.get_newest_sample(by_id[name]) for name in names if name in by_id}
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
@@ -229,7 +231,7 @@ class ControlPlane:
     async def set_timeout(self, request: Request, sandbox: Sandbox) -> Response:
         body = await requests.read(request, requests.Timeout)
         if sandbox.state == "paused":
-            raise E2bError(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise E2bError(404, f"sandbox '{sandbox.id}' is paused; connect to it first, which resumes it")
         await self.sandboxes.set_end(sandbox, body.timeout)
         return answer_empty()
 
@@ -266,7 +268,7 @@ class ControlPlane:
         body = await requests.read(request, requests.Networking)
         await self.secrets.check_placeholders(self.authenticate_caller(request), sandbox.tenant, body.network_settings)
         if sandbox.state == "paused":
-            raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first, which resumes it")
         await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)
         sandbox.internet = body.allow_internet_access
         return answer_empty()

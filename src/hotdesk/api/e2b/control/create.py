@@ -28,16 +28,18 @@ async def read_order(
     volumes: Mapping[str, VolumeRecord] = MappingProxyType({}),
 ) -> SandboxOrder:
     if body.resumes and not body.auto_pause:
-        raise E2bError(400, "autoResume needs autoPause: only a paused sandbox can be woken")
+        raise E2bError(400, "autoResume needs autoPause true, because only a paused sandbox can be resumed")
     if not body.auto_pause_memory and not body.auto_pause:
-        raise E2bError(400, "autoPauseMemory false needs autoPause")
+        raise E2bError(400, "autoPauseMemory false needs autoPause true")
     if not body.auto_pause_memory and body.resumes:
         raise E2bError(400, "autoPauseMemory false cannot be combined with autoResume")
     private = (body.network or {}).get("allowPublicTraffic") is False
     if private and not secure:
-        raise E2bError(400, "allowPublicTraffic false needs a secure sandbox")
+        raise E2bError(400, "allowPublicTraffic false needs a sandbox created with secure true")
     if not secure and not sandboxes.serving.is_local:
-        raise E2bError(400, "a sandbox without a token is allowed on loopback only; create it with secure")
+        raise E2bError(
+            400, "secure false is only allowed if the server listens on loopback; create the sandbox with secure true"
+        )
     return SandboxOrder(
         body.template, image, timeout, await find_scope(sandboxes, body, tenant),
         metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
-from hotdesk.api.e2b.responses import E2bError, answer, answer_empty
+from hotdesk.api.e2b.responses import E2bError, answer, answer_empty, make_unknown_route_error
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image import image
 from hotdesk.errors import ImageError
@@ -18,7 +18,7 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
             return answer_empty()
         case "GET", ["templates", "aliases", name]:
             return answer({"templateID": require_template(snapshots, tenant, name), "public": False})
-    raise E2bError(404, "this path does not exist")
+    raise make_unknown_route_error()
 
 
 def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:

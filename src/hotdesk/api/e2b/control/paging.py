@@ -61,7 +61,7 @@ def _read_place(token: str) -> Place:
         created, _, name = text.partition(" ")
         return float(created), name
     except (binascii.Error, ValueError):
-        raise E2bError(400, "nextToken was not issued by this server; start again without it") from None
+        raise E2bError(400, "nextToken was not issued by this server; repeat the request without nextToken") from None
 
 
 def parse_metadata(text: str) -> dict[str, str]:

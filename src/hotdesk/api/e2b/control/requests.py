@@ -21,7 +21,7 @@ Variables = Annotated[dict[Word, Text], Field(max_length=1024)]
 
 def _require_printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("has characters that cannot be printed")
+        raise ValueError("must contain printable characters only")
     return text
 
 
@@ -161,7 +161,7 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
     async for part in request.stream():
         data += part
         if len(data) > MAX_BODY_BYTES:
-            raise E2bError(413, f"the body has more than {MAX_BODY_BYTES >> 20} MiB")
+            raise E2bError(413, f"the request body has more than {MAX_BODY_BYTES >> 20} MiB, the limit")
     try:
         return kind.model_validate_json(bytes(data) or b"{}")
     except ValidationError as e:

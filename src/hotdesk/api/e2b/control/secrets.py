@@ -22,7 +22,7 @@ from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control import paging, requests
 from hotdesk.api.e2b.control.views import as_time
-from hotdesk.api.e2b.responses import E2bError, answer, answer_empty
+from hotdesk.api.e2b.responses import E2bError, answer, answer_empty, make_unknown_route_error
 from hotdesk.api.e2b.transforms import VAULT_PREFIX
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
@@ -52,7 +52,7 @@ class SecretValue(requests.Body):
     def check_metadata(cls, metadata: dict[str, str] | None) -> dict[str, str] | None:
         pairs = [(len(name.encode()), len(value.encode())) for name, value in (metadata or {}).items()]
         if any(name > 128 or value > 1024 for name, value in pairs) or sum(map(sum, pairs)) > _MAX_METADATA_BYTES:
-            raise ValueError("metadata is limited to 128 bytes per name, 1024 per value and 8192 in total")
+            raise ValueError("metadata is limited to 128 bytes per name, 1024 bytes per value and 8192 bytes in total")
         return metadata
 
 
@@ -72,7 +72,7 @@ class E2bSecrets:
 
     async def respond(self, caller: Caller, tenant: Tenant, request: Request, rest: list[str]) -> Response:
         if not caller.may("vault"):
-            raise E2bError(403, "this key has no right to secrets; create one with `hotdesk key new --power vault`")
+            raise E2bError(403, "this key lacks the power vault; create a key with `hotdesk key new --power vault`")
         match request.method, rest:
             case "GET", []:
                 return await self.ls(tenant, request.query_params)
@@ -86,7 +86,7 @@ class E2bSecrets:
                 return answer(await self.put(caller, tenant, _parse(name), body))
             case "DELETE", [name]:
                 return await self.destroy(caller, tenant, _parse(name))
-        raise E2bError(404, "this path does not exist")
+        raise make_unknown_route_error()
 
     async def ls(self, tenant: Tenant, query: QueryParams) -> Response:
         found = await self.list_entries(tenant)
@@ -128,7 +128,7 @@ class E2bSecrets:
         if not named:
             return
         if not caller.may("vault"):
-            raise E2bError(403, "this key has no right to secrets; create one with `hotdesk key new --power vault`")
+            raise E2bError(403, "this key lacks the power vault; create a key with `hotdesk key new --power vault`")
         if missing := sorted(named - (await self.list_entries(tenant)).keys()):
             raise E2bError(400, f"there is no secret '{make_printable(missing[0][:80])}'; create it first")
 
@@ -166,7 +166,8 @@ def _parse(reference: str) -> str:
     name = reference.removeprefix(_ID_PREFIX).lower()
     if not _NAME.fullmatch(name):
         raise E2bError(
-            400 if reference else 404, "a secret name has 1 to 60 characters of a-z, 0-9 and -, such as openai-key"
+            400 if reference else 404,
+            "a secret name must have 1 to 60 characters of a-z, 0-9 and -, such as openai-key",
         )
     return name
 
@@ -192,7 +193,9 @@ def _read(place: Path) -> dict[str, dict[str, str]]:
     try:
         return _METADATA.validate_json(private_files.read(place, _FILE) or b"{}")
     except ValidationError:
-        raise HostError(f"{place / _FILE} is damaged; repair it, or move it away to lose all metadata") from None
+        raise HostError(
+            f"{place / _FILE} is damaged; restore it from a backup, or move it away to start without metadata"
+        ) from None
 
 
 def _write(place: Path, data: bytes) -> None:

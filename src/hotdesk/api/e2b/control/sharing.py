@@ -31,9 +31,9 @@ def make(sandbox: Sandbox, serving: Serving, order: NewShare) -> dict[str, objec
             400, f"port {order.port} cannot be shared: a client of this port can run commands in the sandbox"
         )
     if not sandbox.share_key:
-        raise E2bError(400, "a sandbox without a token has no share links; create it with `secure`")
+        raise E2bError(400, "share links need a sandbox with an access token; create the sandbox with secure true")
     if len(list_valid(sandbox)) >= _MAX_SHARES:
-        raise E2bError(429, f"this sandbox has {_MAX_SHARES} valid links; revoke some")
+        raise E2bError(429, f"this sandbox has {_MAX_SHARES} valid share links, which is the limit; revoke some")
     expires = min(time.time() + order.expires_in, sandbox.started + serving.longest)
     share = shares.new_share(order.port, expires)
     sandbox.shares[share.id] = share
@@ -57,7 +57,8 @@ def revoke(sandbox: Sandbox, share: str) -> None:
     if len(sandbox.revoked) >= _MAX_REVOKED:
         raise E2bError(
             429,
-            f"{_MAX_REVOKED} links to this sandbox were revoked, which is the limit; kill the sandbox to end them all",
+            f"{_MAX_REVOKED} share links of this sandbox were revoked, which is the limit; kill the sandbox to end "
+            "its other links",
         )
     sandbox.shares.pop(share, None)
     sandbox.revoked.add(share)

@@ -99,7 +99,7 @@ class TenantSnapshots:
         """Keep a sandbox's files; a name that was taken is this one's from then on."""
         tenant = sandbox.tenant
         if sandbox.opened is None:
-            raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first, which resumes it")
         if len(self.of(tenant)) >= _MAX_SNAPSHOTS:
             raise E2bError(429, f"the limit of {_MAX_SNAPSHOTS} snapshots is reached; delete some")
         word = f"{tenant.name}/{parse_name(tenant.name, name)}" if name else new_word()
@@ -181,7 +181,9 @@ def parse_name(tenant: str, name: str) -> str:
     shape = SHAPE.fullmatch(name)
     if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, _TAG):
         raise E2bError(
-            400, "a snapshot name has letters, digits and . _ - only, without a tag, and no team but your own"
+            400,
+            "a snapshot name must be NAME or YOUR_TEAM/NAME, without a tag; NAME has 1 to 128 letters, digits, '.', "
+            "'_' and '-'",
         )
     return shape["name"]
 
@@ -200,7 +202,9 @@ def read(place: Path) -> list[Snapshot]:
     try:
         return _RECORDS.validate_json(private_files.read(place, FILE) or b"[]")
     except ValidationError:
-        raise HostError(f"{place / FILE} is damaged; repair it, or move it away to lose every snapshot") from None
+        raise HostError(
+            f"{place / FILE} is damaged; restore it from a backup, or move it away to start without snapshots"
+        ) from None
 
 
 def write(place: Path, data: bytes) -> None:

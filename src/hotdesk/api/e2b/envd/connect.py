@@ -115,7 +115,7 @@ def take(buffer: bytearray) -> tuple[int, bytes] | None:
         return None
     flags, size = buffer[0], int.from_bytes(buffer[1:5], "big")
     if flags & COMPRESSED:
-        raise RpcError("invalid_argument", "compressed envelopes are not supported; send it uncompressed")
+        raise RpcError("invalid_argument", "compressed messages are not supported; send the message uncompressed")
     if size > MAX_BYTES:
         raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
     if len(buffer) < 5 + size:
@@ -131,14 +131,14 @@ async def read_single_message(request: Request) -> Message:
     async for message in iterate_messages(request):
         found = message if found is None else found
     if found is None:
-        raise RpcError("invalid_argument", "this call has no message")
+        raise RpcError("invalid_argument", "the request has no message")
     return found
 
 
 async def read_body(request: Request) -> AsyncIterator[bytes]:
     """Yield a body's bytes; one that is encoded is not understood."""
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise RpcError("unimplemented", "compressed calls are not supported")
+        raise RpcError("unimplemented", "compressed requests are not supported; send the body uncompressed")
     try:
         async for data in request.stream():
             yield data

@@ -70,7 +70,7 @@ def is_packed(header: str) -> bool:
         return False
     if "gzip" in accepted:
         return True
-    raise E2bError(406, "the only supported encodings are identity and gzip")
+    raise E2bError(406, "Accept-Encoding must allow identity or gzip")
 
 
 class FileResponse(Response):
@@ -176,4 +176,4 @@ def as_refusal(error: BaseException, path: str) -> E2bError:
             case "ENOSPC" | "EDQUOT":
                 return E2bError(507, "not enough disk space available")
         return E2bError(400 if error.code in CALLERS else 500, f"path '{path}': {error}")
-    return E2bError(502, f"the sandbox does not answer: {error}")
+    return E2bError(502, f"the sandbox does not respond: {error}")

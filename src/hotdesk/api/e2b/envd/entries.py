@@ -48,4 +48,4 @@ def as_time(nanoseconds: int) -> str:
 
 
 def make_malformed_error() -> LinkError:
-    return LinkError("malformed description of a path")
+    return LinkError("malformed file description from the file program inside the desk")

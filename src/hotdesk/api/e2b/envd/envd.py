@@ -14,7 +14,7 @@ from starlette.types import Scope
 from hotdesk.api.e2b.envd import files, filesystem, process, signing
 from hotdesk.api.e2b.envd.connect import Envelopes, RpcError, Say
 from hotdesk.api.e2b.envd.state import EnvdState
-from hotdesk.api.e2b.responses import E2bError, answer, make_not_running_error
+from hotdesk.api.e2b.responses import E2bError, answer, make_not_running_error, make_unknown_route_error
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
@@ -111,10 +111,10 @@ async def _route_call(call: EnvdCall) -> Response:
         case "GET", "/metrics":
             return answer(await measure_usage(call))
         case _, _ if path in _INTERNAL:
-            raise E2bError(404, "this path does not exist")
+            raise make_unknown_route_error()
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
-        raise E2bError(404, f"unknown call {make_printable(path[:100])}")
+        raise E2bError(404, f"{make_printable(path[:100])} is not a known call, or the method is not POST")
     return await act(call)
 
 

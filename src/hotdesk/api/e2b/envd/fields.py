@@ -31,7 +31,7 @@ def get_text(message: Message, name: str) -> str:
     """Return a text; an empty one when it is not there."""
     found = get_field(message, name, str) or ""
     if "\0" in found:
-        raise RpcError("invalid_argument", f"{name} contains a zero byte")
+        raise RpcError("invalid_argument", f"{name} contains a NUL byte")
     return found
 
 
@@ -68,7 +68,7 @@ def get_bytes(message: Message, name: str) -> bytes | None:
     try:
         return base64.b64decode(found, validate=True)
     except (ValueError, binascii.Error):
-        raise RpcError("invalid_argument", f"{name} is not base64") from None
+        raise RpcError("invalid_argument", f"{name} is not valid base64") from None
 
 
 def get_path(message: Message, name: str, home: str) -> str:
@@ -79,7 +79,7 @@ def get_path(message: Message, name: str, home: str) -> str:
 def resolve(path: str, home: str) -> str:
     """Make a path begin at the root, without steps up or empty ones."""
     if "\0" in path or len(path.encode("utf-8", "replace")) > MAX_PATH_BYTES:
-        raise RpcError("invalid_argument", "a path contains a zero byte, or is too long")
+        raise RpcError("invalid_argument", f"the path contains a NUL byte, or has more than {MAX_PATH_BYTES} bytes")
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     parts: list[str] = []

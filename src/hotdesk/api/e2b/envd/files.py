@@ -57,7 +57,7 @@ async def _write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) -
     kind = call.request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() == "application/octet-stream":
         if not query.get("path"):
-            raise E2bError(400, "a path is needed for application/octet-stream")
+            raise E2bError(400, "the query parameter path is required with application/octet-stream")
         yield await write(call, user, query["path"], notes, data)
         return
     paths: set[str] = set()

@@ -169,7 +169,9 @@ async def _describe_path(call: EnvdCall, path: str) -> Message | None:
 async def _create_watcher(call: EnvdCall) -> Response:
     message = await unary(call.request)
     if len(call.room.watchers) >= MAX_WATCHERS:
-        raise RpcError("resource_exhausted", f"{MAX_WATCHERS} folders are watched already; stop watching one")
+        raise RpcError(
+            "resource_exhausted", f"{MAX_WATCHERS} folders are watched already, which is the limit; remove a watcher"
+        )
     watcher = await _start_watcher(call, message)
     name = secrets.token_hex(8)
     call.room.watchers[name] = watcher

@@ -233,7 +233,7 @@ def find_program(call: EnvdCall, message: Message, *, ended: bool = False) -> Sa
 def parse_request(message: Message) -> ProgramRequest:
     config = get_table(message, "process")
     if not (cmd := get_text(config, "cmd")):
-        raise RpcError("invalid_argument", "no process is selected; pass pid or tag")
+        raise RpcError("invalid_argument", "process.cmd is missing; set it to the program to start")
     stdin = get_field(message, "stdin", bool)
     return ProgramRequest(
         cmd,

@@ -38,7 +38,7 @@ Event: TypeAlias = tuple[str, bytes]
 async def read_body(request: Request) -> AsyncIterator[bytes]:
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", ""):
-        raise E2bError(400, "the only supported encodings are identity and gzip")
+        raise E2bError(400, "Content-Encoding must be identity or gzip")
     received = _receive_bytes(request)
     async for data in _gunzip(received) if coding == "gzip" else received:
         yield data
@@ -55,7 +55,7 @@ async def _receive_bytes(request: Request) -> AsyncIterator[bytes]:
             except ClientDisconnect:
                 raise E2bError(400, "the client disconnected") from None
         if data is None:
-            raise E2bError(408, f"no data was received for {_RECEIVE_TIMEOUT_S:.0f} s")
+            raise E2bError(408, f"no data was received for {_RECEIVE_TIMEOUT_S:.0f} s; send the file again")
         if not data:
             return
         yield data
@@ -146,7 +146,7 @@ async def read_head(happening: AsyncGenerator[Event]) -> dict[str, str]:
     async for event, data in happening:
         size += len(data)
         if size > MAX_HEAD_BYTES:
-            raise E2bError(400, "a part of the form has too many headers")
+            raise E2bError(400, f"the headers of a form part have more than {MAX_HEAD_BYTES} bytes")
         match event:
             case "header_field":
                 name += data
@@ -181,7 +181,9 @@ def parse_metadata(headers: Headers) -> dict[str, str]:
     found = {name[len(PREFIX) :]: value for name, value in headers.items() if name.startswith(PREFIX)}
     for key, value in found.items():
         if not KEY.fullmatch(key) or not VALUE.fullmatch(value):
-            raise E2bError(400, f"metadata '{key[:100]}' is not printable ASCII, or its name is too long")
+            raise E2bError(
+                400, f"metadata '{key[:100]}' must be printable ASCII, with a name of at most 246 characters"
+            )
     if sum(len(key) + len(value) for key, value in found.items()) > _MAX_METADATA_BYTES:
         raise E2bError(400, f"the metadata has more than {_MAX_METADATA_BYTES} bytes")
     return found

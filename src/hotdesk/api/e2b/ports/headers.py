@@ -95,7 +95,7 @@ def _check_handshake(headers: Headers, method: str, body: Body) -> bytes:
     except binascii.Error:
         right = False
     if not right or method != "GET" or body or headers.get_single(b"sec-websocket-version") != b"13":
-        raise HttpMessageError(400, "this is not a WebSocket handshake")
+        raise HttpMessageError(400, "the request is not a valid WebSocket handshake")
     return base64.b64encode(hashlib.sha1(key + MAGIC, usedforsecurity=False).digest())
 
 

@@ -121,7 +121,7 @@ class Passing:
             response = parse_response(await self.read_head(), self.request.method)
             if response.status >= 200 or (response.status == 101 and self.request.accept):
                 if response.status > _HIGHEST:
-                    raise HttpMessageError(502, "the response of the program on this port has no status")
+                    raise HttpMessageError(502, "the response of the program on this port has no valid status code")
                 return response
         raise HttpMessageError(502, "the program on this port sent too many interim responses")
 

@@ -29,7 +29,7 @@ from hotdesk.api.e2b.responses import E2bError, answer, log, make_not_running_er
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import PLAIN, parse_image_name
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
-from hotdesk.api.http.dispatch import Aim, get_host_name, list_own_names
+from hotdesk.api.http.dispatch import NOT_SERVED, Aim, get_host_name, list_own_names
 from hotdesk.api.quotas import Bucket, QuotaError, Quotas
 from hotdesk.api.settings import Serving
 from hotdesk.dataclass import dataclass
@@ -159,7 +159,7 @@ class Traffic:
             self.paces.clear()
         bucket = self.paces.setdefault(share.id, Bucket(max(1.0, 2 * rate), now))
         if (wait := bucket.draw(rate, now)) > 0:
-            raise QuotaError(f"this link is limited to {rate:g} requests a second; wait {wait:.1f} s", wait)
+            raise QuotaError(f"this share link is limited to {rate:g} requests a second; wait {wait:.1f} s", wait)
 
 
 @contextmanager
@@ -230,7 +230,7 @@ def check_name(scope: Scope, serving: Serving) -> None:
     """Refuse what is addressed to a name that is not this server's: a page elsewhere may have made it up."""
     name = get_host_name(Headers(scope=scope).get("host", ""))
     if name not in list_own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
-        raise E2bError(421, "this server does not serve that host name")
+        raise E2bError(421, NOT_SERVED)
 
 
 def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> Share | None:
@@ -246,7 +246,7 @@ def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> 
     if sandbox.traffic_token is None or not hmac.compare_digest(shown.encode(), sandbox.traffic_token.encode()):
         raise E2bError(
             403,
-            f"this port needs the sandbox's traffic token, sent as {TOKEN}, or a share link that has not expired",
+            f"this port needs the sandbox's traffic token in the header {TOKEN}, or a share link that has not expired",
             sandboxId=sandbox.id,
         )
     return None

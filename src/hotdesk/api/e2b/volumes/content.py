@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b.control import requests
 from hotdesk.api.e2b.envd.connect import cancel_on_disconnect
-from hotdesk.api.e2b.responses import E2bError, make_refusal
+from hotdesk.api.e2b.responses import E2bError, make_refusal, make_unknown_route_error
 from hotdesk.api.e2b.volumes.processes import VolumeCall
 from hotdesk.api.e2b.volumes.registry import VolumeRecord, VolumeRegistry
 from hotdesk.api.quotas import QuotaError, Quotas
@@ -69,7 +69,7 @@ class VolumeContent:
             raise E2bError(429, str(e)) from None
         act = _ACTS.get((request.method, path[2])) if len(path) == 3 else None
         if act is None:
-            raise E2bError(404, "this path does not exist")
+            raise make_unknown_route_error()
         if self.registry.copying[volume]:
             raise E2bError(409, "the volume is being copied; try again when that is done")
         return ContentResponse(self.registry, tenant, record, await read_order(request, act))

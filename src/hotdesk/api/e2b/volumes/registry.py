@@ -149,7 +149,7 @@ class VolumeRegistry:
     def require_unused(self, record: VolumeRecord) -> None:
         """Refuse what cannot be done to a volume while a sandbox has it."""
         if users := self.list_users(record.id):
-            raise E2bError(409, f"volume '{record.name}' is mounted in sandbox '{users[0]}'; kill that first")
+            raise E2bError(409, f"volume '{record.name}' is mounted in sandbox '{users[0]}'; kill that sandbox first")
         if self.mounting[record.id] or self.copying[record.id]:
             raise E2bError(409, f"volume '{record.name}' is in use; try again later")
 
@@ -159,7 +159,9 @@ class VolumeRegistry:
         """Make a volume, empty or with the files of another; it counts against the tenant's disk quota."""
         if not NAME_SHAPE.fullmatch(name):
             raise E2bError(
-                400, "a volume name has 1 to 128 letters, digits and . _ - and starts with a letter or digit"
+                400,
+                "a volume name must have 1 to 128 characters: letters, digits, '.', '_' and '-', with a letter or "
+                "digit first",
             )
         origin = self.find(tenant.name, source) if source else None
         if origin is not None:
@@ -270,7 +272,9 @@ def _read(place: Path) -> list[VolumeRecord]:
     try:
         return _RECORDS.validate_json(private_files.read(place, _FILE) or b"[]")
     except ValidationError:
-        raise HostError(f"{place / _FILE} is damaged; repair it, or move it away to lose every volume") from None
+        raise HostError(
+            f"{place / _FILE} is damaged; restore it from a backup, or move it away to start without volumes"
+        ) from None
 
 
 def _write(place: Path, data: bytes) -> None:

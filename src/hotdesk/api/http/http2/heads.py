@@ -64,11 +64,11 @@ def _assemble(pseudo: dict[bytes, bytes], headers: list[Header], *, has_body: bo
     hosts = [value for name, value in headers if name == b"host"]
     authority = pseudo.get(b":authority") or (hosts[0] if len(hosts) == 1 else b"")
     if not _METHOD.fullmatch(method) or method == b"CONNECT" or not _TARGET.fullmatch(target):
-        raise HeadError("the request has no method or no path")
+        raise HeadError("the request has an invalid :method or :path")
     if set(pseudo) - {b":method", b":path", b":scheme", b":authority"} or pseudo.get(b":scheme") != b"https":
         raise HeadError("the request must use the scheme https and no unknown pseudo-headers")
     if not _AUTHORITY.fullmatch(authority) or any(value != authority for value in hosts):
-        raise HeadError("the request names no host, or more than one")
+        raise HeadError("the request has no valid host, or more than one")
     fields = [(b"host", authority), *(pair for pair in headers if pair[0] != b"host")]
     if has_body and not any(name == b"content-length" for name, _ in fields):
         fields.append((b"transfer-encoding", b"chunked"))  # what HTTP/1.1 calls a body without a length

@@ -73,7 +73,7 @@ def test_registries_are_read_from_settings() -> None:
     for each in ("ftp://a", "https://a/b", "a b", "https://u@a", ""):
         with pytest.raises(Exception, match="registries"):
             read({"registries": [each]})
-    with pytest.raises(ValueError, match="expects registries"):
+    with pytest.raises(ValueError, match="a registry must be written like"):
         split_registry("https://a/b")
 
 

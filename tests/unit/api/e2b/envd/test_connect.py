@@ -86,7 +86,7 @@ def test_a_body_without_end_is_not_held() -> None:
 
 
 def test_a_compressed_body_is_refused() -> None:
-    with pytest.raises(RpcError, match="compressed calls are not supported"):
+    with pytest.raises(RpcError, match="compressed requests are not supported"):
         run(connect.unary(asked(b"{}", headers={"content-encoding": "gzip"})))
 
 
