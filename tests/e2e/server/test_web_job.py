@@ -35,7 +35,7 @@ def asked(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
     page.get_by_role("link", name="New job").click()
     page.get_by_role("button", name="Greeting at a screen").click()
     page.get_by_label("Whom?").fill(HOSTILE)
-    page.get_by_label("Files it needs").set_input_files(names)
+    page.get_by_label("Input files").set_input_files(names)
     page.get_by_role("button", name="Start").click()
     plan = page.get_by_role("article", name="Carry out this plan?")
     expect(plan).to_contain_text(HOSTILE, timeout=LONG)

@@ -40,7 +40,7 @@ def begun(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
     words.write_text("".join(f"{word}\n" for word in WORDS))
     page.get_by_role("link", name="New job").click()
     page.get_by_role("button", name="Count letters").click()
-    page.get_by_label("Files it needs").set_input_files(words)
+    page.get_by_label("Input files").set_input_files(words)
     page.get_by_text("Limits and approval").click()
     page.get_by_label("Items to finish first").fill("2")
     page.get_by_role("button", name="Start").click()

@@ -62,7 +62,7 @@ def paused(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
     page.get_by_role("tab", name="In your words").click()
     page.get_by_label("What should be done?").fill("Put the numbers into a workbook.")
     page.get_by_label("Which file do you want back?").fill("Report.xlsx")
-    page.get_by_label("Files it needs").set_input_files(numbers)
+    page.get_by_label("Input files").set_input_files(numbers)
     assert page.get_by_label("Model").input_value() == KEYLESS
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_role("region", name="Paused")).to_be_visible(timeout=LONG)

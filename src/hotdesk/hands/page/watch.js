@@ -13,7 +13,7 @@ async function ask(method, path, value) {
   if (answer?.ok && reply) {
     return reply;
   }
-  const error = new Error(reply?.error ?? "This page has ended. Run `hotdesk watch` again.");
+  const error = new Error(reply?.error ?? "`hotdesk watch`, which serves this page, has ended. Run it again.");
   error.over = !reply || Boolean(reply.gone);
   if (error.over) {
     ending.textContent = error.message;

@@ -123,7 +123,7 @@ function ended() {
     h("h1", null, "Sign in"),
     h("label", { for: "key" }, "Key"),
     key,
-    h("p", { id: "key-hint", class: "hint" }, "The server's operator creates one with ", h("code", null, "hotdesk key new --name you")),
+    h("p", { id: "key-hint", class: "hint" }, "The server's operator can create a key with ", h("code", null, "hotdesk key new --name you")),
     wrong,
     h("button", { class: "primary" }, "Sign in"),
   ]);

@@ -20,15 +20,15 @@ export function card(asked, settled = () => {}) {
   const made = h("article", { class: "card", "aria-labelledby": title.id, "data-kind": asked.kind, "data-id": asked.id }, [
     h("header", null, h("span", { class: "kind" }, KINDS[asked.kind] || asked.kind), title, left(asked)),
     asked.job && h("p", { class: "quiet job" }, "Job ", h("a", { href: `#/jobs/${to(asked.job)}` }, asked.task || asked.job),
-      asked.by && ` of ${asked.by}`),
+      asked.by && `, requested by ${asked.by}`),
     !asked.job && asked.desk && h("p", { class: "quiet" }, "Desk ", h("a", { href: `#/desks/${to(asked.desk)}` }, asked.desk)),
     told.steps?.length ? plan(asked.kind, told) : [shownFacts(told), told.lines?.length > 0 && listed(told.lines)],
     words && h("figure", { class: "words" },
       h("figcaption", null, asked.kind === "door" ? "The desk says" : "The worker says"), h("blockquote", null, words)),
     acts,
-    asked.digest && h("p", { class: "quiet digest" }, "Digest of what you decide: ", h("code", null, asked.digest.slice(0, 16))),
+    asked.digest && h("p", { class: "quiet digest" }, "Digest of the text you decide on: ", h("code", null, asked.digest.slice(0, 16))),
   ]);
-  acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Your key cannot approve. A person with the power approve decides.")]));
+  acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Your key lacks the permission approve. Ask a person who has it to decide.")]));
   return made;
 }
 
@@ -43,9 +43,9 @@ const plan = (kind, told) => [
   h("section", { class: "stakes", "aria-label": "What is at stake", "data-is": told.stakes.length ? "some" : "none" },
     h("h4", null, "What is at stake"), told.stakes.length
       ? h("ul", null, told.stakes.map((each) => h("li", null, each)))
-      : h("p", null, kind === "amendment" ? "Nothing beyond the current plan." : "Nothing: it only reads, and uses no secret.")),
+      : h("p", null, kind === "amendment" ? "Nothing beyond the current plan." : "Nothing: the plan only reads, and uses no secret.")),
   kind === "amendment" && listed(told.lines),
-  h("section", { "aria-label": "Steps" }, h("h4", null, kind === "plan" ? `What it does, in ${told.steps.length === 1 ? "one step" : `${told.steps.length} steps`}` : "The step"),
+  h("section", { "aria-label": "Steps" }, h("h4", null, kind === "plan" ? `What the plan does, in ${told.steps.length === 1 ? "one step" : `${told.steps.length} steps`}` : "The step"),
     h("ol", { class: "planned" }, told.steps.map((step) => h("li", null, h("strong", null, step.name),
       h("ul", null, step.points.map((each) => h("li", null, each))))))),
   shownFacts(told, ["steps", "at stake"]),
@@ -81,7 +81,7 @@ const refusal = (decide, acts) =>
 function edit(asked, decide, acts) {
   const text = h("textarea", { rows: "18", spellcheck: "false", class: "code" });
   text.value = asked.plan_text;
-  acts.replaceChildren(form("wide", () => decide("edit", { plan: text.value }), field("The plan", text, "A step may use only what it lists."),
+  acts.replaceChildren(form("wide", () => decide("edit", { plan: text.value }), field("The plan", text, "A step may use only the hosts and secrets that it lists."),
   h("div", { class: "row" }, h("button", { class: "primary" }, "Approve as edited"), refusal(decide, acts))));
   text.focus();
 }

@@ -70,7 +70,7 @@ async function one(here) {
       ["image", desk.image],
       ["wall", wall(desk)],
       ["node", desk.node],
-      ["processor", told ? `${Number(told.cpu).toFixed(1)} s` : ""],
+      ["CPU time", told ? `${Number(told.cpu).toFixed(1)} s` : ""],
       ["memory", told ? size(told.memory) : ""],
       ["disk", told ? size(told.disk) : ""],
     ]));

@@ -37,7 +37,7 @@ function draw({ fleet, jobs, desks }) {
     h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     fleet.outliers.length > 0 && h("section", { "aria-label": "Outliers" }, h("h2", null, "Outliers"),
       h("ul", { class: "rows" }, fleet.outliers.map((each) => h("li", null, h("a", { href: each.job ? `#/jobs/${to(each.job)}` : `#/desks/${to(each.desk || "")}` },
-        chip("look"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, jobs.find((one) => one.id === each.job)?.task ?? (each.job || each.desk))))))),
+        h("span", { class: "chip", "data-is": "look" }, "unusual"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, jobs.find((one) => one.id === each.job)?.task ?? (each.job || each.desk))))))),
     part("Jobs now", jobs, jobRows, ["No job is running or waiting. ", h("a", { href: "#/new" }, "Start one"), "."]),
     part("Desks now", desks, (found) => deskRows(found, jobs), ["No desk is open. ", h("a", { href: "#/desks" }, "Open one"), "."]),
   ];

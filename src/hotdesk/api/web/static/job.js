@@ -124,11 +124,11 @@ function paused(job, load) {
   const key = h("input", { type: "password", autocomplete: "off", spellcheck: "false" });
   const wrong = h("p", { class: "wrong", role: "alert" });
   const go = h("button", { class: "primary" }, "Resume with this model");
-  const more = h("details", { open: job.needs_model }, h("summary", null, "Another model, or a key for it"), place);
+  const more = h("details", { open: job.needs_model }, h("summary", null, "Use another model, or enter a key"), place);
   const form = async () => {
-    const model = modelField(await offered(), "As before");
+    const model = modelField(await offered(), "The same model as before");
     const made = h("form", { class: "new" }, model.node,
-      field("Key of the model's provider", key, "Only needed if this server has none. It is used until the job stops, and never stored."), wrong, h("div", { class: "row" }, go));
+      field("Key of the model's provider", key, "Only needed if this server has no key of this provider. The key is used until the job stops, and never stored."), wrong, h("div", { class: "row" }, go));
     made.addEventListener("submit", (event) => {
       event.preventDefault();
       wrong.textContent = "";
@@ -163,7 +163,7 @@ function summary(job) {
 function deliverables(job) {
   const found = job.deliverables;
   if (!found.length) {
-    return h("p", { class: "quiet" }, OVER.has(job.state) ? "The job delivered no file. The timeline shows why." : "No results yet. A file appears here after it was checked at a second, clean desk.");
+    return h("p", { class: "quiet" }, OVER.has(job.state) ? "The job delivered no file. The timeline shows why." : "No results yet. A file appears here after it was checked in a second, clean desk.");
   }
   return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.verdict === "passed" ? "verified" : each.verdict || "unchecked"),
@@ -211,11 +211,11 @@ const receipt = (told) => h("section", { "aria-label": "Receipt" }, h("h2", null
 
 const beingChecked = () => empty("The result is being checked", "A second, clean desk opens every file. That desk cannot be watched or used. The result appears under Overview.");
 
-const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", OVER.has(job.state) ? "A desk exists only while its job runs. The timeline shows what happened at it." : "The job opens a desk when it starts working. The timeline shows what it does now.");
+const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", OVER.has(job.state) ? "A desk exists only while its job runs. The timeline shows what happened in it." : "The job opens a desk when it starts working. The timeline shows what the job does now.");
 
 function door(panel, id, here) {
   const place = h("div");
-  fill(panel, h("p", { class: "hint" }, "Every network request of its desks. A desk has no other way out."), place);
+  fill(panel, h("p", { class: "hint" }, "Every network request of the job's desks. The door, a proxy, is a desk's only way to the network."), place);
   const load = async () => {
     const found = await list(`/jobs/${to(id)}/door`);
     keep(place, found, (rows) => doorTable(rows, id, load));
@@ -229,7 +229,7 @@ function doorTable(rows, id, load) {
     return empty("No network requests", "Requests of the job's desks appear here, admitted or refused.");
   }
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Door log" }, h("table", null,
-    h("thead", null, h("tr", null, ["When", "Verdict", "Request", "Answer", "Up", "Down", ""].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", null, h("tr", null, ["When", "Verdict", "Request", "Status", "Sent", "Received", ""].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, rows.map((each) => h("tr", null, [
       h("td", null, moment(each.at)),
       h("td", null, chip({ allow: "admitted", deny: "refused", ask: "asked" }[each.verdict] || each.verdict)),

@@ -4,7 +4,7 @@ import { list, post, remove, to } from "./api.js";
 
 const POWERS = {
   sandboxes: "use sandboxes with the E2B SDK", desks: "open and use desks", jobs: "start and stop jobs",
-  approve: "approve and answer", drive: "read and write the drive", vault: "store secrets", journal: "read the journal",
+  approve: "decide approvals and answer questions", drive: "read and write the drive", vault: "store secrets", journal: "read the journal",
   admin: "manage keys, stop everything",
 };
 const LASTS = { "30 days": 30, "90 days": 90, "a year": 365, "never": 0 };
@@ -18,7 +18,7 @@ export default async function view(here) {
 
 function draw(found, load) {
   if (!found.length) {
-    return empty("No keys yet", "A key lets one person or program use this server. Create one for each with New key.");
+    return empty("No keys yet", "A key lets one person or program use this server. Choose New key to create one.");
   }
   return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.revoked ? "revoked" : each.expires && each.expires * 1000 < Date.now() ? "expired" : "valid"),

@@ -15,7 +15,7 @@ export default async function view(here) {
 
 function choose(templates, models, here) {
   if (!templates.length) {
-    return empty("No templates", "The server's operator can install some. Describe the task in your words instead.");
+    return empty("No templates", "The server's operator can install templates. Until then, describe the task in your words.");
   }
   const place = h("div");
   const open = (each) => fill(place, fillIn(each, models, () => fill(place, cards)));
@@ -72,9 +72,9 @@ function words(models) {
   const options = choices();
   return job([
     field("What should be done?", goal, "Describe it as you would to a colleague: what to look at, what to find out, what the result should look like."),
-    field("Which file do you want back?", out, "It is opened and checked before you get it."),
+    field("Which file do you want back?", out, "The file is opened and checked before you get it."),
     sent.node,
-    field("Which hosts may it reach?", hosts, "One rule per line. Without rules it has no network access."),
+    field("Which hosts may the job reach?", hosts, "One egress rule per line. Without rules, the job has no network access."),
     model.node, options.node,
   ], async () => {
     const files = await sent.take();
@@ -110,7 +110,7 @@ function written(models) {
   const text = h("textarea", { rows: "16", class: "code", required: true, spellcheck: "false" });
   const sent = uploads(true);
   const options = choices(modelField(models, "Default of the brief or server"), true);
-  return job([field("The brief, in TOML", text, "The same format as for `hotdesk work`. Upload the files it names below."), sent.node, options.node],
+  return job([field("The brief, in TOML", text, "The same format as for `hotdesk work`. Upload the files that the brief names below."), sent.node, options.node],
     async () => ({ brief: text.value, ...(await sent.take()), ...options.take() }));
 }
 
@@ -138,7 +138,7 @@ function uploads(shown) {
     const files = await upload(input.files);
     return files.length ? { files } : {};
   };
-  return { node: shown ? h("div", { class: "drop" }, field("Files it needs", input), chosen) : null, take };
+  return { node: shown ? h("div", { class: "drop" }, field("Input files", input), chosen) : null, take };
 }
 
 // The models this server lists; none where any of a provider's may be named.
@@ -165,8 +165,8 @@ function choices(model = null, many = false) {
   const review = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
   const node = h("details", null, h("summary", null, "Limits and approval"),
     field("Approval", approve), field("Cost limit in dollars", dollars), field("Time limit in minutes", minutes), model?.node,
-    many && [field("Items to finish first", pilot, "Of a brief with [each]: you see these results, their cost and the forecast before the rest begins."),
-      field("Results to compare", review, "Of a brief with [each]: so many, chosen at random, are shown to you beside their sources.")]);
+    many && [field("Items to finish first", pilot, "Only for a brief with [each]: the swarm finishes this many items, then shows you their results, their cost and a forecast, and asks before it does the rest."),
+      field("Results to review", review, "Only for a brief with [each]: this many results, chosen at random, are shown to you beside their sources.")]);
   const take = () => {
     const limits = { ...(dollars.value && { dollars: Number(dollars.value) }), ...(minutes.value && { seconds: Number(minutes.value) * 60 }) };
     const swarm = { ...(pilot.value && { pilot: Number(pilot.value) }), ...(review.value && { review: Number(review.value) }) };

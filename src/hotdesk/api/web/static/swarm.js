@@ -67,7 +67,7 @@ function head(progress, job, load) {
 function adding(id, load) {
   const input = h("input", { type: "file", multiple: true });
   const add = h("button", { class: "primary" }, "Add");
-  const made = h("form", { class: "new" }, field("Files", input, "Files that match the items of the brief ([each] over), or its table with more rows."), add);
+  const made = h("form", { class: "new" }, field("Files", input, "Files that match `over` in [each] of the brief, or the brief's table with more rows."), add);
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(add, async () => {
@@ -82,7 +82,7 @@ function adding(id, load) {
 
 function report(progress, job) {
   if (!progress.report.length) {
-    return progress.report_job ? h("p", { class: "hint" }, "The report is being built by ", h("a", { href: `#/jobs/${to(progress.report_job)}` }, "a job of its own"), ".") : null;
+    return progress.report_job ? h("p", { class: "hint" }, "The report is being built by ", h("a", { href: `#/jobs/${to(progress.report_job)}` }, "a separate job"), ".") : null;
   }
   const proofs = job.deliverables.filter((each) => each.name);
   const row = (name, address, verified) => h("li", null, h("div", { class: "item" }, chip(verified ? "verified" : "signed"), h("span", { class: "name" }, name),
@@ -191,6 +191,6 @@ async function evidence(id, name) {
       each.failure && h("p", { class: "wrong" }, each.failure),
       h("ol", { class: "entries" }, each.entries.map((one) => h("li", { "data-is": one.ok ? "done" : "failed" }, one.tool ? [h("strong", null, one.tool), " ", h("code", null, one.call)] : h("span", { class: "quiet" }, "The worker says: "), one.text && block(one.text, { class: "lines" })))),
       each.omitted > 0 && h("p", { class: "hint" }, `${count(each.omitted)} more entries are not shown.`))),
-    h("p", { class: "hint" }, "These texts come from the item's own worker. Treat them as unchecked."),
+    h("p", { class: "hint" }, "These texts were written by the item's worker. They are not checked."),
   ], true);
 }

@@ -34,7 +34,7 @@ export function bytesOf(event, application) {
 
 export function terminal(panel, desk) {
   if (!may("desks")) {
-    fill(panel, h("p", { class: "quiet" }, "Your key lacks the power desks. Ask the server's operator for one that has it."));
+    fill(panel, h("p", { class: "quiet" }, "Your key lacks the permission desks. Ask the server's operator for a key that has it."));
     return null;
   }
   const state = h("span", { class: "chip", role: "status" }, "connecting");
