@@ -106,7 +106,8 @@ class ApiKeys:
         valid = {key.id: key.tenant for key in self.by_id.values() if is_valid(key, now)}
         if len(valid) >= MAX_KEYS or list(valid.values()).count(tenant) >= MAX_TENANT_KEYS:
             raise BriefError(
-                f"the limit of {MAX_TENANT_KEYS} keys for {tenant}, or {MAX_KEYS} in total, is reached; revoke some"
+                f"no more keys can be created: the limit is {MAX_TENANT_KEYS} valid keys for tenant {tenant}, and "
+                f"{MAX_KEYS} for all tenants; revoke some"
             )
         over = [key.id for key in self.by_id.values() if key.tenant == tenant and key.id not in valid]
         for number in over[:-MAX_TENANT_KEYS]:
@@ -196,7 +197,8 @@ def check(name: str, tenant: str, powers: Collection[Power], seconds: float | No
         raise BriefError(f"a key needs at least one power; the powers are {', '.join(sorted(POWERS))}")
     if seconds is not None and not 1 <= seconds <= 3650 * 86400:
         raise BriefError(
-            "a key's lifetime is between one second and ten years; without one it lasts until it is revoked"
+            "the lifetime of a key must be between 1 second and 10 years; without a lifetime, the key is valid until "
+            "it is revoked"
         )
 
 

@@ -31,8 +31,9 @@ def explain_refusal(name: str, listed: Sequence[str] = ()) -> str:
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or "//" in model:
         return (
-            f"the model {shown!r} has an address, or a provider other than {', '.join(PROVIDERS)}; only this server's "
-            f"operator can allow it, in `[serve] models`; without an address write {EXAMPLES}"
+            f"the model {shown!r} is not allowed: its name has an address, or its provider is not one of "
+            f"{', '.join(PROVIDERS)}; use a model such as {EXAMPLES}, or ask the server's operator to list this one in "
+            "`[serve] models`"
         )
     return ""
 

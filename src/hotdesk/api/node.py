@@ -56,9 +56,12 @@ class NodeSettings:
         """Return this node's name; `BriefError` when its certificate is another's."""
         certified = read_name(self.identity, "node")
         if certified == ANY_NODE and not self.name:
-            raise BriefError("this certificate is for any node of a pool; name this node with --name")
+            raise BriefError("this certificate is for any node of a pool, so this node needs a name: add --name NAME")
         if self.name and certified not in (self.name, ANY_NODE):
-            raise BriefError(f"the certificate is for node {certified}, not for {self.name}")
+            raise BriefError(
+                f"the certificate is for node {certified}, not for {self.name}; pass --name {certified}, or enroll "
+                "this node with `hotdesk node enroll`"
+            )
         return check_name(self.name or certified)
 
 

@@ -158,7 +158,7 @@ class Quotas:
 def _explain_excess(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
     what = WORDS[kind]
     if requested > most:
-        return f"{requested:.15g} {what} exceed the quota of tenant {tenant}, {most:.15g}; request less"
+        return f"{requested:.15g} {what} exceed the quota of tenant {tenant}, which is {most:.15g}; request less"
     return (
         f"tenant {tenant} uses {has:.15g} of its quota of {most:.15g} {what} and requests {requested:.15g} more; "
         "end some, or ask the operator for more"

@@ -154,9 +154,14 @@ def check(serving: Serving, has_keys: bool) -> Serving:
         raise BriefError("a certificate needs a TLS port: add --tls-port N")
     for name in serving.names:
         if f".{name}".endswith(f".{serving.domain}"):
-            raise BriefError(f"{name} is the sandbox domain, or a name below it; sandboxes need a separate domain")
+            raise BriefError(
+                f"the server name {name} is the sandbox domain, or a name below it; set `[serve] domain` to another "
+                "domain"
+            )
     if serving.nodes and serving.identity is None:
-        raise BriefError("nodes need an identity: `[serve] identity`, a folder that `hotdesk node enroll` wrote")
+        raise BriefError(
+            "`[serve] nodes` needs `[serve] identity`, the folder that `hotdesk node enroll --server` created"
+        )
     if not MIN_SIZE <= serving.volume_size <= MAX_SIZE:
         raise BriefError(f"volume_size must be 16M to 16T, not {serving.volume_size} bytes")
     if not serving.is_local:
@@ -165,7 +170,9 @@ def check(serving: Serving, has_keys: bool) -> Serving:
                 f"{serving.host} is not loopback: keys would be sent unencrypted; add --tls-port with a certificate"
             )
         if not has_keys:
-            raise BriefError(f"{serving.host} is not loopback and there is no key yet: `hotdesk key new --name NAME`")
+            raise BriefError(
+                f"{serving.host} is not loopback and there is no key yet; create one with `hotdesk key new --name NAME`"
+            )
     return serving
 
 
@@ -182,7 +189,10 @@ def _read_registries(listed: list[str]) -> tuple[str, ...]:
     """Read registries: `HOST[:PORT]` for https, or with the scheme before it."""
     for each in listed:
         if not REGISTRY_SHAPE.fullmatch(each):
-            raise ValueError(f"has {make_printable(each[:80])!r}; write registry.example.com or http://10.0.0.5:5000")
+            raise ValueError(
+                f"has an invalid registry {make_printable(each[:80])!r}; write registry.example.com or "
+                "http://10.0.0.5:5000"
+            )
     return tuple(dict.fromkeys(listed))
 
 
@@ -191,7 +201,8 @@ def _read_origins(listed: list[str]) -> tuple[str, ...]:
     for each in listed:
         if not _ORIGIN_SHAPE.fullmatch(each):
             raise ValueError(
-                f"has {make_printable(each[:80])!r}; write https://app.example.com or http://localhost:5173"
+                f"has an invalid origin {make_printable(each[:80])!r}; write https://app.example.com or "
+                "http://localhost:5173"
             )
     return tuple(dict.fromkeys(listed))
 
@@ -247,7 +258,7 @@ SETTINGS: dict[str, Any] = {
         list[str], Otherwise('must be a list of origins, such as ["https://app.example.com"]'), _read_origins
     ],
     "share_rate": make_number_hint(0.1, 1e6),
-    "nodes": Annotated[list[str], Otherwise(f"must be a list of nodes: {NODE_FORMS}"), parse_nodes],
+    "nodes": Annotated[list[str], Otherwise(f"must be a list of node addresses: {NODE_FORMS}"), parse_nodes],
     "identity": FILE,
 }
 """What `[serve]` has."""

@@ -54,9 +54,13 @@ class WallSurvey:
         try:
             found = await anyio.to_thread.run_sync(self.look, self.settings)
         except (HotdeskError, OSError) as e:
-            LOG.write("walls", f"could not determine the walls of this machine: {e}")
+            LOG.write("walls", f"cannot determine which walls (isolation) this machine supports: {e}")
             return
         before, self.walls.catalog = self.walls.catalog, found
         if before.list_available() != found.list_available():
-            LOG.write("walls", "the walls of this machine have changed", available=",".join(found.list_available()))
+            LOG.write(
+                "walls",
+                "the walls (isolation) that this machine supports have changed",
+                available=",".join(found.list_available()),
+            )
             self.changed()

@@ -16,7 +16,7 @@ from hotdesk.errors import BriefError, WallError
 from hotdesk.walls import NOMINAL_CATALOG, WallCatalog, explain_missing
 
 SHARED_KERNEL = "host"
-REMEDY = '`hotdesk setup --wall gvisor` sets up a stronger one; to accept it write wall = "container" below [serve]'
+REMEDY = '`hotdesk setup --wall gvisor` sets up a stronger wall; to accept this, write wall = "container" below [serve]'
 
 
 def _count_one() -> int:
@@ -52,8 +52,8 @@ class TenantWalls:
         """Refuse to put several tenants on the host's kernel unless the operator wrote that."""
         if not wall or self.catalog.find(wall).traits.kernel == SHARED_KERNEL:
             raise WallError(
-                f"this server has several tenants; with its strongest wall ({wall or 'none'}) they share the host's "
-                f"kernel; {REMEDY}"
+                "this server has several tenants, and its strongest available wall "
+                f"({wall or 'none'}) lets them share the host's kernel; {REMEDY}"
             )
 
     def find_faults(self, tenants: Iterable[str]) -> Iterator[str]:

@@ -91,12 +91,12 @@ def test_a_wall_that_is_set_up_while_a_server_runs_is_used_and_its_lack_is_repor
         told = httpx.post(f"{server.url}/api/v1/desks", headers=headers, json={}, timeout=SECONDS)
         assert (told.status_code, told.json()["code"]) == (503, "host.wall")
         program.symlink_to(str(shutil.which(server.settings.gvisor_program)))
-        assert "available=container,gvisor" in reload(server, "the walls of this machine have changed")
+        assert "available=container,gvisor" in reload(server, "that this machine supports have changed")
         sandbox = Sandbox.create(**server.e2b)
         assert sandbox.commands.run("uname -r").stdout.strip() != os.uname().release
         sandbox.kill()
         program.unlink()
-        assert "available=container" in reload(server, "the walls of this machine have changed")
+        assert "available=container" in reload(server, "that this machine supports have changed")
         with pytest.raises(ServiceBusyException, match=remedy):
             Sandbox.create(**server.e2b)
 

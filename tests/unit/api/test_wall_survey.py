@@ -36,7 +36,7 @@ async def test_a_wall_that_was_set_up_meanwhile_is_used(capsys: pytest.CaptureFi
         walls.of("acme")
     await surveyor.refresh()
     assert walls.of("acme") == "gvisor"
-    assert "the walls of this machine have changed available=container,gvisor" in capsys.readouterr().err
+    assert "that this machine supports have changed available=container,gvisor" in capsys.readouterr().err
     await surveyor.refresh()
     assert (changes, capsys.readouterr().err) == (["once"], "")
 
@@ -73,7 +73,7 @@ async def test_what_cannot_be_surveyed_stays_as_it_was(capsys: pytest.CaptureFix
     walls = TenantWalls(SENTRY)
     await WallSurvey(SETTINGS, walls, list[int], fail).refresh()
     assert walls.catalog is SENTRY
-    assert "could not determine the walls of this machine: no such device" in capsys.readouterr().err
+    assert "cannot determine which walls (isolation) this machine supports: no such device" in capsys.readouterr().err
 
 
 def test_a_runsc_that_appears_is_found_by_the_next_survey(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ _OWN_OPTIONS = {
 
 def get_folder(settings: Config, job: str) -> Path:
     if not _JOB_SHAPE.fullmatch(job):
-        raise BriefError(f"{job[:40]!r} is not a job's id")
+        raise BriefError(f"{job[:40]!r} is not a valid job id")
     return settings.lib / ORDERS / job
 
 
@@ -64,7 +64,7 @@ def build_command(
     """
     allowed = {"requester", "approve", "wall", *NUMBERS} | _OWN_OPTIONS[act]
     if unknown := sorted(set(options) - allowed):
-        raise BriefError(f"unknown job option {unknown[0][:40]!r}")
+        raise BriefError(f"unknown job option {unknown[0][:40]!r}; the options are {', '.join(sorted(allowed))}")
     limits = [word for name in ("approve", "wall", *NUMBERS) for word in limit(name, options.get(name))]
     if act == "resume":
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
@@ -107,9 +107,12 @@ def limit(name: str, value: object) -> list[str]:
         return ["--approve", value]
     if name == "wall" and isinstance(value, str) and value in WALLS[1:]:
         return ["--wall", value]
-    most = NUMBERS.get(name, 0.0)
+    if name not in NUMBERS:
+        choices = APPROVALS if name == "approve" else WALLS[1:]
+        raise BriefError(f"{name} must be one of {', '.join(choices)}")
+    most = NUMBERS[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise BriefError(f"{name} is outside its limits")
+        raise BriefError(f"{name} must be a number greater than 0 and at most {most:.15g}")
     return [f"--{name}", str(value if name in ("seconds", "dollars") else int(value))]
 
 
@@ -118,7 +121,7 @@ def count_items(name: str, value: object) -> list[str]:
     if value is None:
         return []
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= COUNTS[name]:
-        raise BriefError(f"{name} is outside its limits")
+        raise BriefError(f"{name} must be a whole number from 1 to {COUNTS[name]}")
     return [f"--{name}", str(value)]
 
 
@@ -133,7 +136,7 @@ def _choose_quarantine(value: object) -> list[str]:
 
 def _build_model_options(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     if not isinstance(value, list) or len(value) > _MAX_MODELS:
-        raise BriefError(f"{name} can have {_MAX_MODELS} names at most")
+        raise BriefError(f"{name} must be a list of at most {_MAX_MODELS} model names")
     for each in value:
         if not isinstance(each, str):
             raise BriefError(f"{name} must be full model names such as anthropic:MODEL")
@@ -158,7 +161,7 @@ def _build_script_args(template: object, templates: tuple[Path, ...]) -> list[st
 def read_requester(options: Mapping[str, object]) -> str:
     name = options.get("requester", "")
     if not isinstance(name, str) or (name and not _WHO_SHAPE.fullmatch(name)):
-        raise BriefError("the requester must be the name of a key")
+        raise BriefError("requester must be a valid key name")
     return name
 
 
@@ -168,14 +171,14 @@ def outputs(folder: Path) -> Iterator[tuple[int, int]]:
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as e:
-        raise BriefError(f"job {folder.name} has no folder: {e.strerror}") from e
+        raise BriefError(f"the folder of job {folder.name} cannot be opened: {e.strerror}") from e
     fds: list[int] = []
     try:
         for name in ("stdout", "stderr"):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fds.append(os.open(name, flags, 0o600, dir_fd=place))
             if not stat.S_ISREG(os.fstat(fds[-1]).st_mode):
-                raise BriefError(f"{name} of job {folder.name} is not a regular file")
+                raise BriefError(f"the file {name} of job {folder.name} is not a regular file")
         yield fds[0], fds[1]
     finally:
         for fd in (place, *fds):

@@ -37,12 +37,14 @@ _CHECK_TIMEOUT_S = 600.0
 """Seconds a desk for looking may last."""
 DELIVER = Tool(
     "deliver",
-    "Deliver a finished file to the people this work is for. It is opened and checked in a separate clean desk (does "
-    "it open, does it have active content) and stored in the drive, where it outlives this desk. Returns its name, its "
-    "SHA-256 and what was checked. A file that fails a check is not stored; the result lists its faults.",
+    "Deliver a finished file to the user. A separate, clean desk checks that the file opens and has no active content "
+    "such as macros; then the file is stored in the drive, which outlives this desk. Returns the file's name in the "
+    "drive, its SHA-256 and what was checked. A file that fails a check is not stored; the result lists its faults.",
     (
-        Parameter("path", "text", "the file in the desk, relative to the home folder", required=True, longest=4096),
-        Parameter("name", "text", "the name in the drive; default: the file's own name", longest=200),
+        Parameter(
+            "path", "text", "path of the file in the desk, relative to the home folder", required=True, longest=4096
+        ),
+        Parameter("name", "text", "name for the file in the drive; default: its file name", longest=200),
     ),
     {"path": "report.xlsx"},
 )
@@ -72,7 +74,7 @@ class Delivering:
         version = await self.keep(name, data, tuple(each.check for each in verdicts))
         lines = [f"Stored as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]
         lines += [f"Checked by {each.check}: {', '.join(each.looked_for)}." for each in verdicts]
-        lines += [f"Not checked by {each}." for each in skipped]
+        lines += [f"This check could not run: {each}." for each in skipped]
         return ToolAnswer("\n".join(lines))
 
     async def verify(self, item: Deliverable, data: bytes) -> tuple[list[StoredVerdict], list[str]]:

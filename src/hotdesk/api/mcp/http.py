@@ -170,17 +170,19 @@ def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
     """Return why a request is refused; None if it is not."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.scope['scheme']}://{request.headers.get('host', '')}":
-        return _make_fault_response(403, "pages of other origins may not call this server")
+        return _make_fault_response(
+            403, "cross-origin requests are refused; connect from a program, or from a page that this server serves"
+        )
     if caller is None:
         return _make_fault_response(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
     if not caller.may("desks"):
         return _make_fault_response(
-            403, "this key has no right to desks; create one with `hotdesk key new --power desks`"
+            403, "this key lacks the power desks; create a key with `hotdesk key new --power desks`"
         )
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
         supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version[:64]}
-        why = "desks belong to a session, and requests of this protocol version have none; start with `initialize`"
+        why = "a desk needs a session, which this protocol version lacks; use a supported one, start with `initialize`"
         return _error_to_response(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
     return None
 

@@ -23,13 +23,13 @@ from hotdesk.tool import Observation, Tool, ToolArgumentError
 _MAX_CONCURRENT_TOOLS = 8
 """Tools that one client may use at once."""
 GONE = (
-    "the desk is gone: it was idle too long, it reached its deadline, or it was burnt. Its files are lost. "
-    "The next use of a tool opens a new desk."
+    "the desk is gone: it was idle too long, reached its deadline, or was burnt. Its files are lost. "
+    "The next tool call opens a new desk."
 )
 
 _UNDELIVERED = (
-    "nothing was delivered: another process owns this desk and its drive. Use `/mcp` of that server with a key, "
-    "or ask a person to copy the file out with `hotdesk cp`."
+    "nothing was delivered: this desk and its drive belong to a hotdesk server. Ask a person to connect you to that "
+    "server's `/mcp` with a key, or to copy the file out with `hotdesk cp`."
 )
 
 

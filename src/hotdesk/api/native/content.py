@@ -42,7 +42,7 @@ class ContentAddress(Model):
     """The preview's address, valid for one minute."""
 
     url: str
-    inline: bool = Field(description="Whether a browser displays it; otherwise it is downloaded.")
+    inline: bool = Field(description="Whether a browser displays the file; false: it is downloaded.")
 
 
 NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", "frame": "jobs"}
@@ -88,4 +88,9 @@ async def read_content(context: RequestContext, order: ContentOrder) -> tuple[by
         case ContentOrder(kind="frame", job=str(job), frame=int(number)):
             await find_job(context, job)
             return await anyio.to_thread.run_sync(frame, context.tenant.settings, job, number), "screen.jpg"
-    raise ProblemError(400, "content.what", "say what to preview: path; desk and path; job; or job and frame")
+    raise ProblemError(
+        400,
+        "content.what",
+        "these fields do not fit `kind`: `drive` needs `path`, `file` needs `desk` and `path`, `report` needs `job`, "
+        "`frame` needs `job` and `frame`",
+    )

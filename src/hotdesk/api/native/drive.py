@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 4 * GIB
 T = TypeVar("T")
 READ: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The bytes; or its certificate or list of pages as JSON; or one page as a picture.",
+        "description": "The file; on request its certificate or its list of pages as JSON, or one page as a picture.",
         "content": {
             **BYTES_RESPONSE[200]["content"],
             "application/json": {"schema": {"type": "object"}},
@@ -49,10 +49,12 @@ class VersionShown(Model):
     version: int
     sha256: str
     size: int
-    at: float = Field(description="When it was stored: seconds since 1970.")
+    at: float = Field(description="When the version was stored: seconds since 1970.")
     job: str
-    certificate: str = Field(description="SHA-256 of its certificate; empty: no certificate.")
-    checks: list[str] = Field(description="Checks it passed when an MCP client delivered it. These are not certified.")
+    certificate: str = Field(description="SHA-256 of the version's certificate; empty: no certificate.")
+    checks: list[str] = Field(
+        description="Checks that the file passed when an MCP client delivered it. No certificate covers them."
+    )
 
 
 @router.get("", summary="List files")
@@ -120,7 +122,7 @@ async def put(context: ForDrive, path: FileName, request: Request) -> VersionSho
             await anyio.Path(place).unlink(missing_ok=True)
 
 
-@router.delete("/{path:path}", status_code=204, summary="Remove a name, or one version")
+@router.delete("/{path:path}", status_code=204, summary="Remove all versions of a file, or one version")
 async def remove(context: ForDrive, path: FileName) -> None:
     """Remove a name with all its versions, or one version. The journal records the name."""
     name, number = parse_reference(path)

@@ -62,7 +62,10 @@ _FromOrNow = Annotated[
     Annotated[int, Field(ge=0, le=1 << 53)] | Literal["now"],
     Query(description="Only events after this number; `now`: only new events."),
 ]
-Last = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20, description="The same, as browsers send it.")]
+Last = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", max_length=20, description="Same as `after`; browsers send it on reconnect."),
+]
 Follow = Annotated[bool, Query(description="Whether to follow new events; false: only past ones.")]
 
 
@@ -139,7 +142,10 @@ def _count_stream(context: RequestContext) -> Iterator[None]:
     streams, name = context.native.streams, context.tenant.name
     if streams[name] >= MAX_STREAMS:
         raise ProblemError(
-            429, "events.many", f"{MAX_STREAMS} streams are open already; close some", {"Retry-After": "10"}
+            429,
+            "events.many",
+            f"{MAX_STREAMS} event streams are open already, which is the limit; close some",
+            {"Retry-After": "10"},
         )
     streams[name] += 1
     try:

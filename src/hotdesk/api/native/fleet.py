@@ -124,7 +124,8 @@ def _find_outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]
         usual_time = _compute_median([(each.ended or 0) - (each.begun or 0) for each in over])
         for each in (one for one in jobs if one.state in LIVE):
             found += _find_job_outliers(each, usual_cost, usual_time)
-    found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts, many more than usual") for each in jobs
+    words = "acts (tool calls), many more than usual"
+    found += [Outlier(job=each.id, desk=None, why=f"the job has {each.acts} {words}") for each in jobs
               if each.state in LIVE and each.acts > MANY]  # fmt: skip
     return found
 
@@ -133,9 +134,9 @@ def _find_job_outliers(job: JobLine, usual_cost: float, usual_time: float) -> li
     took = time.time() - (job.begun or time.time())
     why = []
     if usual_cost and (job.cost or 0) > DEAR * usual_cost:
-        why.append(f"it cost ${job.cost:.2f}; jobs usually cost ${usual_cost:.2f}")
+        why.append(f"the job has cost ${job.cost:.2f}; jobs usually cost ${usual_cost:.2f}")
     if took > LONG * usual_time and took > 60:
-        why.append(f"it has taken {took / 60:.0f} min; jobs usually take {usual_time / 60:.1f} min")
+        why.append(f"the job has taken {took / 60:.0f} min; jobs usually take {usual_time / 60:.1f} min")
     return [Outlier(job=job.id, desk=None, why=each) for each in why]
 
 

@@ -32,13 +32,13 @@ TEXT: dict[int | str, dict[str, Any]] = {
 
 
 _LACKS = {
-    "image": "the image `base` is missing or damaged",
+    "image": "the image `base` is missing or damaged; `hotdesk setup` builds it",
     "disk": "the disk is full or nearly full",
     "memory": "there is not enough free memory",
-    "processes": "there are too many processes",
-    "keeper": "the keeper of a tenant cannot start",
+    "processes": "the machine runs too many processes",
+    "keeper": "the keeper (the process that builds desks) of a tenant cannot start",
     "nodes": "no node accepts new desks",
-    "pool": "the last desk for the pool could not be opened",
+    "pool": "the last attempt to open a desk for the pool (desks opened in advance) failed",
 }
 
 
@@ -116,7 +116,7 @@ async def _format_numbers(context: RequestContext) -> list[str]:
     return [
         *format_values("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
         *format_values("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),
-        *format_values("hotdesk_desks_by_wall", "gauge", "Desks by tenant and the wall their keeper verified.", walls),
+        *format_values("hotdesk_desks_by_wall", "gauge", "Open desks by tenant and wall (isolation).", walls),
         *format_values("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
         *format_values("hotdesk_spend_dollars_total", "counter", "Dollars spent on models by known jobs.", dollars),
         *format_values("hotdesk_tokens_total", "counter", "Tokens of models used by known jobs.", tokens),

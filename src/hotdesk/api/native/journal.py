@@ -52,7 +52,7 @@ class DoorShown(Model):
     down: int
     reason: str = Field(description="The rule that decided, or why no rule applied.")
     step: str
-    rule_to_allow: str = Field(description="For a refused request: the rule that would admit it; empty: no rule would.")
+    rule_to_allow: str = Field(description="For a refused request: the rule that would allow it; empty: no rule can.")
 
 
 @router.get("/journal", summary="Events")
@@ -69,7 +69,7 @@ async def events(
     return Page(items=items, next=str(rows[-1].id) if len(rows) == limit else None)
 
 
-@router.get("/jobs/{job}/door", summary="Requests at a job's door")
+@router.get("/jobs/{job}/door", summary="Network requests of a job's desks")
 async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
     """List the network requests of a job's desks, each with its outcome."""
     tale = await find(context, job)

@@ -44,7 +44,7 @@ class ProblemBody(BaseModel):
     code: str = Field(description="A stable error code for programs.", examples=["desk.gone"])
     message: str = Field(description="What failed, why, and what to do.")
     faults: list[str] | None = Field(
-        None, description="Where a brief has several faults: each with its line, what is wrong and what to write."
+        None, description="All faults of an invalid brief, each with its line, what is wrong and how to correct it."
     )
 
 
@@ -108,7 +108,7 @@ _MEANINGS = {
     422: "The request does not match this schema.",
     429: "Too many requests, or a quota is reached.",
     502: "The desk failed.",
-    503: "The server lacks a resource.",
+    503: "The server cannot do this now; the message has the reason.",
     507: "The disk is full.",
 }
 

@@ -19,8 +19,10 @@ from hotdesk.api.tenants import Tenant
 from hotdesk.dataclass import dataclass
 
 _BEARER = HTTPBearer(auto_error=False, description="A key created with `hotdesk key new`.")
-HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same kind of key, in another header.")
-BROWSER = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser that signed in; see `POST /session`.")
+HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key, sent in the header X-API-Key.")
+BROWSER = APIKeyCookie(
+    name=COOKIE, auto_error=False, description="The session cookie of a browser that signed in with `POST /session`."
+)
 UNKNOWN = "missing or unknown key; create one with `hotdesk key new` and send it as `Authorization: Bearer KEY`"
 T = TypeVar("T")
 CHALLENGE = {"WWW-Authenticate": "Bearer"}

@@ -27,7 +27,8 @@ class KeyOrder(Model):
     name: Annotated[
         str,
         Field(
-            pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", description="The name that approvals made with this key show."
+            pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$",
+            description="The person or program that uses the key. Approvals made with the key show this name.",
         ),
     ]
     powers: Annotated[list[Power], Field(min_length=1, max_length=8)]
@@ -64,7 +65,7 @@ async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") ->
 async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
     """Create a key for the caller's tenant. It can only have powers that the caller has."""
     if beyond := sorted(set(order.powers) - context.caller.powers):
-        raise ProblemError(403, "key.power", f"your key lacks the power {beyond[0]} and cannot grant it")
+        raise ProblemError(403, "key.power", f"your key lacks the power {beyond[0]}, so it cannot grant that power")
     make_key = partial(_open_writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
     text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(order.powers))

@@ -30,7 +30,8 @@ class Who(Model):
     name: str
     powers: list[str]
     csrf: str = Field(
-        description="The token that a browser sends as X-CSRF-Token with every change; empty for programs."
+        description="A browser must send this token as X-CSRF-Token with every request that changes something. "
+        "Empty for programs, which send a key instead of a cookie."
     )
 
 

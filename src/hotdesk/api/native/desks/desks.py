@@ -49,17 +49,21 @@ class DeskOrder(Model):
     memory: Size | Annotated[int, Field(ge=1 << 24, le=1 << 50)] = 2 * GIB
     disk: Size | Annotated[int, Field(ge=1 << 20, le=1 << 50)] = 16 * GIB
     deadline: Annotated[
-        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds until the desk is burnt in any case.")
+        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds until the desk is burnt, even if it is in use.")
     ] = 3600
     idle: Annotated[
-        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds without a request until the desk is burnt.")
+        float,
+        Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds without a request after which the desk is burnt."),
     ] = 900
     env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
     allow: Annotated[list[Text], Field(max_length=200, default_factory=list, description=ALLOW)]
     root: Annotated[bool, Field(description="Whether programs inside may run as root.")] = False
     wall: Annotated[
         Literal["", "container", "gvisor", "microvm"],
-        Field(description="The weakest acceptable wall; the operator may require a stronger one. Empty: their choice."),
+        Field(
+            description="The weakest acceptable wall (isolation); the operator may require a stronger one. "
+            "Empty: the operator's default."
+        ),
     ] = ""
 
 
@@ -74,11 +78,16 @@ class DeskShown(Model):
     cpus: float
     memory: int
     job: str = Field(description="The job that uses the desk; empty: none.")
-    wall: str = Field(description="The wall that the keeper verified before it released the desk.")
-    kernel: str = Field(description="The kernel that serves its programs' system calls: `host`, `sentry` or `own`.")
-    boundary: bool = Field(description="Whether the wall's vendor calls it an isolation boundary.")
+    wall: str = Field(description="The wall (isolation) of the desk, verified before the desk was handed out.")
+    kernel: str = Field(
+        description="The kernel that handles system calls of the desk's programs: `host` (the machine's), `sentry` "
+        "(gVisor's, in user space) or `own` (a microVM's)."
+    )
+    boundary: bool = Field(description="Whether the vendor of the wall documents it as an isolation boundary.")
     wall_version: str = Field(description="The program that implements the wall, with its version.")
-    platform: str = Field(description="The platform of that program, if it has several; otherwise empty.")
+    platform: str = Field(
+        description="The platform of that program, such as `systrap` or `kvm`; empty: it has only one."
+    )
     node: str = Field(default="", description="The node that has the desk; empty: the server's own machine.")
 
 
@@ -315,4 +324,6 @@ def decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise ProblemError(422, "request.invalid", "stdin is not valid base64, which `encoding` announced") from None
+        raise ProblemError(
+            422, "request.invalid", 'stdin is not valid base64; encode it, or send `encoding` "text"'
+        ) from None

@@ -46,7 +46,7 @@ class EntryShown(Model):
     uid: int
     gid: int
     modified: float
-    target: str | None = Field(description="Where a symbolic link points, as written.")
+    target: str | None = Field(description="The target of a symbolic link, as stored in the link; null: not a link.")
 
 
 @router.get("/entries", summary="List a folder")

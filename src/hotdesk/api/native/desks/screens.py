@@ -26,7 +26,7 @@ from hotdesk.hands.screen.remote_screen import Far
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=document_errors(409, 502))
 SHELL = ["/bin/bash", "-l"]
 NAMED = "^[a-z0-9]{0,32}$"
-_VIEWER = "The name that the client passed as `?viewer=` when it opened the screen; empty: its latest connection."
+_VIEWER = "The value of `?viewer=` with which the caller opened the screen; empty: the caller's latest connection."
 KEEPALIVE_INTERVAL_S = 30.0
 """Seconds between two words that a person still drives."""
 GONE, REFUSED = 4404, 4403
@@ -38,10 +38,14 @@ class WheelShown(Model):
 
     viewers: int
     paused: bool
-    holder: str = Field(description="Who has control, as the journal names them; empty: the worker.")
+    holder: str = Field(
+        description="The person who has control, by their name in the journal; empty: no person has control."
+    )
     mine: bool = Field(description="Whether the caller has control.")
     seconds: float
-    stopped: bool = Field(description="Whether the desk's programs, except screen and browser, are stopped meanwhile.")
+    stopped: bool = Field(
+        description="Whether the desk's programs, except screen and browser, are stopped while a person has control."
+    )
     worker: bool = Field(description="Whether a worker uses the desk; a takeover suspends it.")
 
 
@@ -72,7 +76,11 @@ async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
     await require_desk(context, desk)
     name = context.native.viewers.find_latest(context.caller, desk, order.viewer)
     if name is None:
-        raise ProblemError(409, "wheel.blind", "the screen is not connected: open it first, then take over")
+        raise ProblemError(
+            409,
+            "wheel.blind",
+            f"your client is not connected to the screen; open /desks/{desk}/screen first, then take control",
+        )
     act = "take" if order.act == "take" else "hand back"
     async with owner(context, desk) as far:
         try:

@@ -52,7 +52,7 @@ def _name_route(to: str) -> str:
         return to
     if int(to) == GATE[1] or int(to) >= 1 << 16:
         raise BriefError(
-            f"port {to} cannot be forwarded; use 1 to 65535, except {GATE[1]}, which is the desk's own gate"
+            f"port {to} cannot be forwarded; use 1 to 65535, except {GATE[1]}, the port of the desk's egress proxy"
         )
     return f"dial/{to}"
 

@@ -44,7 +44,7 @@ async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> All
     require_public([rule])
     desks = [each.id for each in await open_desks(context) if each.job == job]
     if not isinstance(tale, JobSummary) or not desks:
-        why = "has no open desk to apply the rule to; try again while it executes a step"
+        why = "has no open desk to apply the rule to; try again while a step of the job runs"
         raise ProblemError(409, "job.still", f"job {job} {why}")
     require_other(context, tale)
     return Allowed(rule=rule_text(rule), desks=await _allow_at_desks(context, desks, rule_text(rule)))

@@ -31,9 +31,7 @@ class StepInWords(Model):
     """One step of a plan."""
 
     name: str
-    points: list[str] = Field(
-        description="The hosts it reaches, the secrets it uses, the files it reads and writes; one sentence each."
-    )
+    points: list[str] = Field(description="The hosts, secrets and files that the step uses, one sentence each.")
 
 
 class CardShown(Model):
@@ -45,7 +43,7 @@ class CardShown(Model):
     facts: dict[str, str]
     lines: list[str]
     words: str = Field(description="Untrusted.")
-    subject: str = Field(description="The full text of what is decided; its SHA-256 is the digest.")
+    subject: str = Field(description="The full text that the decision applies to; `digest` is its SHA-256.")
 
 
 class Approval(Model):
@@ -57,9 +55,9 @@ class Approval(Model):
     task: str
     desk: str | None
     card: CardShown | None = Field(
-        description="Null: the subject is missing or was changed, so it can only be refused."
+        description="Null: the text to decide on is missing or was changed, so the only possible decision is `refuse`."
     )
-    plan_text: str = Field(description="For a plan: its TOML, for editing.")
+    plan_text: str = Field(description="For a plan: the plan as TOML, for editing.")
     digest: str
     asked: float | None
     until: float
@@ -131,7 +129,9 @@ def _get_requester(context: RequestContext, tale: JobSummary) -> str:
 def require_other(context: RequestContext, tale: JobSummary) -> None:
     if not context.native.serving.requester_may_approve and _get_requester(context, tale) == context.caller.name:
         raise ProblemError(
-            403, "approval.requester", "the person who requested a job may not approve it here; another person must"
+            403,
+            "approval.requester",
+            "you requested this job, so another person must approve it (`[serve] requester_may_approve` is off)",
         )
 
 
@@ -186,7 +186,7 @@ def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
         case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
     takes = "`answer` with a text" if kind == "question" else "`approve` or `refuse`; for a plan also `edit`"
-    raise ProblemError(400, "approval.kind", f"{case.pending.id} is a {kind}; the decision must be {takes}")
+    raise ProblemError(400, "approval.kind", f"approval {case.pending.id} is of kind {kind}; `answer` must be {takes}")
 
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
@@ -215,7 +215,9 @@ def _of_question(context: RequestContext, question: Question, tale: JobSummary |
 async def _answer_door(context: RequestContext, number: str, decision: Decision) -> Settled:
     if decision.answer not in ("approve", "refuse"):
         raise ProblemError(
-            400, "approval.kind", f"no approval {number} is pending, or it takes `approve` or `refuse` only"
+            400,
+            "approval.kind",
+            f"approval {number} is not pending, or is a request at the door, which takes `approve` or `refuse` only",
         )
     found = [each for each in await questions.ask_all_owners(context.tenant.settings) if each.question.id == number]
     if not found:

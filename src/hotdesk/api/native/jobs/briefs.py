@@ -51,9 +51,7 @@ def lay_out(
     for each in files:
         name = check_name(each.name)
         if name.partition("/")[0] in FILES:
-            raise ProblemError(
-                400, "brief.file", f"{name} is the name of the brief's own file; give the file another name"
-            )
+            raise ProblemError(400, "brief.file", f"the file name {name} is reserved for the brief; rename the file")
         if template is not None:
             require_expected_file(template, name)
         uploads.place(context, each.upload, folder / name)
@@ -101,11 +99,11 @@ def require_expected_file(template: Template, name: str) -> None:
     expected = [each.name for each in template.shown.files]
     if (template.folder / name.partition("/")[0]).exists():
         raise ProblemError(
-            400, "brief.file", f"{name} belongs to the template {template.shown.name}; it cannot be replaced"
+            400, "brief.file", f"{name} is a file of the template {template.shown.name} and cannot be replaced"
         )
     if name not in expected and not template.shown.uploads:
         remedy = f"send {', '.join(expected)}" if expected else "send no files"
-        raise ProblemError(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {remedy}")
+        raise ProblemError(400, "brief.file", f"the template {template.shown.name} takes no file {name}; {remedy}")
 
 
 def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]) -> None:

@@ -88,7 +88,9 @@ class JobOrder(Model):
     models: Annotated[list[_ModelName], Field(max_length=8, default_factory=list)]
     approve: Literal["auto", "risky", "plan", "every"] | None = None
     limits: Limits = Limits()
-    swarm: Annotated[SwarmOptions, Field(description="Only for a brief with [each].")] = SwarmOptions()
+    swarm: Annotated[SwarmOptions, Field(description="Options of a swarm: only for a brief with [each].")] = (
+        SwarmOptions()
+    )
 
     @model_validator(mode="after")
     def one_of_both(self) -> JobOrder:
@@ -116,7 +118,10 @@ class ResumeOrder(Model):
     ]
     key: Annotated[
         SecretStr | None,
-        Field(max_length=500, description="The provider's key for the first model, used by this process only."),
+        Field(
+            max_length=500,
+            description="The provider's key for the first model; used until the job stops, never stored.",
+        ),
         AfterValidator(_require_key),
     ] = None
 
@@ -124,7 +129,7 @@ class ResumeOrder(Model):
 class ModelsShown(Model):
     """Models that jobs may use."""
 
-    items: list[str] = Field(description="The models that the operator lists; empty: all models of the providers.")
+    items: list[str] = Field(description="The models that the operator lists; empty: all models of `providers`.")
     default: str | None = Field(description="The default model; null: a job must name one.")
     providers: list[str] = Field(description="The providers whose models may be used if the operator lists none.")
 
@@ -177,7 +182,9 @@ def _prepare_job(
     scripted = template is not None and template.shown.scripted and not order.models
     models = () if scripted else _choose_models(context, order, read, template)
     if read.each is None and order.swarm != SwarmOptions():
-        raise ProblemError(400, "brief.swarm", "this brief is for one job; `swarm` is for a brief with [each]")
+        raise ProblemError(
+            400, "brief.swarm", "`swarm` needs a brief with [each], and this brief has none; leave `swarm` out"
+        )
     swarm = _fit_swarm(context, order, read) if read.each is not None else None
     amounts = (
         compute_demand(read.size, read.deliverables) if swarm is None else compute_swarm_demand(read, swarm.most or 1)
@@ -253,7 +260,7 @@ async def stop(context: ForJobs, job: JobName) -> JobShown:
     tale = await find(context, job)
     is_over = isinstance(tale, JobSummary) and tale.ended is not None
     if is_over or not context.native.jobs.starter.is_running(context.tenant.name, job):
-        raise ProblemError(409, "job.still", f"job {job} is not running here")
+        raise ProblemError(409, "job.still", f"job {job} is not running on this server")
     await context.native.jobs.starter.signal(context.tenant.name, job)
     return await get_job(context, job)
 

@@ -33,10 +33,10 @@ RULES = {
 class PageShown(Model):
     """One page of a file."""
 
-    page: int = Field(description="Pass it as `page` to get the picture.")
+    page: int = Field(description="The page's number; pass it as `page` to GET /drive/PATH to get the picture.")
     width: int
     height: int
-    check: str = Field(description="The check that rendered it.")
+    check: str = Field(description="The check that rendered the page.")
 
 
 class PagesShown(Model):

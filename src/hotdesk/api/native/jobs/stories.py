@@ -44,14 +44,14 @@ class FaultShown(Model):
 class MomentShown(Model):
     """An entry of the timeline."""
 
-    number: int = Field(description="Its position in the journal; entries are ordered by it.")
+    number: int = Field(description="The entry's position in the journal; entries are sorted by position.")
     at: float
     title: str
     text: str = Field(description="Untrusted.")
     tone: str = Field(description="good, bad, wait, plain")
     faults: list[FaultShown]
     findings: list[str] = Field(
-        [], description="The faults of a file, one line for each kind and range. Quotes the file: untrusted."
+        [], description="The faults found in a file, one line for each kind and cell range. They quote it: untrusted."
     )
 
 
@@ -66,7 +66,7 @@ class AttemptShown(Model):
     model: str
     ended: float | None
     outcome: str = Field(description="done, failed, or empty: running or interrupted.")
-    note: str = Field(description="Why it failed. Untrusted.")
+    note: str = Field(description="Why the attempt failed. Untrusted.")
     leaves: str = Field(description="The worker's summary. Untrusted.")
     rolled_back: bool
 
@@ -75,15 +75,15 @@ class ActLine(Model):
     """One use of a tool, shortened."""
 
     act: int
-    attempt: int = Field(description="The number of the attempt it belongs to.")
+    attempt: int = Field(description="The number of the attempt that the act belongs to.")
     at: float
     tool: str
-    call: str = Field(description="The argument: a command, an address, a path. Untrusted.")
-    why: str = Field(description="What the worker said before it. Untrusted.")
+    call: str = Field(description="The tool's main argument, such as a command, URL or path. Untrusted.")
+    why: str = Field(description="What the worker wrote before the act. Untrusted.")
     outcome: str = Field(description="done, failed, or empty: not recorded.")
     seconds: float
     result: str = Field(description="The result, or why the act failed. Untrusted.")
-    picture: bool = Field(description="Whether GET /jobs/JOB/frames/ACT has a screenshot of that moment.")
+    picture: bool = Field(description="Whether GET /jobs/JOB/frames/ACT has a screenshot of the act.")
 
 
 class StoryShown(Model):
@@ -92,7 +92,7 @@ class StoryShown(Model):
     moments: list[MomentShown]
     steps: list[AttemptShown]
     acts: list[ActLine]
-    last: int = Field(description="Pass it as `after` to get later changes.")
+    last: int = Field(description="A position in the journal; pass it as `after` to get later changes.")
     more: bool = Field(description="Whether more entries are available now.")
 
 
@@ -107,7 +107,7 @@ class ActShown(ActLine):
     """One use of a tool, whole but for what is very long."""
 
     arguments: list[ArgumentShown]
-    exit_code: int | None = Field(description="Of a program.")
+    exit_code: int | None = Field(description="The exit code, if the act ran a program.")
     output: str = Field(description="Untrusted. Long output is shortened to its beginning and end.")
 
 

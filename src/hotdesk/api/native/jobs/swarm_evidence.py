@@ -19,7 +19,7 @@ class ItemEntry(Model):
     """A reply or a tool call of an item's worker."""
 
     step: str
-    tool: str = Field(description="Empty: `text` is what the worker said.")
+    tool: str = Field(description="The name of the tool; empty: `text` is what the worker said.")
     call: str = Field(description="The arguments of the tool call. Untrusted.")
     ok: bool
     text: str = Field(description="Untrusted.")

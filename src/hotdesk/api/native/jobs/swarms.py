@@ -55,7 +55,7 @@ class FailureGroup(Model):
     cause: str = Field(description="check, step, time, desk, input, budget, unknown")
     why: str
     count: int
-    examples: list[str] = Field(description="The names of some of these items.")
+    examples: list[str] = Field(description="The names of some items of this group.")
 
 
 class ForecastShown(Model):
@@ -70,7 +70,7 @@ class ReportFile(Model):
     """A file of the report that was built from all results."""
 
     path: str
-    name: str = Field(description="Its name in the drive.")
+    name: str = Field(description="The file's name in the drive.")
     sha256: str
 
 
@@ -81,7 +81,7 @@ class SwarmShown(Model):
     items: int
     done: int
     quarantined: int
-    rate: float = Field(description="Items that ended per second, recently.")
+    rate: float = Field(description="How many items ended per second, recently.")
     seconds_to_go: float | None = Field(
         description="Estimated seconds until all items have ended, at that rate; null: unknown, or no items remain."
     )
@@ -120,7 +120,7 @@ class ItemsShown(Model):
 
     total: int
     items: list[ItemLine]
-    last: int = Field(description="Pass it as `after` to get later changes.")
+    last: int = Field(description="A position in the journal; pass it as `after` to get later changes.")
     more: bool = Field(description="Whether more changes are available now.")
 
 
@@ -215,7 +215,9 @@ async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response
     """Return the proof that an item's record is in the signed Merkle tree, for `hotdesk verify --proof`."""
     swarm, record = await find_item(context, job, item)
     if swarm.state.certified is None:
-        raise ProblemError(409, "swarm.unsigned", f"the records of swarm {job} are not signed yet")
+        raise ProblemError(
+            409, "swarm.unsigned", f"the records of swarm {job} are not signed yet; wait until the swarm is done"
+        )
     records = swarm.state.list_in_order()
     proof = await anyio.to_thread.run_sync(lambda: write_proof(prove(records, record.index)))
     return Response(proof, 200, build_attachment_headers(f"{item}.proof.json"), MEDIA)
@@ -261,7 +263,9 @@ def _require_item_name(name: str, over: str) -> str:
     path = PurePosixPath(check_name(name))
     is_item = path.match(over) and len(path.parts) == len(PurePosixPath(over).parts)
     if not is_item or path.parts[0] in FILES:
-        raise ProblemError(400, "brief.file", f"{name} is not an item of this swarm: the brief's each.over is {over}")
+        raise ProblemError(
+            400, "brief.file", f"{name} is not an item of this swarm: items match {over}, each.over in the brief"
+        )
     return name
 
 

@@ -67,7 +67,7 @@ def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
             raise ProblemError(
                 400,
                 "template.value",
-                f"{name!r} is used as a host or one part of a path; use letters, digits, '.', '-' and '_' only",
+                f"{name!r} is part of a host name or path; use letters, digits, '.', '-' and '_' only",
             )
     if free and key == "egress":
         _require_one_host(rule, parameters)
@@ -96,7 +96,9 @@ def read_rules(value: object) -> tuple[Rule, ...]:
     try:
         return read_rule_or_preset(value)
     except BriefError as e:
-        raise ProblemError(400, "template.value", f"with these values a rule of the template is invalid: {e}") from None
+        raise ProblemError(
+            400, "template.value", f"with these values, an egress rule of the template is invalid: {e}"
+        ) from None
 
 
 def require_fixed(data: object, parameters: Parameters) -> None:
@@ -117,8 +119,8 @@ def require_none(key: str, value: object, parameters: Parameters) -> None:
         raise ProblemError(
             400,
             "template.value",
-            f"the template uses {name!r} in {key}, which only this server's operator may set; the template "
-            "must list `choices` for it",
+            f"the template uses the value {name!r} in {key}, where callers may not enter free text; the template's "
+            f"author must list `choices` for {name!r}",
         )
 
 

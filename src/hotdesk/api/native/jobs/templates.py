@@ -65,8 +65,8 @@ class TemplateShown(Model):
     text: _Prose
     values: list[Value]
     files: list[Wanted]
-    uploads: bool = Field(description="Whether the request may include other files.")
-    scripted: bool = Field(description="Whether it runs without a model.")
+    uploads: bool = Field(description="Whether a request may include files other than those in `files`.")
+    scripted: bool = Field(description="Whether the template runs without a model.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,12 @@ def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
     """Return the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
     definitions = {each.name: each for each in template.shown.values}
     if unknown := sorted(set(values) - set(definitions)):
-        raise ProblemError(400, "template.value", f"{template.shown.name} has no value {unknown[0]!r}")
+        raise ProblemError(400, "template.value", f"template {template.shown.name} has no value named {unknown[0]!r}")
     resolved = {name: values.get(name, each.default) for name, each in definitions.items()}
     for name, value in resolved.items():
         if value is None:
             raise ProblemError(
-                400, "template.value", f"{template.shown.name} needs {name!r}; fill it in under `values`"
+                400, "template.value", f"the template {template.shown.name} needs a value {name!r}; add it to `values`"
             )
         if (choices := definitions[name].choices) is not None and value not in choices:
             raise ProblemError(400, "template.value", f"{name!r} must be one of {', '.join(choices)}")

@@ -39,11 +39,12 @@ class JobLine(Model):
     task: str
     state: str = Field(description="starting, running, waiting, paused, killed, done, failed, broken, interrupted")
     live: bool = Field(
-        description="Whether a process is running it. A job that has not ended and is not live can be resumed."
+        description="Whether a process is running the job. A job that has not ended and is not live can be resumed."
     )
     why: str
     needs_model: bool = Field(
-        description="Paused because its model could not be reached; resume it with another model or a key."
+        description="Whether the job is paused because its model could not be reached; resume it with another model, "
+        "or a key."
     )
     by: str
     begun: float | None = Field(description="Seconds since 1970.")
@@ -52,7 +53,7 @@ class JobLine(Model):
     of: int
     pending: list[str] = Field(description="Ids of pending approvals.")
     brain: str
-    cost: float | None = Field(description="US dollars; null: the price is unknown.")
+    cost: float | None = Field(description="The cost in US dollars; null: the price is unknown.")
     tokens: int
     acts: int
     forgotten: bool
@@ -79,12 +80,12 @@ class DeliverableShown(Model):
     """A deliverable of the job."""
 
     path: str
-    name: str | None = Field(description="Its name in the drive; null: not stored.")
+    name: str | None = Field(description="The file's name in the drive; null: not stored.")
     size: int | None
     sha256: str
     verdict: str = Field(description="passed, failed, or empty: no check was required.")
     findings: list[str]
-    certificate: str = Field(description="SHA-256 of its certificate; empty: no certificate.")
+    certificate: str = Field(description="SHA-256 of the file's certificate; empty: no certificate.")
 
 
 class ReceiptShown(Model):
@@ -100,8 +101,8 @@ class DeskOfJob(Model):
 
     id: str
     gone: bool
-    checking: bool = Field(description="Whether it is a clean desk for checks, which cannot be watched.")
-    wall: str = Field(description="The wall that its keeper verified, with program and kernel; empty: unknown.")
+    checking: bool = Field(description="Whether the desk is a clean desk for checks, which cannot be watched.")
+    wall: str = Field(description="The wall (isolation) of the desk, with program and kernel; empty: unknown.")
 
 
 class JobShown(JobLine):
