@@ -115,7 +115,7 @@ def test_every_kind_of_secret_is_stored_with_its_public_fields(run: Hotdesk, key
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (["set", "x"], b"less than 8 bytes"),
+        (["set", "x"], b"fewer than 8 bytes"),
         (["set", "x", "a-value-as-argument"], b"unrecognized"),
         (["set", "x", "--", "a-value-as-argument"], b"only --kind command takes a program"),
         (["set", "X"], b"not a valid secret name"),

@@ -77,7 +77,7 @@ class HttpResponse:
         async for piece in self.iterate_pieces():
             found += piece
             if len(found) > MAX_BODY_BYTES:
-                raise HostError(f"the response has more than {MAX_BODY_BYTES} bytes; read it in pieces")
+                raise HostError(f"the response has more than {MAX_BODY_BYTES} bytes; read it as a stream")
         return bytes(found)
 
 
@@ -188,9 +188,9 @@ async def _read_next_event(connection: h11.Connection, stream: ByteStream) -> ob
             except anyio.EndOfStream:
                 connection.receive_data(b"")
             except anyio.BrokenResourceError as e:
-                raise HostError("the server closed the connection") from e
+                raise HostError("the server closed the connection before it responded; try again") from e
         elif isinstance(event, h11.ConnectionClosed):
-            raise HostError("the server closed the connection")
+            raise HostError("the server closed the connection before it responded; try again")
         elif not isinstance(event, h11.InformationalResponse):
             return event
 
@@ -201,7 +201,7 @@ def make_error(status: int, body: bytes) -> HotdeskError:
         reply = json.loads(body)
         code, message = str(reply["code"]), str(reply["message"])
     except (ValueError, KeyError, TypeError):
-        return HostError(f"the server responded with status {status} without a reason")
+        return HostError(f"the server responded with status {status} without an error message")
     if code.startswith("desk.file."):
         return FileError(message, code.removeprefix("desk.file."))
     kind = ERRORS.get(code)

@@ -136,9 +136,9 @@ class NodeControl(ControlServer):
         data = json.loads(body)
         spec, scope, owner = parse_spec(data.pop("spec")), _take_scope(data), _check_owner(data.pop("owner", ""))
         if data or spec.volumes:
-            raise BriefError("a request to open a desk on a node has a spec and a scope only, and no volumes")
+            raise BriefError("a request to open a desk on a node can have a spec and a scope only, and no volumes")
         if self.is_cordoned():
-            raise HostError("this node is being drained; open the desk on another")
+            raise HostError("this node is being drained; open the desk on another node")
         desk = await self.machine.open(spec, scope)
         self.owners = {each: name for each, name in self.owners.items() if each in self.desks}
         self.owners[desk.id] = owner
@@ -181,7 +181,7 @@ class NodeControl(ControlServer):
         data = json.loads(body)
         by, digest = Spec(by=str(data["by"])).by, str(data["digest"])
         if not digest:
-            raise BriefError("an answer names the digest of what was asked")
+            raise BriefError("the answer has no digest; it must have the digest of the request that it answers")
         await respond(sock, 200, asdict(await self.machine.doors.answer(number, data["approved"] is True, by, digest)))
 
     async def _read_sealing_key(self, sock: socket.socket) -> None:
@@ -211,7 +211,7 @@ class NodeControl(ControlServer):
 
 def _check_owner(name: object) -> str:
     if not isinstance(name, str) or not _OWNER.fullmatch(name):
-        raise BriefError("this does not name a process of a server")
+        raise BriefError("`owner` is not a valid name of a server process")
     return name
 
 
@@ -274,8 +274,8 @@ class NodeAgent:
             server = find_peer_name(tunnel.tls.getpeercert(), "server")
             if not server:
                 raise HostError(
-                    "a caller's certificate is from this cluster's authority, but not for a server; enroll it "
-                    "with `hotdesk node enroll --server`"
+                    "the caller's certificate is from this cluster's authority, but is not a server certificate; "
+                    "enroll the caller with `hotdesk node enroll --server`"
                 )
             await self.carry(tunnel, server)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):

@@ -137,8 +137,8 @@ def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
         context.load_cert_chain(identity / CERTIFICATE, identity / PRIVATE_KEY)
     except (OSError, ssl.SSLError) as e:
         raise HostError(
-            f"{identity} has no identity of a {role} ({e}); `hotdesk node enroll` writes one: {AUTHORITY}, "
-            f"{CERTIFICATE} and {PRIVATE_KEY}"
+            f"the folder {identity} has no valid identity of a {role} ({e}); create {AUTHORITY}, {CERTIFICATE} and "
+            f"{PRIVATE_KEY} in it with `hotdesk node enroll`"
         ) from e
     _require_private(identity / PRIVATE_KEY)
     return context
@@ -163,8 +163,8 @@ def read_name(identity: Path, role: Role) -> str:
         certificate = x509.load_pem_x509_certificate((identity / CERTIFICATE).read_bytes())
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, x509.ExtensionNotFound) as e:
-        raise HostError(f"{identity / CERTIFICATE} is not a certificate of a cluster: {e}") from e
+        raise HostError(f"{identity / CERTIFICATE} is not a valid certificate of a cluster: {e}") from e
     uris = [("URI", uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
     if not (name := find_peer_name({"subjectAltName": uris}, role)):
-        raise HostError(f"{identity} is not the identity of a {role}; `hotdesk node enroll` writes one")
+        raise HostError(f"the certificate in {identity} is not for a {role}; create one with `hotdesk node enroll`")
     return name

@@ -96,7 +96,8 @@ class NodeDialer:
             raise HostError(f"the server at {self.address} has no node certificate of this cluster")
         if self.certified and name != self.certified:
             raise HostError(
-                f"node {name} responds at {self.address}, where node {self.certified} was before; it is not used"
+                f"node {name} responds at {self.address}, where node {self.certified} responded before; the new node "
+                "is not used"
             )
         self.certified = name
 

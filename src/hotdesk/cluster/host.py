@@ -139,7 +139,7 @@ class ClusterDoors(Doors):
     def note_pulled(self, rows: Sequence[Row]) -> None:
         """Have keys write down events of nodes, which their own keys signed; they are on disk when this returns."""
         if self.keys is None:
-            raise HostError("there is no journal to write events of nodes down in")
+            raise HostError("events of nodes cannot be recorded, because this process has no journal")
         events = [{"at": row.at, "event": row.name, "data": json.loads(row.data)} for row in rows if _is_known(row)]
         if events:
             self.keys.wait("pulled", events=events)
@@ -276,7 +276,7 @@ class ClusterMachine(Host):
             return get_control_path(self.config, self.cluster.owner)
         owner = str((await self.cluster.find_record(desk)).get("owner", ""))
         if not OWNER_SHAPE.fullmatch(owner):
-            raise DeskGone(f"desk {desk} is gone: no process of this server has it")
+            raise DeskGone(f"desk {desk} is gone: no process of this server owns it")
         return get_control_path(self.config, owner)
 
     async def list_desks(self) -> list[dict[str, object]]:
@@ -308,7 +308,7 @@ class ClusterJobMachine(ClusterMachine):
             while not self.nodes.by_name:
                 await self.nodes.changed.wait()
         if not self.nodes.by_name:
-            raise HostError("no node answers; see `[serve] nodes`, and that `hotdesk node run` runs there")
+            raise HostError("no node responds; check `[serve] nodes`, and that `hotdesk node run` is running there")
         await self.learn_images()
 
 

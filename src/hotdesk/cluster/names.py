@@ -44,6 +44,8 @@ def get_tenant_on_node(server: str, tenant: str) -> str:
     The server's name is the one in its certificate.
     """
     if not TENANT_SHAPE.fullmatch(tenant):
-        raise BriefError(f"{tenant[:40]!r} is not a valid tenant name")
+        raise BriefError(
+            f"{tenant[:40]!r} is not a valid tenant name; use up to 32 lower-case letters, digits and hyphens"
+        )
     digest = hashlib.sha256(f"{server}\0{tenant}".encode()).hexdigest()[:16]
     return f"{tenant[:14]}-{digest}"

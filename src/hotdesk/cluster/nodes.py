@@ -154,7 +154,7 @@ class Nodes:
         """Note a report; one by which the node is another than it was ends what was there."""
         if dialer.certified not in (report.node, ANY_NODE):
             raise HostError(
-                f"the node with the certificate of {dialer.certified} reports as {report.node}; it is not used"
+                f"the node with the certificate of node {dialer.certified} calls itself {report.node}; it is not used"
             )
         if node is not None and (node.name, node.boot) != (report.node, report.boot):
             self.lose(node)
@@ -222,8 +222,8 @@ def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode]
     if not open_nodes:
         lacks = {what for each in answering for what in each.report.lacks}
         lacks |= {"drained" for each in answering if each.report.cordoned}
-        return f"none of the {len(answering)} nodes accepts another desk: {', '.join(sorted(lacks))}"
-    return f"no node has the wall {spec.wall}; hotdesk does not fall back to a weaker wall"
+        return f"none of the {len(answering)} nodes accepts another desk (reasons: {', '.join(sorted(lacks))})"
+    return f"no node supports the wall (isolation) {spec.wall}; hotdesk does not fall back to a weaker wall"
 
 
 async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:

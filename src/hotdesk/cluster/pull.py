@@ -51,7 +51,7 @@ def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
     folder = settings.lib / _KEYS
     rows = list(islice(read(folder / FILE, desk), 1)) if (folder / FILE).exists() else []
     if not rows:
-        raise HostError(f"nothing is written down of the opening of desk {desk}")
+        raise HostError(f"the journal has no record that desk {desk} was opened")
     return SignedOpening(as_line(rows[0]), (folder / PUBLIC).read_text())
 
 
@@ -112,8 +112,8 @@ class PulledJournal:
                     walk.step(row)
             if walk.faults:
                 raise HostError(
-                    f"{self.folder / name} is damaged: {walk.faults[0].why}; move it away, and the node's journal "
-                    "is fetched again"
+                    f"{self.folder / name} is damaged: {walk.faults[0].why}; move the file away, and the node's "
+                    "journal is fetched again"
                 )
             self.walk, self.name = walk, name
         return self.walk

@@ -48,7 +48,7 @@ Seal: TypeAlias = Callable[[Scope, Mapping[str, object]], Awaitable[bytes]]
 
 async def _refuse_to_seal(scope: Scope, statement: Mapping[str, object]) -> bytes:
     """Refuse: there is no vault."""
-    raise BriefError("the secrets of this scope are nowhere; bring them along")
+    raise BriefError("this process has no vault; send the values of the secrets with the request")
 
 
 class TenantNode(NodeCalls):
@@ -73,7 +73,7 @@ class TenantNode(NodeCalls):
     async def begin(self, spec: Spec, scope: Scope) -> DeskId:
         """Open a desk through the node; return its id, which must be one of that node's."""
         if spec.volumes:
-            raise BriefError("the desks of this server are on nodes, where there are no volumes; leave them out")
+            raise BriefError("this server opens desks on nodes, which do not support volumes; leave the volumes out")
         scope = await self.seal_secrets(scope)
         request = {"spec": {**asdict(spec), "env": dict(spec.env), "volumes": {}}, "owner": self.owner}
         answer = await self.call("POST", "/desks", {**request, **_build_scope_fields(scope)})
@@ -186,7 +186,7 @@ class ClusterRuntime:
 
     def get_node(self, desk: DeskId) -> ClusterNode:
         if (node := self.nodes.find(desk)) is None:
-            raise NodeLost(f"desk {desk} is gone: its node does not answer; open another")
+            raise NodeLost(f"desk {desk} is gone: its node does not respond; open another desk")
         return node
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> ClusterDesk:
@@ -243,7 +243,7 @@ class ClusterRuntime:
 
     async def find(self, desk: DeskId) -> ClusterDesk:
         if (found := self.desks.get(desk)) is None:
-            raise DeskGone(f"desk {desk} is not open here")
+            raise DeskGone(f"desk {desk} is not open on this server")
         return found
 
     async def burn(self, desk: DeskId) -> None:
@@ -260,7 +260,7 @@ class ClusterRuntime:
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> ClusterDesk:
         """Refuse: what a node wrote of a desk's memory is not taken up by another call."""
-        raise BriefError("desks on nodes are not hibernated; pause them, and resume them where they are")
+        raise BriefError("desks on nodes cannot be hibernated; pause them instead")
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
         """Have a desk's door hold another step's rules."""
@@ -305,7 +305,7 @@ class ClusterRuntime:
         for each in await self.on(self.get_node(desk)).list_desks():
             if each.get("id") == desk:
                 return each
-        raise DeskGone(f"desk {desk} is gone; open another")
+        raise DeskGone(f"desk {desk} is gone; open another desk")
 
     async def fetch_image_facts(self, name: str) -> ImageFacts:
         """Return what a node knows of an image; nothing where no node lists it."""

@@ -99,7 +99,7 @@ class TlsTunnel:
                 buffer += data
                 while (record := _read_record(buffer)) is not None:
                     if is_over:
-                        raise ConnectionError("data after the last record")
+                        raise ConnectionError("the peer sent data after its last record")
                     buffer = buffer[_LENGTH + len(record) :]
                     is_over = not record
                     if record:

@@ -31,9 +31,11 @@ def load_voucher(identity: Path) -> Callable[[str], Vouching]:
         certificate = (identity / CERTIFICATE).read_text()
         private = load_pem_private_key((identity / PRIVATE_KEY).read_bytes(), None)
     except (OSError, ValueError, TypeError) as e:
-        raise HostError(f"{identity} holds no identity of a node: {e}; `hotdesk node enroll` writes one") from e
+        raise HostError(
+            f"the folder {identity} has no valid identity of a node: {e}; create one with `hotdesk node enroll`"
+        ) from e
     if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise HostError(f"{identity / PRIVATE_KEY} is of another kind; `hotdesk node enroll` writes one")
+        raise HostError(f"{identity / PRIVATE_KEY} is not an elliptic-curve key; create one with `hotdesk node enroll`")
     own = private
 
     def vouch(key: str) -> Vouching:

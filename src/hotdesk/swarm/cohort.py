@@ -28,7 +28,7 @@ _GATHER_S = 1.0
 """Seconds that the first request of a shape waits for others, so that its card can say how many there are."""
 _EXAMPLES = 5
 _SIZES = ((0, "no body"), (1 << 10, "up to 1 KiB"), (1 << 16, "up to 64 KiB"), (1 << 20, "up to 1 MiB"))
-_UNSIZED = {-1: "a rule, for later requests", -2: "a body of unknown size"}
+_UNSIZED = {-1: "unknown: the desk asks for a rule for later requests", -2: "a body of unknown size"}
 
 
 class AskingDoors(Protocol):

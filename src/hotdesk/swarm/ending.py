@@ -41,12 +41,14 @@ class SwarmEnding:
         failed, total = len(state.quarantined), len(self.run.items)
         if failed == total:
             why = state.quarantined[0].why
-            raise JobHaltedError(f"no item passed; the first: {why}. Resume with --retry-failed once that is corrected")
-        if failed > share * total and not self.run.context.accept_failed:
-            causes = "; ".join(f"{count} of: {why}" for _, why, count in state.group_failures()[:3])
             raise JobHaltedError(
-                f"{failed} of {total} items are in quarantine, over {share:.0%}; {causes}. "
-                "Resume with --retry-failed, or with --accept-failed"
+                f"no item passed; cause of the first failure: {why}. Correct it, then resume with --retry-failed"
+            )
+        if failed > share * total and not self.run.context.accept_failed:
+            causes = "; ".join(f"{why} ({count})" for _, why, count in state.group_failures()[:3])
+            raise JobHaltedError(
+                f"{failed} of {total} items are in quarantine, more than the allowed {share:.0%}; causes (and items): "
+                f"{causes}. Resume with --retry-failed, or with --accept-failed to go without these items"
             )
 
     async def review(self) -> None:

@@ -62,7 +62,7 @@ def require_fillable(brief: Brief) -> None:
     """Refuse `{item}` where it would choose a host: an item's name never decides whom a desk talks to."""
     for rule in brief.scope.rules:
         if PLACEHOLDER in rule.host:
-            raise BriefError(f"{PLACEHOLDER} cannot be part of a host; name the hosts in `egress`")
+            raise BriefError(f"{PLACEHOLDER} cannot be part of a host in `egress`; write the full host names")
     for item in brief.deliverables:
         _require_deliverable(item)
 

@@ -80,7 +80,7 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
         data = read_table(brief, MAX_TABLE_BYTES)
         items = tuple(_list_rows(_parse_csv(data, each), each) if suffix == ".csv" else _list_lines(data, each))
     if not items:
-        raise BriefError(f"no items found: no file next to the brief matches {make_printable(each.over)!r}")
+        raise BriefError(f"no items found: no file next to the brief matches each.over, {make_printable(each.over)!r}")
     return items
 
 
@@ -88,18 +88,22 @@ def list_kept_items(files: Sequence[Version], pattern: str) -> tuple[Item, ...]:
     """List the files of the drive that match `drive:PATTERN`, by their names; each is the version it is now."""
     pattern = pattern.removeprefix(DRIVE)
     if not _is_pattern(pattern) and PurePosixPath(pattern).suffix.lower() in (".csv", ".txt", ".xlsx"):
-        raise BriefError("rows and lines are read from a file next to the brief; get the table from the drive first")
+        raise BriefError(
+            "rows and lines of a drive file cannot be items; copy the file next to the brief with `hotdesk drive get`"
+        )
     depth = len(PurePosixPath(pattern).parts)
     found = [each for each in files if PurePosixPath(each.name).match(pattern) and each.name.count("/") == depth - 1]
     found = sorted((each for each in found if each.name.partition("/")[0] != MEMORY), key=lambda each: each.name)
     _require_few(len(found))
     if not found:
-        raise BriefError(f"no items found: no file of the drive matches {make_printable(pattern)!r}")
+        raise BriefError(f"no items found: no file of the drive matches each.over, {make_printable(pattern)!r}")
     items, keys = [], _Keys()
     repeated = _list_repeated(_shorten(PurePosixPath(each.name).stem) for each in found)
     for index, each in enumerate(found):
         if each.size > MAX_ITEM_BYTES:
-            raise BriefError(f"{make_printable(each.name)!r} has more than {MAX_ITEM_BYTES >> 20} MiB")
+            raise BriefError(
+                f"{make_printable(each.name)!r} has more than {MAX_ITEM_BYTES >> 20} MiB, the limit of an item"
+            )
         path = PurePosixPath(each.name)
         name = _shorten(path.stem)
         key = keys.choose(_shorten(each.name) if name in repeated else name, index)
@@ -163,7 +167,7 @@ def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
     try:
         rows: list[TableRow] = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as e:
-        raise BriefError(f"{make_printable(each.over)} is not a table in UTF-8: {e}") from None
+        raise BriefError(f"{make_printable(each.over)} is not a CSV file in UTF-8: {e}") from None
     if any(None in row or None in row.values() for row in rows):
         raise BriefError(f"{make_printable(each.over)} has a row with more or fewer cells than headings; correct it")
     return rows
@@ -174,8 +178,8 @@ def _list_rows(rows: Sequence[TableRow], each: Each) -> Iterator[Item]:
     _require_few(len(rows))
     if each.key and rows and each.key not in rows[0]:
         raise BriefError(
-            f"{make_printable(each.over)} has no column {make_printable(each.key)!r}, which each.key names; "
-            "name one of its columns"
+            f"{make_printable(each.over)} has no column {make_printable(each.key)!r}; set each.key to one of its "
+            "columns"
         )
     keys = _Keys()
     for index, start in enumerate(range(0, len(rows), each.batch)):
@@ -222,7 +226,10 @@ def _require_few(count: int) -> None:
 def _require_inside(folder: Path, path: Path) -> Path:
     """Refuse a link that leads out of the brief's folder."""
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise BriefError(f"{make_printable(path.name)!r} is a link to a place outside; copy the file next to the brief")
+        raise BriefError(
+            f"{make_printable(path.name)!r} is a link to a file outside the brief's folder; copy the file next to the "
+            "brief"
+        )
     return path
 
 

@@ -65,7 +65,7 @@ class SwarmLedger:
     def refuse_another(self) -> str:
         """Describe which limit another item might pass, with those under way; empty: it may begin."""
         if self.seconds_left <= 0:
-            return f"the item's time limit of {self.seconds:g} seconds is reached"
+            return f"the swarm's time limit of {self.seconds:g} seconds is reached"
         for name in ("tokens", "dollars", "acts"):
             total = getattr(self.total, name)
             if total is None:

@@ -24,7 +24,9 @@ def require_swarm(brief: Brief, brains: Brains) -> None:
     if brief.each is None:
         raise BriefError("the brief has no items; write [each] with `over`, or carry it out with `hotdesk work`")
     if brief.memory:
-        raise BriefError("a swarm has no memory, because items must not learn of each other; leave `memory` out")
+        raise BriefError(
+            "a swarm cannot use memory, because its items must not see each other's data; leave `memory` out"
+        )
     if brief.approve == "every":
         raise BriefError('the steps of a swarm cannot be approved one by one; write approve = "plan"')
     require_fillable(brief)
@@ -46,7 +48,7 @@ async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ..
 def _list_drive(machine: Machine, each: Each) -> tuple[Item, ...]:
     """List the files of the drive that this user may read."""
     if each.batch > 1 or each.key:
-        raise BriefError("each.batch and each.key are for rows and lines; a file is an item by itself")
+        raise BriefError("each.batch and each.key are for rows and lines of a file; here each file is an item")
     return list_kept_items(Drive(machine.config.lib / "drive").ls(who=get_current_user()), each.over)
 
 
@@ -55,10 +57,11 @@ def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
     names = sorted({item.name for item in items})
     if len(names) > 1:
         raise BriefError(
-            f"all items of a swarm must be of one kind of file, and these are {', '.join(names)}; narrow each.over"
+            f"all items of a swarm must have the same file type, but each.over matches files of several types, named "
+            f"{', '.join(names)} in the desk; narrow each.over"
         )
     goal = (
-        f"{brief.goal}\n\nThis is done for many items, each by a worker of its own at a desk of its own. A "
-        f"worker finds its item as {names[0]} in the home folder and sees no other. {{item}} stands for its name."
+        f"{brief.goal}\n\nThis is done for many items. Each item has its own worker at its own desk. A worker finds "
+        f"its item as {names[0]} in the home folder and sees no other item. {{item}} stands for the item's name."
     )
     return replace(brief, goal=goal, inputs=(*brief.inputs, f"{ITEM}{names[0]}"), each=None, reduce=None, frozen=True)

@@ -158,7 +158,7 @@ class ItemVerifier:
             return await self.survive(batch, stack, is_last=is_last)
         except DeskError:
             for request in batch if is_last else ():
-                request.refuse("the clean desk that checked it failed")
+                request.refuse("the clean desk that checked the item failed")
             return False
 
     async def enter(self, count: int, stack: AsyncExitStack) -> CleanDesk:
@@ -236,7 +236,7 @@ class ItemVerifier:
 def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
     """Return what a deliverable must pass; refuse what cannot look at many files in one desk."""
     if not item.checks:
-        raise BriefError(f"{item.path} has no check; every item of a swarm is verified, so name one")
+        raise BriefError(f"{item.path} has no check; a swarm verifies every file, so add `checks`")
     looks = tuple(RequiredLook(name, expect, find(name, expect)) for name, expect in list_checks(item))
     for each in looks:
         check = each.check

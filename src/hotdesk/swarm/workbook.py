@@ -56,7 +56,9 @@ def parse_rows(report: bytes, over: str) -> list[TableRow]:
         raise BriefError(f"{name} has no rows that can be read: {why}")
     headings, *rows = found.rows
     if len(set(headings)) != len(headings) or "" in headings:
-        raise BriefError(f"{name} has a column without a heading, or two with one; correct its first row")
+        raise BriefError(
+            f"{name} has a column without a heading, or two columns with the same heading; correct its first row"
+        )
     if any(len(row) > len(headings) for row in rows):
         raise BriefError(f"{name} has a row with more cells than headings; correct it")
     return [dict(zip(headings, row + [""] * (len(headings) - len(row)), strict=True)) for row in rows]

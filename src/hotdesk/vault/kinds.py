@@ -140,11 +140,11 @@ def check_public(public: Public, *, loopback: bool = False) -> None:
         case Basic(user):
             require(
                 bool(user) and ":" not in user and is_plain(user),
-                "the user name of a basic secret must be a text without `:`",
+                "the user name of a basic secret must not be empty, and must not contain `:` or control characters",
             )
         case OAuth2(url, client, scope):
             _check_token_url(url, loopback=loopback)
-            require(bool(client) and is_plain(client), "oauth2 needs the client's id: --client-id")
+            require(bool(client) and is_plain(client), "an oauth2 secret needs the client id: --client-id")
             require(is_plain(scope), "a scope must be words separated by spaces")
         case Totp(digits, period, algorithm):
             require(digits in (6, 7, 8), "--digits must be 6, 7 or 8")
@@ -156,12 +156,12 @@ def check_public(public: Public, *, loopback: bool = False) -> None:
 
 def _check_signing(public: SigV4) -> None:
     """Refuse a key that does not say what it signs for; at S3 that is a bucket, or it would sign for anybody's."""
-    require(bool(_KEY_ID.fullmatch(public.key_id)), "sigv4 needs the key's id: --key-id")
-    require(bool(_SIGNED_FOR.fullmatch(public.service)), "sigv4 needs the service it signs for, as in --service s3")
-    require(bool(_SIGNED_FOR.fullmatch(public.region)), "sigv4 needs the region it signs for, as in --region eu-west-1")
+    require(bool(_KEY_ID.fullmatch(public.key_id)), "a sigv4 secret needs the id of its access key: --key-id")
+    require(bool(_SIGNED_FOR.fullmatch(public.service)), "a sigv4 secret needs a service, such as --service s3")
+    require(bool(_SIGNED_FOR.fullmatch(public.region)), "a sigv4 secret needs a region, such as --region eu-west-1")
     stores = public.service.startswith("s3")
     require(stores or not public.bucket, "--bucket needs --service s3")
-    require(not stores or bool(_BUCKET.fullmatch(public.bucket)), "sigv4 at s3 needs the bucket it signs for: --bucket")
+    require(not stores or bool(_BUCKET.fullmatch(public.bucket)), "a sigv4 secret for s3 needs a bucket: --bucket")
 
 
 def _check_token_url(url: str, *, loopback: bool) -> None:
@@ -177,7 +177,7 @@ def _check_token_url(url: str, *, loopback: bool) -> None:
     )
     require(
         parts.username is None and parts.password is None and "#" not in url,
-        "a token URL must not have a user or a fragment",
+        "a token URL must not have a user name, a password or a fragment (#)",
     )
     safe = parts.scheme == "https" or (parts.scheme == "http" and loopback and is_loopback(host or ""))
     require(safe, f"the token URL {url!r} must be https, because the client's secret is sent there")
@@ -198,11 +198,11 @@ def check_value(public: Public, value: bytes) -> bytes:
         return value
     require(
         len(value) >= MIN_VALUE_BYTES,
-        f"the value has less than {MIN_VALUE_BYTES} bytes; a shorter secret cannot be protected",
+        f"the value has fewer than {MIN_VALUE_BYTES} bytes; a shorter secret cannot be protected",
     )
     if isinstance(public, Totp):
         seed = b"".join(value.split()).replace(b"-", b"").rstrip(b"=").upper()
-        require(len(decode_seed(seed)) >= _MIN_SEED_BYTES, f"the seed has less than {_MIN_SEED_BYTES} bytes")
+        require(len(decode_seed(seed)) >= _MIN_SEED_BYTES, f"the TOTP seed has fewer than {_MIN_SEED_BYTES} bytes")
         return seed
     check_text(value)
     return value
@@ -251,7 +251,7 @@ def decode_seed(value: bytes) -> bytes:
     try:
         return base64.b32decode(value + b"=" * (-len(value) % 8))
     except (binascii.Error, ValueError):
-        raise BriefError("the seed is not base32: A to Z and 2 to 7") from None
+        raise BriefError("the TOTP seed is not base32, which has the characters A to Z and 2 to 7 only") from None
 
 
 _USUAL_TOTP = Totp()

@@ -50,14 +50,16 @@ def load_root(data: object) -> RootKeySource:
         raise ValueError("the root key's description is incomplete")
     root = RootKeySource(**data)
     if root.source not in get_args(Source) or not ID.fullmatch(root.id):
-        raise ValueError("the root key's source is unknown")
+        raise ValueError("the root key's source or id is invalid")
     if root.memory > 1 << 20 or root.passes > 16 or root.lanes > 16:
         raise ValueError("the cost parameter of the root key is too high")
     return root
 
 
 def refuse_passphrase() -> bytes:
-    raise BriefError("the vault is locked with a passphrase, and none was given")
+    raise BriefError(
+        "the vault is locked with a passphrase; set HOTDESK_VAULT_PASSPHRASE_FILE to a file that contains it"
+    )
 
 
 def make(folder: Path, source: Source, unlock: Unlock = refuse_passphrase) -> tuple[RootKeySource, Secret]:
@@ -76,7 +78,7 @@ def make(folder: Path, source: Source, unlock: Unlock = refuse_passphrase) -> tu
 
 def _make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootKeySource, Secret]:
     if len(passphrase) < _MIN_PASSPHRASE_BYTES:
-        raise BriefError(f"the passphrase has less than {_MIN_PASSPHRASE_BYTES} bytes; use several words")
+        raise BriefError(f"the passphrase has fewer than {_MIN_PASSPHRASE_BYTES} bytes; use several words")
     salt = base64.b64encode(secrets.token_bytes(16)).decode()
     root = replace(root, salt=salt, memory=64 << 10, passes=3, lanes=4)
     return root, _derive(root, passphrase)
@@ -89,7 +91,7 @@ def _derive(root: RootKeySource, passphrase: bytes) -> Secret:
         kdf = Argon2id(salt=salt, length=SIZE, iterations=root.passes, lanes=root.lanes, memory_cost=root.memory)
         return Secret(kdf.derive(passphrase))
     except ValueError as e:
-        raise HostError(f"the vault's description of its passphrase is damaged: {e}; restore the vault") from e
+        raise HostError(f"the vault's passphrase parameters are damaged: {e}; restore the vault from a backup") from e
 
 
 def find(folder: Path, root: RootKeySource, unlock: Unlock = refuse_passphrase) -> Secret:
@@ -97,9 +99,9 @@ def find(folder: Path, root: RootKeySource, unlock: Unlock = refuse_passphrase) 
         case "passphrase":
             return _derive(root, unlock())
         case "file":
-            return decode(_read_file_keys(folder).get(root.id), f"{folder / FILE} has no key for this vault")
+            return decode(_read_file_keys(folder).get(root.id), f"{folder / FILE} has no root key for this vault")
         case "keyring":
-            return decode(_ask_keyring("get_password", _SERVICE, root.id), "the keyring has no key for this vault")
+            return decode(_ask_keyring("get_password", _SERVICE, root.id), "the keyring has no root key for this vault")
 
 
 def _read_file_keys(folder: Path) -> dict[str, str]:
@@ -133,4 +135,4 @@ def _ask_keyring(act: str, *arguments: str) -> Any:
     except ImportError as e:
         raise HostError("no keyring is available: run `pip install keyring`, or keep the root key in a file") from e
     except Exception as e:  # whatever a foreign backend raises
-        raise HostError(f"the keyring refused ({type(e).__name__}); or keep the root key in a file") from e
+        raise HostError(f"the keyring failed ({type(e).__name__}); unlock it, or keep the root key in a file") from e

@@ -25,7 +25,7 @@ FILE = "vault.json"
 LOCK = "vault.lock"
 FORMAT = 1
 NONCE = 12
-_DAMAGED = "was changed without its key; restore it from a backup"
+_DAMAGED = "was changed without the vault's key; restore it from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,9 @@ class Vault:
         value = check_value(public, value)
         with self._changing() as entries:
             if name not in entries or entries[name].entry.public != public:
-                raise BriefError(f"secret {name!r} was changed in the meantime; read it again")
+                raise BriefError(
+                    f"secret {name!r} was changed by another process; read it again, then repeat the change"
+                )
             return self._seal(entries, name, public, value)
 
     def remove(self, name: str) -> None:
@@ -246,7 +248,9 @@ def load(folder: Path) -> Contents:
     try:
         content = json.loads(data)
         if (content["format"], content["version"]) != ("hotdesk-vault", FORMAT):
-            raise HostError(f"{folder / FILE} is of version {content['version']!r}; this hotdesk reads {FORMAT}")
+            raise HostError(
+                f"{folder / FILE} has format version {content['version']!r}, but this hotdesk reads only {FORMAT}"
+            )
         entries = {name: _load_entry(name, each) for name, each in content["entries"].items()}
         return Contents(str(content["id"]), root.load_root(content["root"]), decode(content["key"]), entries)
     except (ValueError, KeyError, TypeError, AttributeError, BriefError, RecursionError) as e:

@@ -78,7 +78,7 @@ async def test_an_item_that_breaks_its_clean_desk_fails_alone(tmp_path: Path) ->
         batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
         await verifier.look_at(batch, stack)
         assert [each.candidates[0].passed for each in batch] == [True, False, True]
-        assert batch[1].candidates[0].lacks == "the clean desk that checked it failed"
+        assert batch[1].candidates[0].lacks == "the clean desk that checked the item failed"
 
 
 async def test_no_clean_desk_is_for_more_items_than_it_may_be(tmp_path: Path) -> None:
@@ -111,5 +111,5 @@ async def test_waiting_items_are_looked_at_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("check", ["checks = []", 'check = "custom", expect = {file = "a.py"}', 'check = "xlsx"'])
 def test_what_needs_a_desk_for_every_file_is_refused(tmp_path: Path, check: str) -> None:
     brief = parse_job((BRIEF % check).encode(), tmp_path, scope_of)
-    with pytest.raises(BriefError, match=r"every item of a swarm is verified|needs a clean desk for every file"):
+    with pytest.raises(BriefError, match=r"a swarm verifies every file|needs a clean desk for every file"):
         ItemVerifier.make(None, brief, "i5")  # type: ignore[arg-type]

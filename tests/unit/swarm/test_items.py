@@ -109,7 +109,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     outside.mkdir()
     (tmp_path / "secret.pdf").write_text("x")
     (outside / "link.pdf").symlink_to(tmp_path / "secret.pdf")
-    with pytest.raises(BriefError, match="link to a place outside"):
+    with pytest.raises(BriefError, match="link to a file outside"):
         list_items(replace(brief_over(tmp_path, "*.pdf"), folder=outside))
 
 

@@ -31,7 +31,7 @@ def test_rows_are_read_by_their_headings_and_short_ones_are_filled_up() -> None:
         (say(rows=[["a"]] * (MAX_ITEMS + 2)), "cannot be read"),
         (say(unreadable="BadZipFile: \x1b[31m"), r"BadZipFile: \\x1b"),
         (say(rows=[]), "it is empty"),
-        (say(rows=[["a", "a"], ["1", "2"]]), "two with one"),
+        (say(rows=[["a", "a"], ["1", "2"]]), "two columns with the same heading"),
         (say(rows=[["a", ""], ["1", "2"]]), "without a heading"),
         (say(rows=[["a"], ["1", "2"]]), "more cells than headings"),
     ],
