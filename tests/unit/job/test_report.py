@@ -156,7 +156,11 @@ def test_a_job_that_stopped_says_how_it_continues(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "sentence"),
-    [("done", "No file was stored."), ("broken", "hotdesk itself failed: why"), ("interrupted", "The job was interrupted")],
+    [
+        ("done", "No file was stored."),
+        ("broken", "hotdesk itself failed: why"),
+        ("interrupted", "The job was interrupted"),
+    ],
 )
 def test_how_a_job_ended_is_one_sentence(ledger: Ledger, outcome: str, sentence: str) -> None:
     ledger.begin()

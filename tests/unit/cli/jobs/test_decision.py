@@ -142,7 +142,9 @@ def test_an_editor_that_changed_nothing_approves_what_was_asked(
     assert decision.edit(case_of(ledger)) == ""
 
 
-@pytest.mark.parametrize(("program", "why"), [("false", "ended with exit code 1"), ("/no/such/editor", "cannot be started")])
+@pytest.mark.parametrize(
+    ("program", "why"), [("false", "ended with exit code 1"), ("/no/such/editor", "cannot be started")]
+)
 def test_an_editor_that_failed_decides_nothing(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, program: str, why: str
 ) -> None:

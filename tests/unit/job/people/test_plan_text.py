@@ -60,7 +60,10 @@ def test_a_plan_is_described_in_sentences() -> None:
         (Step("one", "", hosts=("POST erp.test/x",), grants=("erp",)), "may send data to erp.test (POST erp.test/x)."),
         (Step("one", "", hosts=("read in.test",), grants=()), ""),
         (Step("one", "", hosts=("read 10.0.0.0/8",), grants=()), "may reach a private network: 10.0.0.0/8"),
-        (Step("one", "", hosts=(), grants=("erp",), desk="same"), "uses secrets at a desk that may have read untrusted"),
+        (
+            Step("one", "", hosts=(), grants=("erp",), desk="same"),
+            "uses secrets at a desk that may have read untrusted",
+        ),
         (Step("one", "", hosts=(), grants=("erp",), keeps=True), "uses secrets while programs of the step before"),
         (Step("one", "", hosts=(), grants=(), tools=("packages",)), "may install packages, as root where"),
     ],
