@@ -124,7 +124,7 @@ def test_every_kind_of_secret_is_stored_with_its_public_fields(run: Hotdesk, key
         (["set", "x", "--kind", "totp", "--digits", "0"], b"6, 7 or 8"),
         (["set", "x", "--kind", "oauth2", "--token-url", "http://127.0.0.1/", "--client-id", "c"], b"must be https"),
         (["set", "x", "--kind", "basic"], b"USER:PASSWORD"),
-        (["set", "x", "--bucket", "files"], b"--bucket belongs to --kind sigv4"),
+        (["set", "x", "--bucket", "files"], b"--bucket can only be used with --kind sigv4"),
         (["set", "x", "--kind", "sigv4", "--service", "s3", "--region", "eu"], b"--key-id"),
         (["set", "x", "--kind", "sigv4", "--key-id", "AKID", "--service", "s3", "--region", "eu"], b"--bucket"),
         (["set", "x", "--command"], b"absolute path"),
