@@ -259,7 +259,7 @@ async def test_a_truncated_reply_is_requested_again_with_more_room(kind: Kind) -
         limits = [body.get("max_tokens") or body.get("max_output_tokens") for body in pair.server.requests]
         assert limits == [8000, 32_000]
         assert reply.usage.output == 14, "both replies were paid for"
-        assert "cut at 8,000 tokens" in reply.notes[0]
+        assert "cut off at 8,000 tokens" in reply.notes[0]
 
 
 @pytest.mark.sample(4)
@@ -323,14 +323,14 @@ async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) ->
         pair.server.trouble.append(Trouble(status=429, retry_after="50"))
         begun = time.monotonic()
         with pytest.raises(
-            ModelError, match=r"status 429: the next request is allowed in 50 seconds, but only \d are left"
+            ModelError, match=r"status 429: the next attempt is due in 50 seconds, but only \d seconds are left"
         ):
             await pair.model.ask(request())
         assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize(
-    ("status", "remedy"), [(400, "try another model"), (401, "rejected the key: set"), (404, "name another")]
+    ("status", "remedy"), [(400, "try another model"), (401, "set a valid key in"), (404, "use another model")]
 )
 async def test_what_will_not_pass_is_not_tried_again(kind: Kind, status: int, remedy: str) -> None:
     async with asked(kind) as pair:
@@ -357,7 +357,7 @@ async def test_a_broken_off_answer_is_requested_again_whole(kind: Kind, after: i
 async def test_an_answer_that_always_breaks_off_is_given_up(kind: Kind) -> None:
     async with asked(kind, *[[kind.text("All of it.")]] * 3) as pair:
         pair.server.trouble.extend([Trouble(cut=1)] * 3)
-        with pytest.raises(ModelError, match=r"was cut off.*3 times; resume later"):
+        with pytest.raises(ModelError, match=r"was cut off.*3 times; resume the job later"):
             await pair.model.ask(request())
         assert len(pair.server.requests) == 3
 
@@ -382,7 +382,7 @@ async def test_an_answer_that_makes_no_sense_is_reported_kindly(kind: Kind) -> N
     async with asked(kind, [kind.text("A.")]) as pair:
         name = str(kind.garbage.get("type", ""))
         pair.server.trouble.append(Trouble(cut=1, event=kind.garbage, name=name))
-        with pytest.raises(ModelError, match=r"its reply is malformed.*name another model"):
+        with pytest.raises(ModelError, match=r"the reply is malformed.*use another model"):
             await pair.model.ask(request())
         assert len(pair.server.requests) == 1
 
@@ -391,7 +391,7 @@ async def test_an_unreachable_server_is_reported_with_a_remedy(kind: Kind) -> No
     async with asked(kind) as pair:
         url = pair.server.base_url
     model = kind.make("m-1-vision", base_url=url, key=KEY, patience=replace(QUICK, retries=0))
-    with pytest.raises(ModelError, match=r"does not respond.*check that it is running"):
+    with pytest.raises(ModelError, match=r"does not respond.*check that the server is running"):
         await model.ask(request())
     await model.close()
 

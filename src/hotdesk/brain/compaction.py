@@ -49,10 +49,10 @@ ANSWER = 140
 """And a person's answer."""
 SMALL = 240
 """Characters of an observation that is not worth shortening."""
-BEGINNING = "[Summary of the earlier turns of this step, one line each. recall finds what they showed.]"
-_UNLISTED = re.compile(r"- (\d+) turns before these")
+BEGINNING = "[Summary of the earlier turns of this step, one line each. The tool recall searches their full texts.]"
+_UNLISTED = re.compile(r"- (\d+) earlier turns are not listed")
 GONE = "[a picture was here]"
-_REMOVED = re.compile(r"\[([0-9]{1,9}) older pictures were removed from this conversation, their texts were not\.\]")
+_REMOVED = re.compile(r"\[([0-9]{1,9}) older pictures were removed from this conversation; their texts are kept\.\]")
 
 
 def fit(history: Sequence[Item], window_tokens: int) -> tuple[Item, ...]:
@@ -168,7 +168,7 @@ class WorkingSet:
             case OurMessage():
                 self.head.append(item)
             case Results():
-                raise ValueError("results before any reply")
+                raise ValueError("the history has tool results before any reply")
         self.compact()
 
     def resize(self, window_tokens: int) -> None:
@@ -185,12 +185,12 @@ class WorkingSet:
     def write_digest(self) -> list[OurMessage]:
         if not self.lines and not self.unlisted:
             return []
-        before = [f"- {self.unlisted} turns before these"] if self.unlisted else []
+        before = [f"- {self.unlisted} earlier turns are not listed"] if self.unlisted else []
         return [OurMessage("\n".join([BEGINNING, *before, *self.lines]))]
 
     def count_removed(self) -> list[OurMessage]:
         """Return what says how many pictures were removed, if any were."""
-        text = f"[{self.removed} older pictures were removed from this conversation, their texts were not.]"
+        text = f"[{self.removed} older pictures were removed from this conversation; their texts are kept.]"
         return [OurMessage(text)] if self.removed else []
 
     def iterate_items(self) -> Iterator[Item]:
@@ -272,7 +272,7 @@ def _clip_observation(observation: Observation, longest: int) -> Observation:
     if len(observation.text) <= longest:
         return observation
     half = longest // 2
-    middle = f"\n[… {len(observation.text) - 2 * half:,} characters are left out here; recall finds them …]\n"
+    middle = f"\n[… {len(observation.text) - 2 * half:,} characters are left out here; search them with recall …]\n"
     return replace(observation, text=observation.text[:half] + middle + observation.text[-half:])
 
 

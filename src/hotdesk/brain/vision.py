@@ -86,7 +86,7 @@ class Eyes:
             self.make = getattr(import_module(model.package), model.client)
             self.http: Any = import_module("httpx2")
         except ImportError as e:
-            raise HostError(f"the library `{model.package}` is not installed: pip install 'hotdesk[models]'") from e
+            raise HostError(f"the library `{model.package}` is not installed; run pip install 'hotdesk[models]'") from e
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
         """Ask about a picture; return the answer's text."""

@@ -88,7 +88,7 @@ def test_a_paused_job_continues_with_a_key_and_with_no_model_that_is_not_allowed
     job = api.post("/jobs", json={"brief": brief, "models": ["openai:gpt-5"]}).raise_for_status().json()["id"]
     told = job_when(api, job, "paused")
     assert told["needs_model"]
-    assert "no key was found" in told["why"]
+    assert "no API key was found" in told["why"]
     refused = api.post(f"/jobs/{job}/resume", json={"models": ["chat:x@http://127.0.0.1:1/v1"]})
     assert (refused.status_code, refused.json()["code"]) == (400, "brief.models")
     for key in ("", "a b", "x\n", "schl\u00fcssel", "x" * 501):

@@ -86,7 +86,7 @@ def test_the_image_is_chosen_by_the_requested_deliverables(seen: Seen, goal: str
 
 def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
     banner = paused.get_by_role("region", name="Paused")
-    expect(banner).to_contain_text(f"{KEYLESS} could not be called: no key was found")
+    expect(banner).to_contain_text(f"{KEYLESS} could not be called: no API key was found")
     expect(banner).to_contain_text("Choose another model, or enter a key for this one.")
     expect(banner.get_by_label("Model", exact=True)).to_be_visible()
     seen.require_peace()
@@ -106,7 +106,7 @@ def test_a_page_sees_that_a_jobs_process_ended_though_no_event_tells(server: Ser
 def test_the_list_of_jobs_says_why_one_is_paused(seen: Seen, paused: Page) -> None:
     address = paused.url
     paused.get_by_role("navigation", name="Main").get_by_role("link", name="Jobs").click()
-    expect(paused.get_by_role("listitem").filter(has_text="Put the numbers")).to_contain_text("no key was found")
+    expect(paused.get_by_role("listitem").filter(has_text="Put the numbers")).to_contain_text("no API key was found")
     paused.goto(address)
     seen.require_peace()
 

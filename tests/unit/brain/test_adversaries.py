@@ -95,8 +95,8 @@ def test_an_adversary_is_found_by_name() -> None:
 def test_the_widest_plan_has_all_that_the_brief_has() -> None:
     made = ("out/report.xlsx", "notes.txt")
     assert make_widest_plan(TASK).steps == (
-        Step("ask", "Do what is needed."),
-        Step("confirm", "Do what is needed, and leave what is wanted.", makes=made),
+        Step("ask", "Do this step's part of the work."),
+        Step("confirm", "Do the rest of the work and leave the deliverables.", makes=made),
     )
     assert [step.name for step in make_widest_plan(PlanningTask("", (), (), (), (), (), "")).steps] == ["work"]
 

@@ -94,7 +94,7 @@ def test_dropped_turns_become_a_line_each_that_says_nothing_a_desk_showed() -> N
     assert lines[2].startswith('- shell {"command": "cat invoice-')
     assert "lists many things" not in digest(sent)
     left = sum(isinstance(item, Reply) for item in sent)
-    unlisted = int(lines[1].split()[1]) if "turns before these" in lines[1] else 0
+    unlisted = int(lines[1].split()[1]) if "earlier turns are not listed" in lines[1] else 0
     assert left + unlisted + len([line for line in lines[1:] if line.startswith("- shell")]) == 100
 
 
@@ -119,7 +119,7 @@ def test_a_conversation_with_many_pictures_is_compacted_and_its_newest_stay() ->
     assert pictures(sent) == LOW * PICTURES
     assert sent[-40:] == tuple(history[-40:])
     assert not digest(sent)
-    assert sent[1] == OurMessage("[21 older pictures were removed from this conversation, their texts were not.]")
+    assert sent[1] == OurMessage("[21 older pictures were removed from this conversation; their texts are kept.]")
     assert len(sent) == len(history) + 1
     for before, after in zip(history[1:-40], sent[2:-40], strict=True):
         assert after is before if isinstance(before, Reply) else said(after) == said(before)

@@ -147,6 +147,6 @@ async def test_nobody_elsewhere_is_asked_in_a_test(
 ) -> None:
     monkeypatch.setenv(f"{maker.upper()}_BASE_URL", "http://model.test/v1")
     monkeypatch.setenv("HTTP_PROXY", f"http://{server.address}")
-    with pytest.raises(HostError, match="models at this machine only"):
+    with pytest.raises(HostError, match="only models on this machine"):
         await make_eyes(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
     assert server.seen == []

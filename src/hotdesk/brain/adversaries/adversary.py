@@ -36,7 +36,7 @@ def make_widest_plan(task: PlanningTask) -> Plan:
     """Return a plan that has all the brief has: a step for each the brief names, without any limit of its own."""
     names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
     *before, last = names or (USUAL,)
-    steps = [Step(name, "Do what is needed.") for name in before]
+    steps = [Step(name, "Do this step's part of the work.") for name in before]
     heads = (text.partition("\n")[0] for text in task.deliverables)
     paths = tuple(head.rpartition(" (")[0] or head for head in heads)
-    return Plan((*steps, Step(last, "Do what is needed, and leave what is wanted.", makes=paths)))
+    return Plan((*steps, Step(last, "Do the rest of the work and leave the deliverables.", makes=paths)))

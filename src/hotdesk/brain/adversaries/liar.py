@@ -11,7 +11,7 @@ from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
 from hotdesk.tool import Call
 
-CLAIM = "All of it is done, and I have checked it twice: every result is there, right and complete."
+CLAIM = "All the work is done, and I have checked it twice: every result is present, correct and complete."
 LEAVES = re.compile(r"^- Must leave: (.+)$", re.MULTILINE)
 """How a prompt introduces the files that a step must leave."""
 NOTHING = "\n"

@@ -24,6 +24,6 @@ def check(url: str, name: str) -> None:
     if os.environ.get(SWITCH) and not is_loopback(url):
         host = make_printable(urlsplit(url).hostname or "nowhere")[:200]
         raise ModelError(
-            f"{name} was not asked: it is at {host}, and {SWITCH} allows models at this machine only; "
-            f"unset {SWITCH}, or name a model at 127.0.0.1"
+            f"{name} was not called: its server is {host}, and {SWITCH} allows only models on this machine; "
+            f"unset {SWITCH}, or use a model at 127.0.0.1"
         )

@@ -103,7 +103,7 @@ class TurnBatch:
                 with anyio.fail_after(_SUBMIT_TIMEOUT_S, shield=True):  # without its name it could not be cancelled
                     submitted = await self.client.messages.batches.create(requests=requests)
             except TimeoutError as e:
-                self.error = ReplyCutError(f"its batch was not accepted within {_SUBMIT_TIMEOUT_S:g} seconds")
+                self.error = ReplyCutError(f"the provider did not accept the batch in {_SUBMIT_TIMEOUT_S:g} seconds")
                 raise self.error from e
             except Exception as e:
                 self.error = e
@@ -136,8 +136,8 @@ class TurnBatch:
             failed = failed + 1 if found is None else 0
             await anyio.sleep(pause)
             pause = min(pause * 1.5, _LAST_POLL_S)
-        if urlsplit(str(found.results_url)).netloc != urlsplit(str(self.client.base_url)).netloc:
-            raise ProviderError("the batch's results are at an unexpected address")
+        if (place := urlsplit(str(found.results_url)).netloc) != urlsplit(str(self.client.base_url)).netloc:
+            raise ProviderError(f"the batch's results are at another server, {make_printable(place)[:200]!r}")
         async for result in await self.client.messages.batches.results(self.id):
             if result.custom_id in self.waiting:
                 self.results[result.custom_id] = result
@@ -195,8 +195,8 @@ class AnthropicBatchModel(AnthropicModel):
         try:
             if await batch.submit():
                 count = len(batch.waiting)
-                turns = "its reply" if count == 1 else f"{count} replies of this swarm"
-                self.tell(f"batch {batch.id} is submitted: {turns} may take up to a day")
+                turns = "the reply" if count == 1 else f"the {count} replies for this swarm"
+                self.tell(f"batch {batch.id} was submitted: {turns} may take up to a day")
         except BaseException:
             await batch.leave(name)
             raise
@@ -218,15 +218,15 @@ class AnthropicBatchModel(AnthropicModel):
                 case {"type": "errored", "error": {"error": {"type": str(kind), "message": str(message)}}}:
                     raise self.build_batch_error(kind, message)
                 case {"type": str(kind)}:
-                    raise ProviderError(f"its batch was {kind}")
-        raise ReplyCutError("its batch has no result")
+                    raise ProviderError(f"the batch was {kind}")
+        raise ReplyCutError("the batch has no result for this request")
 
     def build_batch_error(self, kind: str, message: str) -> Exception:
         """Return the error of a failed batch request; `RefusedRequestError` if it may work without some feature."""
         detail = make_printable(self.line.hide_key(message))
         if kind != "invalid_request_error":
-            return ReplyCutError(f"its batch failed: {kind}")
-        return RefusedRequestError(str(self.line.build_error(detail[:300], "another model may answer")), detail[:2000])
+            return ReplyCutError(f"the batch failed: {kind}")
+        return RefusedRequestError(str(self.line.build_error(detail[:300], "use another model")), detail[:2000])
 
     def price_reply(self, reply: Reply, up: int) -> Reply:
         priced = super().price_reply(reply, up)

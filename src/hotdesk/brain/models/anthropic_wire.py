@@ -217,7 +217,7 @@ async def gather(events: Events) -> dict[str, Any]:
                 message["usage"] |= {key: value for key, value in event["usage"].items() if value is not None}
             case "message_stop":
                 return {**message, "inputs": inputs}
-    raise ReplyCutError("its reply was cut off")
+    raise ReplyCutError("the reply was cut off")
 
 
 def extend(content: list[dict[str, Any]], index: int, delta: dict[str, Any], inputs: dict[int, str]) -> None:

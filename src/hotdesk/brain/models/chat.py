@@ -65,10 +65,9 @@ class Chat(Driver):
         """Return the next reply if the window has room for it: such servers refuse requests without room."""
         fixed = estimate_fixed_tokens(request.system, request.tools)
         if fixed + LEAST_REPLY > self.window:
-            why = f"instructions and tools take about {fixed:,} tokens, and its window has {self.window:,}"
-            raise self.line.build_error(
-                why, f"list fewer tools in the step, name another model, or set {_WINDOW_VARIABLE}"
-            )
+            why = f"instructions and tools take {fixed:,} tokens, but the context window has {self.window:,}"
+            remedy = f"list fewer tools in the step, use another model, or set a larger {_WINDOW_VARIABLE}"
+            raise self.line.build_error(why, remedy)
         return await super().ask(replace(request, tokens=min(request.tokens, self.find_room(request))))
 
     def find_longer_limit(self, request: ModelRequest) -> int:
@@ -92,7 +91,8 @@ def _can_see(model: str) -> bool:
     """Return whether a model can be shown pictures: by the variable, else by its name."""
     choice = os.environ.get(IMAGES_VARIABLE, "")
     if choice not in ("", "0", "1"):
-        raise BriefError(f"{IMAGES_VARIABLE} is {make_printable(choice[:40])!r}; set it to 1 or 0, or unset it")
+        shown = make_printable(choice[:40])
+        raise BriefError(f"{IMAGES_VARIABLE} is {shown!r}; set it to 1 (the model can see pictures) or 0")
     return choice == "1" if choice else SEEING.search(model) is not None
 
 
@@ -123,6 +123,7 @@ def _read_window() -> int | None:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) < _SMALLEST:
         raise BriefError(
-            f"{_WINDOW_VARIABLE} is {make_printable(text)[:40]!r}; write a number of tokens, such as {WINDOW}"
+            f"{_WINDOW_VARIABLE} is {make_printable(text)[:40]!r}; set it to the model's context window in tokens, "
+            f"at least {_SMALLEST}, such as {WINDOW}"
         )
     return int(text)

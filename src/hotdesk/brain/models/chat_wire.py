@@ -115,7 +115,7 @@ async def gather(events: Events) -> dict[str, Any]:
             extend(message, choice.get("delta") or {})
             message["stop"] = choice.get("finish_reason") or message["stop"]
     if message["stop"] is None:
-        raise ReplyCutError("its reply was cut off")
+        raise ReplyCutError("the reply was cut off")
     return message
 
 

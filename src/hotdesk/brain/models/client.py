@@ -30,12 +30,12 @@ DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 """Addresses that never go through a proxy, whatever the environment says."""
 _REMEDIES = {
     400: "the provider rejected this request: try another model",
-    401: "the provider rejected the key: set {variable}",
-    403: "the key may not use this model: set {variable}, or name another model",
-    404: "the provider does not know this model: name another",
-    413: "the request is too large: make steps smaller",
+    401: "the provider rejected the API key: set a valid key in {variable}",
+    403: "the API key is not allowed to use this model: set another key in {variable}, or use another model",
+    404: "the provider does not know this model: use another model",
+    413: "the request is too large: plan smaller steps",
     422: "the provider rejected this request: try another model",
-    429: "the provider's rate limit is reached: resume later, or name another model",
+    429: "the provider's rate limit is reached: resume the job later, or use another model",
 }
 
 
@@ -43,12 +43,12 @@ _DETAIL = 2000
 """Characters of a refusal that are looked at for what it says of the model."""
 _LEAST_SECRET = 8
 """Characters of a key: what is shorter is no secret, and may be a word."""
-LATER = "resume later, or name another model"
+LATER = "resume the job later, or use another model"
 TOO_LONG = ("context size", "context length", "context window", "context_length", "prompt is too long")
 """How providers and servers say that a request does not fit."""
 _FEWER = (
-    "the request does not fit the model's window: list fewer tools in the step or name another model; set "
-    "HOTDESK_CHAT_WINDOW to the window size of your own model server"
+    "the request does not fit the model's context window: list fewer tools in the step or use another model; for "
+    "your own model server, set HOTDESK_CHAT_WINDOW to its context window in tokens"
 )
 
 
@@ -119,7 +119,7 @@ class ProviderClient:
             self.sdk: Any = import_module(package)
             self.http: Any = import_module("httpx2")
         except ImportError as e:
-            missing = f"the library `{package}` is not installed: pip install 'hotdesk[models]'"
+            missing = f"the library `{package}` is not installed; run pip install 'hotdesk[models]'"
             raise ModelError(f"{name} cannot be used: {missing}") from e
         self.make = getattr(self.sdk, client)
         self.error: type[Exception] = getattr(self.sdk, "AnthropicError", None) or self.sdk.OpenAIError
@@ -135,7 +135,7 @@ class ProviderClient:
             with anyio.fail_after(self.patience.longest):
                 return await self.retry(begin, gather), sum(record.sent), tuple(record.notes)
         except TimeoutError as e:
-            raise self.build_error(f"no complete reply in {self.patience.longest:g} seconds", "resume later") from e
+            raise self.build_error(f"no complete reply within {self.patience.longest:g} seconds", LATER) from e
         finally:
             UNDER_WAY.reset(token)
 
@@ -166,18 +166,18 @@ class ProviderClient:
                 finally:
                     await drain(events)
         except ProviderError as e:
-            raise self.build_error(make_printable(str(e))[:300], "another model may answer") from e
+            raise self.build_error(make_printable(str(e))[:300], "use another model") from e
         except self.sdk.APIStatusError as e:
             raise self.build_refusal(e) from e
         except self.sdk.APIConnectionError as e:
             where = make_printable(str(self.client.base_url))[:200]
             raise self.build_error(
-                f"{where} does not respond: {self.describe(e)}", "check that it is running and reachable"
+                f"{where} does not respond: {self.describe(e)}", "check that the server is running and reachable"
             ) from e
         except self.error as e:
             raise self.build_error(self.describe(e), LATER) from e
         except (LookupError, TypeError, ValueError, AttributeError) as e:
-            raise self.build_error(f"its reply is malformed: {self.describe(e)}", "name another model") from e
+            raise self.build_error(f"the reply is malformed: {self.describe(e)}", "use another model") from e
 
     async def start_stream(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; what may pass is waited for, as long as the provider asks and there is time."""
@@ -200,17 +200,18 @@ class ProviderClient:
             raise
         except (self.error, TypeError) as e:  # the one library raises the one, the other the other
             keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
-            raise self.build_error("no key was found" if keyless else self.describe(e), "set {variable}") from e
+            raise self.build_error("no API key was found" if keyless else self.describe(e), "set {variable}") from e
 
     async def wait(self, retry_after: float | None, tried: int, why: str) -> None:
         """Wait before the next try; `ModelError` where the provider asks for more time than there is."""
         seconds = find_backoff(self.patience.pause, tried) if retry_after is None else retry_after
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         if seconds >= remaining:
-            times = f"the next request is allowed in {seconds:,.0f} seconds, but only {max(remaining, 0):,.0f} are left"
+            rest = f"{max(remaining, 0):,.0f}"
+            times = f"the next attempt is due in {seconds:,.0f} seconds, but only {rest} seconds are left"
             raise self.build_error(f"{why}: {times}", LATER)
         if retry_after is not None:
-            note = f"{why}: waiting {seconds:.3g} seconds as the provider requests, then attempt {tried + 2}"
+            note = f"{why}: waiting {seconds:.3g} seconds, as the provider requests, before attempt {tried + 2}"
             UNDER_WAY.get().notes.append(note)
             self.tell(note)
         await anyio.sleep(seconds)
@@ -223,13 +224,13 @@ class ProviderClient:
                 data = event.to_dict(mode="json", warnings=False)
                 remaining -= len(json.dumps(data))
                 if remaining < 0:
-                    raise self.build_error(f"its reply has more than {MAX_REPLY_BYTES >> 20} MiB", "name another model")
+                    raise self.build_error(f"the reply is larger than {MAX_REPLY_BYTES >> 20} MiB", "use another model")
                 yield data
         except (self.sdk.APIConnectionError, self.http.HTTPError, ValueError) as e:
-            raise ReplyCutError(f"its reply was cut off ({type(e).__name__})") from e
+            raise ReplyCutError(f"the reply was cut off ({type(e).__name__})") from e
         except self.sdk.APIError as e:
             if get_kind(e) in PASSING:
-                raise ReplyCutError(f"it stopped in the middle of its reply: {self.describe(e)}") from e
+                raise ReplyCutError(f"the provider stopped in the middle of the reply: {self.describe(e)}") from e
             raise
 
     def open_client(self) -> Any:

@@ -74,9 +74,9 @@ def item_from_json(data: object) -> Item:
         case {"reply": reply, **rest} if not rest:
             return reply_from_json(reply)
         case {"results": list(results), **rest} if not rest:
-            records = [read_record(RecordedResult, each, "a result") for each in results]
+            records = [read_record(RecordedResult, each, "a tool result") for each in results]
             return Results(tuple((each.call, each.seen) for each in records))
-    raise build_error("an item", "it must have exactly one of told, reply and results")
+    raise build_error("an item of the history", "it must have exactly one of the keys told, reply, results")
 
 
 def read_record(kind: type[T], data: object, what: str) -> T:
@@ -87,4 +87,4 @@ def read_record(kind: type[T], data: object, what: str) -> T:
 
 
 def build_error(what: str, why: str) -> ModelError:
-    return ModelError(f"{what} cannot be read: {why}; it was written by another program, or changed since")
+    return ModelError(f"{what} cannot be read: {why}; another program wrote the data, or it was changed later")

@@ -23,7 +23,7 @@ _STEPS_DOWN = 4
 """Features that may be left out before one request is given up."""
 _LONGER = 4
 """The factor by which a cut-off reply may be longer at the second request."""
-_NO_PICTURE = "[A picture was here. This model takes no pictures.]"
+_NO_PICTURE = "[A picture was here. This model cannot see pictures.]"
 
 
 class WireFormat(Protocol):
@@ -105,7 +105,7 @@ class Driver(ABC):
         longer = self.find_longer_limit(request)
         if reply.stop != "length" or reply.calls or longer <= self.find_limit(request):
             return reply
-        note = f"its reply was cut at {self.find_limit(request):,} tokens; retrying with {longer:,}"
+        note = f"the reply was cut off at {self.find_limit(request):,} tokens; trying again with {longer:,} tokens"
         self.tell(note)
         again = await self.ask_adapted(replace(request, tokens=longer))
         usage = _add_usage(reply.usage, again.usage)
@@ -187,7 +187,7 @@ class Driver(ABC):
         if change is not UNBOUND:
             self.capabilities = change_capabilities(self.capabilities, change)
             self.options.learned.add(self.memory_name, change)
-        note = f"the provider refused a feature ({why[:160]}): {describe_change(change)}"
+        note = f"the provider refused a part of the request ({why[:160]}); now {describe_change(change)}"
         self.tell(note)
         return note
 

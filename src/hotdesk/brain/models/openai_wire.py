@@ -187,14 +187,14 @@ async def gather(events: Events) -> dict[str, Any]:
                 raise build_error(event["response"].get("error") or {})
             case "response.completed" | "response.incomplete":
                 return {**event["response"], "output": [done[index] for index in sorted(done)]}
-    raise ReplyCutError("its reply was cut off")
+    raise ReplyCutError("the reply was cut off")
 
 
 def build_error(error: dict[str, Any]) -> Exception:
     """Return the error for a missing answer; one that may succeed next time is marked as cut."""
     why = f"{error.get('code')}: {error.get('message')}"
     return (
-        ReplyCutError(f"it stopped in the middle of its reply: {why}")
+        ReplyCutError(f"the provider stopped in the middle of the reply: {why}")
         if error.get("code") in PASSING
         else ProviderError(why)
     )

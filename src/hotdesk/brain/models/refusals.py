@@ -94,14 +94,14 @@ def find_change(capabilities: Capabilities, message: str) -> Change:
 
 def describe_change(change: Change) -> str:
     words = {
-        "output": "its replies are limited to {:,} tokens",
+        "output": "replies are limited to {:,} tokens",
         "thinking": "thinking is requested as `{}`",
-        "summary": "no summary of its thinking is requested",
+        "summary": "no summary of the model's thinking is requested",
         "efforts": "no effort level is requested",
-        "computer": "it uses the screen's tools, not its native one",
-        "images": "it is sent no pictures",
-        "completion_limit": "its limit is sent as max_completion_tokens",
-        "cache_key": "no cache key is sent",
+        "computer": "the model gets the screen_ tools instead of its own computer tool",
+        "images": "no pictures are sent to the model",
+        "completion_limit": "the reply limit is sent as max_completion_tokens",
+        "cache_key": "prompt_cache_key is not sent",
         "preserved": "earlier thinking is left out of this conversation",
     }
     return "; ".join(words[name].format(value) for name, value in change.items() if name in words)

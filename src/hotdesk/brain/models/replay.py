@@ -42,10 +42,10 @@ class Replay:
         return replace(reply, usage=TokenUsage(dollars=0.0), model=self.name, address="", notes=())
 
     def build_end_error(self, step: str, count: int) -> ModelError:
-        where = f"for the step {make_printable(step)[:60]!r} " if self.steps is not None and step else ""
+        where = f" for the step {make_printable(step)[:60]!r}" if self.steps is not None and step else ""
         return ModelError(
-            f"the {self.name} has no more replies: {where}it has {count}, and the job needs another; "
-            "the job took another course than when it was recorded, so start it again without the replay"
+            f"the {self.name} has no reply left{where}: it has {count}, and the job asks for one more; "
+            "this job did not run like the recorded one, so start it again without --replay"
         )
 
     async def close(self) -> None:

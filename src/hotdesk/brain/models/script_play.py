@@ -78,7 +78,8 @@ class Play:
         if not isinstance(asks, tuple):
             self.close()
             raise BriefError(
-                f"step {self.step} of the script awaits something other than its hands; await only methods of `hands`"
+                f"step {self.step} of the script awaits something that is not a method of `hands`; "
+                "await only calls such as `hands.run(...)`"
             )
         return self.make_reply(asks)
 
@@ -155,9 +156,8 @@ def _normalize_json(value: object) -> object:
 def _describe_divergence(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
     before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
-        f"the script does not repeat its earlier calls: call {place} of step {step} was "
-        f"{make_printable(before)[:200]}, "
-        f"and is now {make_printable(now)[:200]}, or has other arguments; start the job again"
+        f"the script made other calls than before: call {place} of step {step} was {make_printable(before)[:200]}, "
+        f"and is now {make_printable(now)[:200]} or has other arguments; start the job again"
     )
 
 

@@ -30,7 +30,7 @@ from hotdesk.plan import Plan, Step
 
 __all__ = ["Failed", "Hands", "Scene", "ScriptedModel", "step"]
 
-EXAMPLE = "PLAN = (count,), each an `async def count(hands)` with a docstring"
+EXAMPLE = "PLAN = (count,), where `count` is an `async def count(hands)` with a docstring"
 FIELDS = tuple(each.name for each in fields(Step) if each.name != "name")
 MAX_SCRIPT_BYTES = 1 << 20
 """Bytes of a script."""
@@ -98,7 +98,8 @@ class ScriptedModel:
     async def ask(self, request: ModelRequest) -> Reply:
         if request.step not in self.scenes:
             has = ", ".join(self.scenes)
-            raise ModelError(f"the script {make_printable(str(self.path))} has no step {request.step!r}; it has {has}")
+            shown = make_printable(str(self.path))
+            raise ModelError(f"the script {shown} has no step {request.step!r}; its steps are {has}")
         return self.player.ask(request, self.scenes[request.step].act)
 
     async def close(self) -> None:
@@ -124,7 +125,7 @@ def _read_scenes(plan: object, path: Path) -> dict[str, Scene]:
     scenes = [part if isinstance(part, Scene) else step(part) for part in parts if _is_scene(part)]
     named = {scene.step.name: scene for scene in scenes}
     if not named or len(named) != len(parts):
-        raise BriefError(f"{make_printable(str(path))} has no valid plan; write {EXAMPLE}, each step once")
+        raise BriefError(f"{make_printable(str(path))} has no valid plan; write {EXAMPLE}, and list each step once")
     return named
 
 
@@ -134,7 +135,9 @@ def _is_scene(part: object) -> bool:
 
 def _make_load_error(path: Path, error: Exception) -> BriefError:
     shown = make_printable(str(path))
-    return BriefError(f"the script {shown} cannot be loaded: {error}; it must be a Python file that ends in {EXAMPLE}")
+    return BriefError(
+        f"the script {shown} cannot be loaded: {error}; a script is a Python file that ends with {EXAMPLE}"
+    )
 
 
 @contextmanager
@@ -145,4 +148,4 @@ def _wrap_errors(path: Path) -> Iterator[None]:
     except HotdeskError:
         raise
     except Exception as e:
-        raise BriefError(f"the script {make_printable(str(path))} failed: {type(e).__name__}: {e}; correct it") from e
+        raise BriefError(f"the script {make_printable(str(path))} failed: {type(e).__name__}: {e}") from e

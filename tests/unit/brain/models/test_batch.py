@@ -71,7 +71,7 @@ async def test_what_a_batch_is_refused_for_is_left_out_of_the_next() -> None:
 async def test_an_expired_batch_is_reported() -> None:
     with batching([text("Never.")]) as (model, server):
         server.outcome = "expired"
-        with pytest.raises(ModelError, match="its batch was expired"):
+        with pytest.raises(ModelError, match="the batch was expired"):
             await model.ask(request())
         await model.close()
 
@@ -127,7 +127,7 @@ async def test_turns_requested_together_share_a_batch_and_a_refused_one_fails_al
     with echoing(notify=told.append, prices=PRICE) as (model, server):
         found = await ask_all(model, range(20))
         assert [len(each) for each in server.batches.values()] == [20]
-    assert sum("20 replies of this swarm" in each for each in told) == 1
+    assert sum("20 replies for this swarm" in each for each in told) == 1
     refused = found.pop(13)
     assert refused.startswith("failed: ")
     assert "unlucky" in refused

@@ -77,7 +77,7 @@ def trap(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 @pytest.mark.parametrize("name", NAMES)
 async def test_no_model_elsewhere_is_asked_in_a_test(trap: socket.socket, name: str) -> None:
     model = find(name, patience=ONCE)
-    with pytest.raises(ModelError, match="allows models at this machine only; unset HOTDESK_LOOPBACK_MODELS"):
+    with pytest.raises(ModelError, match="allows only models on this machine; unset HOTDESK_LOOPBACK_MODELS"):
         await model.ask(REQUEST)
     await model.close()
     with pytest.raises(TimeoutError):
@@ -134,7 +134,7 @@ async def test_without_a_key_nobody_is_asked(maker: str, monkeypatch: pytest.Mon
     server = {"anthropic": anthropic_server, "openai": openai_server}[maker]
     with server(lambda body: []) as made:
         model = find(f"{maker}:m-1", base_url=made.base_url, patience=ONCE)
-        with pytest.raises(ModelError, match=f"called: no key was found; set {maker.upper()}_API_KEY"):
+        with pytest.raises(ModelError, match=f"called: no API key was found; set {maker.upper()}_API_KEY"):
             await model.ask(REQUEST)
         await model.close()
         assert made.requests == []
@@ -169,6 +169,6 @@ async def test_a_refused_key_says_for_which_address_it_has_to_be_set(monkeypatch
     with chat_server(lambda body: []) as server:
         server.trouble.append(Trouble(401))
         model = find(f"chat:m-1@{server.base_url}", patience=ONCE)
-        with pytest.raises(ModelError, match=f"set HOTDESK_CHAT_KEY, and HOTDESK_CHAT_URL={server.base_url}"):
+        with pytest.raises(ModelError, match=f"in HOTDESK_CHAT_KEY, and HOTDESK_CHAT_URL={server.base_url}"):
             await model.ask(REQUEST)
         await model.close()

@@ -41,7 +41,7 @@ async def test_replies_are_given_again_in_order_and_cost_nothing() -> None:
     assert model.name == "replay of job j1"
     assert await model.ask(request()) == replace(FIRST, usage=TokenUsage(dollars=0.0), model="replay of job j1")
     assert (await model.ask(request(step="s1"))).text == "Done."
-    with pytest.raises(ModelError, match="the replay of job j1 has no more replies: it has 2"):
+    with pytest.raises(ModelError, match="the replay of job j1 has no reply left: it has 2"):
         await model.ask(request())
     await model.close()
 

@@ -64,7 +64,7 @@ async def test_what_a_claude_does_not_take_is_left_out(rules: ModelRules, field:
     assert len(server.requests) == tries + 2, "the second request was right at once"
     assert (names(sent) if field == "tools" else sent) == value
     assert len(told) == tries
-    assert all("the provider refused a feature" in each for each in told)
+    assert all("the provider refused a part of the request" in each for each in told)
 
 
 def names(tools: Any) -> list[str]:
@@ -115,9 +115,9 @@ async def test_a_model_that_takes_no_pictures_is_told_that_there_was_one(kind: s
         first = await model.ask(request())
         last = await model.ask(request(first, shown(first)))
         assert last.text == "I see no picture."
-        assert "it is sent no pictures" in last.notes[0]
+        assert "no pictures are sent to the model" in last.notes[0]
         await model.close()
-        assert "This model takes no pictures" in json.dumps(server.requests[-1])
+        assert "This model cannot see pictures" in json.dumps(server.requests[-1])
 
 
 async def test_a_chat_server_names_its_limit_or_wants_it_under_another_name() -> None:
