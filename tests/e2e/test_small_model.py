@@ -49,7 +49,7 @@ rows = 1
 NOTES = "Twelve words are here, and not one of them is about money.\n"
 ACTS = 25
 STOPPED = re.compile(r"time limit|acts|tokens|gave up|in circles|without calling a tool")
-KIND = re.compile(r"There is no tool|Did you mean|Arguments: |It allows|is not finished|exit code|failed: ")
+KIND = re.compile(r"There is no tool|Did you mean|Arguments: |The step allows|is not finished|exit code|failed: ")
 """What every refusal and failure says: what is right, what there is, or how it went."""
 PLAN = Plan(
     (

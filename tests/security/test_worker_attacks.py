@@ -799,7 +799,7 @@ def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:
     keeps = Plan((same.steps[0], Step("pay", "Pay.", keeps=True)))
     asked = Amendment("first", grants=("erp",))
     assert any("stays at a desk" in line for line in plan_card(same, JOB).lines)
-    assert any("continues with the processes" in line for line in plan_card(keeps, JOB).lines)
+    assert any("keeps the processes" in line for line in plan_card(keeps, JOB).lines)
     assert any("foreign content" in line for line in make_amendment_card(asked, PLAN, amend(PLAN, asked), JOB).lines)
 
 

@@ -65,7 +65,7 @@ def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = C
         narrow_steps(_read_steps(plan, get_text(arguments, "steps")), scope) if "steps" in arguments else None,
     )
     if amendment == Amendment(step):
-        raise BriefError("the amendment is empty; name hosts, grants, tools, check, makes or steps")
+        raise BriefError("the amendment changes nothing; give one or more of hosts, grants, tools, check, makes, steps")
     return replace(amendment, reason=get_text(arguments, "reason"))
 
 
@@ -74,9 +74,9 @@ def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
     try:
         data = parse_json(text or "[]", overflow=True)
     except StrictError as e:
-        raise BriefError(f"steps is not valid JSON: {str(e)[:200]}; write [{EXAMPLE_STEP}]") from None
+        raise BriefError(f"steps is not valid JSON: {str(e)[:200]}; write it like [{EXAMPLE_STEP}]") from None
     if not isinstance(data, list) or len(data) > MOST_STEPS:
-        raise BriefError(f"steps must be a list of at most {MOST_STEPS} steps; write [{EXAMPLE_STEP}]")
+        raise BriefError(f"steps must be a JSON list of at most {MOST_STEPS} steps; write it like [{EXAMPLE_STEP}]")
     now = {step.name: step for step in plan.steps}
     for index, each in enumerate(data):
         name = each.get("name") if isinstance(each, dict) and len(each) == 1 else None
@@ -90,7 +90,7 @@ def _parse_allow_rule(text: str) -> Rule:
     """Read a rule that admits something; for which step is not the worker's to say."""
     rule = parse_rule(text)
     if rule.verdict == "deny":
-        raise BriefError(f"rule {text[:200]!r}: deny rules cannot be requested; ask only for hosts to allow")
+        raise BriefError(f"rule {text[:200]!r}: an amendment cannot add a deny rule; list only hosts to allow")
     return replace(rule, step="")
 
 
@@ -107,7 +107,8 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Col
         after = (*stays, *amendment.steps)
         _require_new_names([*plan.steps[: index + 1], *stays], amendment.steps)
     if index + 1 + len(after) > MOST_STEPS:
-        raise BriefError(f"the amended plan would have more than {MOST_STEPS} steps; ask for fewer")
+        count = index + 1 + len(after)
+        raise BriefError(f"the amended plan would have {count} steps; the limit is {MOST_STEPS}: list fewer steps")
     rules = (rule_text(each) for each in select_rules(now.name, scope.rules) if each.verdict != "deny")
     hosts = tuple(rules) if now.hosts is None and amendment.hosts else now.hosts
     now = replace(
@@ -127,7 +128,7 @@ def _require_new_names(stays: Iterable[Step], steps: Iterable[Step]) -> None:
     for step in steps:
         if step.name in names:
             raise BriefError(
-                f"the plan has a step {make_printable(step.name[:64])!r} already; give the new step another name"
+                f"the plan already has a step {make_printable(step.name[:64])!r}; give the new step another name"
             )
         names.add(step.name)
 
@@ -137,7 +138,7 @@ def _find_index(plan: Plan, name: str) -> int:
         if step.name == name:
             return index
     raise BriefError(
-        f"the plan has no step {make_printable(name[:64])!r}; it has {', '.join(s.name for s in plan.steps)}"
+        f"the plan has no step {make_printable(name[:64])!r}; its steps are {', '.join(s.name for s in plan.steps)}"
     )
 
 
@@ -194,7 +195,7 @@ def describe_changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
         if each.name in _SINGULAR:
             yield from _diff_names(_SINGULAR[each.name], before, after)
         elif each.name == "actions":
-            yield "~", f"actions are {len(after)}, before {len(before)}"
+            yield "~", f"the actions changed: {len(after)} now, {len(before)} before"
         else:
             yield "~", f"{each.name} is {shorten(make_printable(json.dumps(after, ensure_ascii=False)))}"
 
@@ -206,7 +207,7 @@ def shorten(text: str) -> str:
 def _diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     show = _format_rule if what == _SINGULAR["hosts"] else make_printable
     if before is None or after is None:
-        yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(show, after)) or 'none'}"
+        yield "~", f"{what}: {'all that the brief allows' if after is None else ', '.join(map(show, after)) or 'none'}"
         return
     yield from (("+", f"{what} {show(each)}") for each in after if each not in before)
     yield from (("-", f"{what} {show(each)}") for each in before if each not in after)

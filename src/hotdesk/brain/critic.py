@@ -31,7 +31,7 @@ FINDINGS = Tool(
             longest=_LONGEST_FINDING,
         ),
     ),
-    example={"findings": ["Step 'send' posts the report before anything checked it; check it in a step before."]},
+    example={"findings": ["Step 'send' posts the report before any step checked it; check it in an earlier step."]},
 )
 _AGREES = re.compile(
     r"(?:(?:there (?:is|are) |i (?:have|see|find|found) )?(?:no|nothing|none)\b|(?:it |this |the plan )?"
@@ -59,8 +59,10 @@ class Critic:
         if self.reviews >= REVIEWS:
             return ()
         self.reviews += 1
-        before = f"\n\nAbout an earlier version you wrote:\n{format_list(self.earlier)}" if self.earlier else ""
-        prompt = f"{self.task}\n\nThe plan:\n{to_json(plan)}{before}\n\nWhat is wrong with it?"
+        before = ""
+        if self.earlier:
+            before = f"\n\nYour findings about an earlier version of the plan:\n{format_list(self.earlier)}"
+        prompt = f"{self.task}\n\nThe plan:\n{to_json(plan)}{before}\n\nWhat is wrong with the plan?"
         thinking = Thinking(
             self.ask, self.log, read_prompt("criticise"), (FINDINGS,), [OurMessage(prompt)], self.cache, self.window
         )

@@ -22,6 +22,7 @@ async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome
     observation = await stage.use(call)
     log.note_observation(step.name, act, call, observation, int((time.monotonic() - began) * 1000))
     if not observation.ok:
-        return StepOutcome(False, "its program failed", "its program failed")
+        return StepOutcome(False, "the program of the step failed", "the program of the step failed")
     lacking = await stage.describe_missing()
-    return StepOutcome(not lacking, lacking or "its program succeeded", "it did not leave the promised files")
+    summary = lacking or "the program of the step succeeded"
+    return StepOutcome(not lacking, summary, "the step did not leave the files in its `makes`")

@@ -31,8 +31,8 @@ CUT = (
 )
 """And one that was too long to get there."""
 ALWAYS = (
-    f"Every step also has {', '.join(tool.name for tool in OWN)}. If this step cannot be done without another tool, "
-    "ask for it with amend_plan."
+    f"Every step can also use {', '.join(tool.name for tool in OWN)}. If this step needs another tool, "
+    "request the tool with amend_plan."
 )
 """What a use of a tool that the step does not have is answered with, after what it has."""
 LOW_SHARES = (1 / 3, 1 / 10)
@@ -176,7 +176,7 @@ class Loop:
                 observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
             if verdict == "stop" and end is None:
                 end = StepOutcome(
-                    False, f"the worker went in circles: {self.watcher.why}", "the worker went in circles"
+                    False, f"the worker made no progress: {self.watcher.why}", "the worker made no progress"
                 )
             if end is None and place == len(calls) - 1 and (low := self.find_low()):
                 observation = replace(observation, note="\n".join(filter(None, (observation.note, low))))
@@ -254,9 +254,8 @@ class Loop:
         """End the step, if what it promised is so and the worker has seen what came of every call."""
         if failed:
             count = f"{len(failed)} call{'s' if len(failed) > 1 else ''} of this turn failed ({', '.join(failed)})"
-            return Observation(
-                f"Not finished: {count}. Look at the results first, then call finish alone.", ok=False
-            ), None
+            why = f"The step is not finished: {count}. Read their results first, then call finish without other calls."
+            return Observation(why, ok=False), None
         if lacking := await self.stage.describe_missing():
             return Observation(f"The step is not finished: {lacking}", ok=False), None
         return Observation("Finished."), StepOutcome(True, summary)

@@ -96,12 +96,12 @@ def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str
         return f"{_explain_parts(rule, part, mine)}: write `{rule_text(part)}`."
     denies = [each for each in mine if each.verdict != "allow" and can_overlap(rule, each)]
     if denies and any(covers(each, rule) for each in mine):
-        return f"The brief's `{rule_text(denies[0])}` applies to a part of it. List paths outside of that rule."
+        return f"The brief's `{rule_text(denies[0])}` applies to a part of this rule. List other paths only."
     near = [each for each in mine if each.verdict != "deny" and shares_host(each.host, rule.host)]
     if not near:
-        return f"The brief allows this step nothing at {rule.host}. Leave it out."
+        return f"The brief allows this step no access to {rule.host}. Remove this rule from the plan."
     best = max(near, key=lambda each: _count_common(each, rule))
-    differences = "; ".join(_compare(best, rule)) or "it is wider"
+    differences = "; ".join(_compare(best, rule)) or "your rule allows more"
     return f"The closest rule of the brief is `{rule_text(best)}`: {differences}. List only what that rule covers."
 
 
@@ -110,9 +110,9 @@ def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
     if there:
         return f"The brief has this rule for the step `{there[0]}` only. List it in that step."
     if len(fitting) == 1:
-        return f"These rules are for a step called `{fitting[0]}`. Name this step `{fitting[0]}`."
+        return f"The brief has such rules only for a step called `{fitting[0]}`. Name this step `{fitting[0]}`."
     listed = ", ".join(f"`{name}`" for name in fitting)
-    return f"These rules are for steps called {listed}. Give this step one of these names."
+    return f"The brief has such rules only for steps called {listed}. Give this step one of these names."
 
 
 def _explain_parts(rule: Rule, part: Rule, rules: Iterable[Rule]) -> str:
@@ -140,16 +140,16 @@ def _count_common(brief: Rule, rule: Rule) -> int:
 
 def _compare(brief: Rule, rule: Rule) -> Iterator[str]:
     if brief.tunnel != rule.tunnel:
-        yield "it is a tunnel" if brief.tunnel else "it is not a tunnel"
+        yield "the brief's rule is a tunnel" if brief.tunnel else "the brief's rule is not a tunnel"
         return
     if not covers_host(brief.host, rule.host):
-        yield f"it is for the host {brief.host}"
+        yield f"the brief's rule is for the host {brief.host}"
     if not list_endpoints(rule) <= list_endpoints(brief):
-        yield (
-            f"it is for {' and '.join(f'{scheme} port {port}' for scheme, port in sorted(list_endpoints(brief)))} only"
-        )
+        ends = " and ".join(f"{scheme} port {port}" for scheme, port in sorted(list_endpoints(brief)))
+        yield f"the brief's rule is for {ends} only"
     if not set(rule.methods) <= set(brief.methods) and brief.methods != ANY:
-        yield f"it allows {'reading (GET, HEAD)' if brief.methods == READ else ', '.join(brief.methods)} only"
+        methods = "reading (GET, HEAD)" if brief.methods == READ else ", ".join(brief.methods)
+        yield f"the brief's rule allows {methods} only"
     same_but_path = replace(brief, path=rule.path, query=None, up=None, down=None, rate=None)
     if not covers(replace(brief, query=None), same_but_path):
-        yield f"it is for the path {brief.path}"
+        yield f"the brief's rule is for the path {brief.path}"

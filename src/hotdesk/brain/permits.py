@@ -216,9 +216,9 @@ def find_stakes(step: Step, scope: Scope) -> Iterator[Stake]:
         if rule.private or is_address(rule.host):
             yield Stake("private", f"reaches a private network: {rule_text(rule)}", rule)
     if grants and step.desk == "same":
-        yield Stake("foreign", "stays at a desk that may have read foreign content, though it has secrets")
+        yield Stake("foreign", "has secrets and stays at a desk that may have read untrusted content")
     if grants and step.keeps:
-        yield Stake("processes", "continues with the processes of the step before, though it has secrets")
+        yield Stake("processes", "has secrets and keeps the processes of the previous step")
     if step.tools is not None and matches(AS_ROOT, step.tools):
         yield Stake("root", "may install packages, as root where the desk has root")
 

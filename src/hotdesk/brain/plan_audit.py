@@ -32,7 +32,7 @@ from hotdesk.walls import NAMES, explain_missing
 SHOWN = 40
 """Names a finding lists."""
 _SHOWN_RULES, _SHOWN_RULE_CHARS = 30, 200
-_OUTSIDE = "is not covered by one rule of the brief"
+_OUTSIDE = "is not covered by a single rule of the brief"
 _NAMES_MEMORY = re.compile(rf"(?<![\w-]){MEMORY}/|\b(?:cd|pushd) +(?:~/|\./)?{MEMORY}\b")
 """The folder, as shell commands name it."""
 
@@ -66,7 +66,7 @@ def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
         yield f"The plan has {len(plan.steps)} steps; it needs 1 to {MOST_STEPS}. Join steps that belong together."
     if job.budget.acts is not None and len(plan.steps) > job.budget.acts:
         yield (
-            f"The plan has {len(plan.steps)} steps, but the budget has {job.budget.acts} uses of tools in all. "
+            f"The plan has {len(plan.steps)} steps, but the budget allows only {job.budget.acts} tool calls. "
             "Plan fewer, larger steps."
         )
     for name, times in Counter(step.name for step in plan.steps).items():
@@ -84,8 +84,9 @@ def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]
     for name in step.tools or ():
         if not any(matches(each, (name,)) for each in allowed):
             exists = any(matches(each.name, (name,)) for each in tools)
-            why = "the brief does not allow that tool" if exists else "that tool does not exist"
-            yield f"{make_printable(name[:64])!r} cannot be used: {why}. There are: {_format_names(sorted(allowed))}."
+            why = "the brief does not allow this tool" if exists else "this tool does not exist"
+            shown = make_printable(name[:64])
+            yield f"the tool {shown!r} cannot be used: {why}. Allowed tools: {_format_names(sorted(allowed))}."
 
 
 def _audit_hosts(step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
@@ -101,7 +102,7 @@ def _audit_hosts(step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
 def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
     shown = repr(rule_text(rule))
     if rule.verdict == "deny":
-        yield f"{shown} is a deny rule. A plan lists only the hosts a step uses; leave it out."
+        yield f"{shown} is a deny rule. A plan lists only the hosts that a step uses; leave this rule out."
     elif rule.step not in ("", step.name):
         yield f"{shown} is for another step. List it there, or leave `step=` out."
     elif find_cover(rule, select_rules(step.name, scope.rules)) is None:
@@ -124,11 +125,14 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
         if not hosts:
             secrets = _format_names(sorted({each.secret for each in mine}))
             steps = sorted({each.step for each in scope.grants if each.secret == name})
-            remedy = f"It is for the step `{steps[0]}`: use it there." if steps else f"It grants: {secrets}."
+            remedy = f"It grants the secret to the step `{steps[0]}`." if steps else f"It grants: {secrets}."
             yield f"the brief grants no secret {make_printable(name[:64])!r} to this step. {remedy}"
         elif not any(can_reach(step, scope, *each) for each in hosts):
             places = ", ".join(host for host, _ in hosts)
-            yield f"the secret {name!r} is for {places}, where this step does not go. List that host, or drop it."
+            yield (
+                f"the secret {name!r} is for {places}, but no rule of this step admits that host. "
+                "Add the host to `hosts`, or remove the secret from `grants`."
+            )
 
 
 def can_reach(step: Step, scope: Scope, host: str, port: int) -> bool:
@@ -153,23 +157,23 @@ def _list_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
 def _audit_kind(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     if step.kind == "program":
         if not step.program.strip():
-            yield "it is a `program` step without a program. Write the shell command in `program`."
+            yield "the step has the kind `program`, but no program. Write the shell command in `program`."
         if step.tools:
-            yield "a `program` step runs its program and reads nothing, so it uses no tools. Leave `tools` empty."
+            yield "a `program` step only runs its program, so it cannot use tools. Leave `tools` empty."
     elif step.program:
-        yield "it has a program, but its kind is not `program`. Set the kind, or leave the program out."
+        yield "the step has a program, but its kind is not `program`. Set `kind` to `program`, or leave `program` out."
     if step.kind == "choose":
         yield from _audit_actions(step, job, tools)
     elif step.actions:
-        yield "it has actions, but its kind is not `choose`. Set the kind, or leave the actions out."
+        yield "the step has actions, but its kind is not `choose`. Set `kind` to `choose`, or leave `actions` out."
 
 
 def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     """Check what may be chosen: fixed now, so it must be right now."""
     if len(step.actions) < 2:
-        yield "a `choose` step needs two actions or more to choose from."
+        yield "a `choose` step needs at least two actions. Add actions, or use another kind of step."
     if len({each.name for each in step.actions}) < len(step.actions) or not all(each.name for each in step.actions):
-        yield "two of its actions have the same name, or one has no name. Give each its own name."
+        yield "two actions of the step have the same name, or one has no name. Give each action its own name."
     usable = {each.name: each for each in tools if matches(each.name, job.tools or ("*",))}
     for each in step.actions:
         if each.tool not in usable:
@@ -189,15 +193,21 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Check where a step is taken, and what it takes over from the one before."""
     step = plan.steps[index]
     if step.keeps and index == 0:
-        yield "it is the first step, so there is nothing to keep. Set `keeps` to false."
+        yield "the step is the first, so there are no programs to keep. Set `keeps` to false."
     if step.keeps and step.desk == "fresh":
-        yield "it keeps the programs of the step before, but asks for a fresh desk. Choose one of the two."
+        yield (
+            "the step keeps the programs of the previous step, but asks for a fresh desk. "
+            "Set `keeps` to false, or leave `desk` empty."
+        )
     if step.live and step.desk == "fresh":
-        yield "it makes live state at a desk that is burnt when the step ends. Leave `desk` empty, or make a file."
+        yield (
+            "the step has `live` (a login, a started server), but its desk is burnt when the step ends. "
+            "Leave `desk` empty, or save the result in a file and set `live` to false."
+        )
     soiled = any(can_taint(plan, earlier, job) for earlier in range(index))
     if step.kind == "program" and soiled and select_grants(step, job.scope) and (step.keeps or step.desk == "same"):
         yield (
-            "a program with secrets must not run where foreign content was read before. "
+            "a program with secrets must not run at a desk where untrusted content was read before. "
             "Leave `desk` empty and `keeps` false, and name the files it needs in `files`."
         )
     if job.memory:
@@ -208,7 +218,8 @@ def audit_wall(step: Step, job: Brief) -> Iterator[str]:
     """Check that this machine has the wall; a wall weaker than the brief's lowers nothing."""
     if not step.wall:
         return
-    there = f"There are: {_format_names(job.walls.list_available(job.wall))}. Leave `wall` empty for {job.wall}."
+    walls = _format_names(job.walls.list_available(job.wall))
+    there = f"Available walls: {walls}. Leave `wall` empty for {job.wall}."
     if step.wall not in NAMES[1:]:
         yield f"unknown wall {make_printable(step.wall[:64])!r}. {there}"
     elif not job.walls.is_weaker(step.wall, job.wall) and (missing := job.walls.find(step.wall)).missing:
@@ -220,7 +231,7 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     step, first = plan.steps[index], find_first_step(plan, index)
     secret = bool(select_grants(step, job.scope))
     if secret and any(_is_below(path, MEMORY) for path in step.files):
-        yield f"it has secrets, so it cannot read {MEMORY}/. Read it in an earlier step without secrets."
+        yield f"the step has secrets, so it must not read {MEMORY}/. Read {MEMORY}/ in an earlier step without secrets."
     stays = plan.steps[first].desk == "same" and any(may_have_memory(each, job) for each in plan.steps)
     if secret and (stays or any(has_memory(plan, place, job) for place in range(first, index))):
         yield (
@@ -231,7 +242,10 @@ def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
         yield f"steps cannot write to {MEMORY}/; workers store files for later jobs with the tool keep_file."
     fixed = [step.check, step.program, *(str(dict(each.arguments)) for each in step.actions)]
     if any(_NAMES_MEMORY.search(text) for text in fixed):
-        yield f"its check, program or actions use {MEMORY}/, whose content is untrusted. Let a worker read it instead."
+        yield (
+            f"the check, program or actions of the step use {MEMORY}/, whose content is untrusted. "
+            f"Let the worker of a step without secrets read {MEMORY}/ instead."
+        )
 
 
 def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
@@ -241,16 +255,14 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
             if not _is_path(path):
                 yield (
                     f"Step {make_printable(step.name[:64])!r}: {make_printable(path[:80])!r} is not a path in the "
-                    "home folder. "
-                    "Write it like 'out/report.xlsx', without patterns."
+                    "home folder. Write it like 'out/report.xlsx', without wildcards."
                 )
         for path in step.files:
             if _is_path(path) and not any(_is_below(path, each) or _is_below(each, path) for each in there):
                 yield (
                     f"Step {make_printable(step.name[:64])!r} reads {make_printable(path[:80])!r}, which is not an "
-                    "input and "
-                    f"which no earlier step makes. There are: {_format_names(there)}. Add it to `makes` of the step "
-                    "that makes it."
+                    f"input and is in `makes` of no earlier step. Available files: {_format_names(there)}. Add the "
+                    "file to `makes` of the step that writes it."
                 )
         there += step.makes
 
@@ -258,7 +270,7 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
 def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
     for item in job.deliverables:
         if not any(_is_below(item.path, each) for step in plan.steps for each in step.makes):
-            yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
+            yield f"No step makes the deliverable {item.path!r}. Add the file to `makes` of the step that writes it."
 
 
 def says_nothing(plan: Plan) -> bool:
@@ -283,7 +295,7 @@ def _audit_size(plan: Plan, job: Brief) -> list[str]:
         return []
     return [
         f"The steps of the plan have {len(scope.rules)} rules and {len(scope.grants)} grants in total; the limits are "
-        f"{MOST_RULES} and {MOST_GRANTS}. Join steps that go to the same hosts."
+        f"{MOST_RULES} and {MOST_GRANTS}. Join steps that use the same hosts."
     ]
 
 

@@ -41,7 +41,7 @@ def _find_plan_text(reply: Reply) -> str:
     calls = [call for call in reply.calls if call.tool == PLAN.name]
     if not calls:
         if "{" not in reply.text:
-            raise PLAN.refuse("no plan was submitted; `plan` is the only tool while planning")
+            raise PLAN.refuse("no plan was submitted; call the tool `plan`, the only tool while planning")
         return reply.text
     arguments = calls[-1].arguments
     inner = (
@@ -51,7 +51,7 @@ def _find_plan_text(reply: Reply) -> str:
         try:
             return json.dumps(inner, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise PLAN.refuse("the plan is not plain JSON") from None
+            raise PLAN.refuse("the plan has values that JSON does not have; submit plain JSON") from None
     return get_text(PLAN.check(arguments), "plan")
 
 

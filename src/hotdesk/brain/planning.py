@@ -27,8 +27,8 @@ ROUNDS = 5
 """Plans the audit may refuse."""
 FORM_CORRECTIONS = 3
 """Replies without a readable plan that use up no round."""
-_MEMORY_RULE = "unverified, and hidden from steps with secrets: let an earlier step read it and pass on what they need"
-_WALL_RULE = "`wall` of a step names a stronger one for its desk, for work that is sensitive; leave it out otherwise"
+_MEMORY_RULE = "unverified, and hidden from steps with secrets: let an earlier step without secrets read them"
+_WALL_RULE = "for sensitive work, `wall` of a step chooses a stronger one for its desk; otherwise leave `wall` out"
 _TOOL_CHARS = 200
 """Characters of a tool's description that a planner reads."""
 
@@ -82,7 +82,7 @@ async def make_plan(
 async def _ask_for_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...]]:
     reply = await thinking.ask_once()
     if reply.stop == "refused":
-        return None, ("The model refused to plan this.",)
+        return None, ("The model refused to write this plan.",)
     try:
         return read_reply(reply), ()
     except (BriefError, ToolArgumentError) as e:
@@ -104,7 +104,7 @@ def _refuse(findings: Sequence[str], rounds_left: int) -> str:
 
 def _advise(remarks: Sequence[str]) -> str:
     return (
-        f"The plan keeps within the brief. A reviewer suggests:\n{format_list(remarks)}\n"
+        f"The plan is within the limits of the brief. A reviewer suggests:\n{format_list(remarks)}\n"
         "Adopt what improves the work. Submit the whole plan again with the tool `plan`, changed or not."
     )
 
@@ -113,12 +113,12 @@ def _explain_failure(findings: Sequence[str], rounds: int, readable: bool) -> st
     listed = " ".join(map(make_printable, findings))
     if not readable:
         return (
-            f"The model gave no readable plan after {rounds} rounds. Last: {listed} "
+            f"The model gave no readable plan after {rounds} rounds. Last error: {listed} "
             "Use a model that can write JSON with tools (`--planner`)."
         )
     return (
-        f"The planner's last plan was not accepted after {rounds} rounds: {listed} For each: if the work needs it, "
-        "add that rule, tool or secret to the brief; if not, say in the goal to do without, or use another `--planner`."
+        f"The planner's last plan was not accepted after {rounds} rounds: {listed} For each point: if the work "
+        "needs that rule, tool or secret, add it to the brief; if not, say so in the goal, or use another `--planner`."
     )
 
 
@@ -127,13 +127,13 @@ def describe(task: PlanningTask) -> str:
     parts = (
         ("The goal", (task.goal,)),
         ("Inputs, in the home folder", task.inputs),
-        *([("Left by earlier jobs, in the home folder; " + _MEMORY_RULE, task.memory)] if task.memory else []),
+        *([("Files of earlier jobs, in the home folder; " + _MEMORY_RULE, task.memory)] if task.memory else []),
         ("Deliverables", task.deliverables),
         ("Network rules of the brief", task.rules),
         ("Secrets the brief grants", task.grants),
         ("Tools", tools),
         ("The desk", (task.desk,)),
-        *([("Walls, from the weakest; " + _WALL_RULE, task.walls)] if task.walls else []),
+        *([("Walls, from the weakest to the strongest; " + _WALL_RULE, task.walls)] if task.walls else []),
         ("Limits", (task.limits,)),
     )
     texts = [f"{title}:\n{format_list(each)}" for title, each in parts]

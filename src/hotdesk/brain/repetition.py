@@ -56,9 +56,9 @@ class RepetitionWatcher:
         what = "the same call" if period == 1 else f"the same {period} calls"
         times = alike // period + 1
         why = (
-            f"You made {what} {times} times with the same result. Repeating it will not change the result. Read it, "
-            "then try another way: other arguments, another tool, or ask_person. If the step cannot be done, call "
-            "give_up and say why."
+            f"You made {what} {times} times with the same result. Repeating this will not change the result. Read "
+            "the result, then try another way: other arguments, another tool, or ask_person. If the step cannot be "
+            "done, call give_up and say why."
         )
         if alike >= period * (STOP - 1):
             return "stop", why

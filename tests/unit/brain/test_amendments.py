@@ -77,7 +77,7 @@ def test_the_difference_is_reported_in_facts() -> None:
     assert "order of the steps changed" in describe_difference(PLAN, Plan(PLAN.steps[::-1]))[0]
     edited = Plan((replace(PLAN.steps[0], desk="same", hosts=None, program="x\x1b"), *PLAN.steps[1:]))
     assert describe_difference(PLAN, edited) == (
-        "~ first: host: all the brief has",
+        "~ first: host: all that the brief allows",
         '~ first: desk is "same"',
         '~ first: program is "x\\u001b"',
     )

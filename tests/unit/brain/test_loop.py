@@ -130,7 +130,8 @@ async def test_finish_beside_a_failed_call_is_refused_before_its_result_was_seen
     model = in_turn(both, finishes("seen"))
     assert await take(model, Room(fails)) == StepOutcome(True, "seen")
     assert texts(model.asked[1].history)[2] == (
-        "Not finished: 2 calls of this turn failed (do, look). Look at the results first, then call finish alone."
+        "The step is not finished: 2 calls of this turn failed (do, look). "
+        "Read their results first, then call finish without other calls."
     )
 
 
@@ -158,7 +159,7 @@ async def test_a_worker_going_in_circles_is_warned_and_then_stopped() -> None:
     model = Says(lambda request: wants(("look", {"page": 1})))
     ended = await take(model, Room(fine))
     assert not ended.done
-    assert "circles" in ended.summary
+    assert "no progress" in ended.summary
     assert len(model.asked) == STOP
     told = [texts(request.history)[0] for request in model.asked[1:]]
     assert ["try another way" in text for text in told] == [place == WARN - 1 for place in range(STOP - 1)]
@@ -214,7 +215,7 @@ async def test_tools_of_other_steps_are_listed_and_the_message_names_those_of_th
         assert [tool.name for tool in request.tools] == [mine.name, others.name, *own]
         message = request.history[0]
         assert isinstance(message, OurMessage)
-        assert f"# Tools of this step\n{', '.join([mine.name, *own])}. Other tools that are listed" in message.text
+        assert f"# Tools of this step\n{', '.join([mine.name, *own])}. Other listed tools belong" in message.text
 
 
 async def test_where_every_listed_tool_may_be_used_the_message_names_none() -> None:

@@ -115,7 +115,7 @@ async def test_tools_conversation_and_reply_fit_a_small_window_also_after_an_ame
 async def test_a_call_of_a_missing_tool_is_answered_with_the_tools_of_every_step() -> None:
     loop = Loop(SITUATION, Narrow(), Log(), Reading().ask, WINDOW, Notes())
     seen, ended = await loop.use(Call("c", "screen_click", {}))
-    assert seen.text.startswith("Refused. Every step also has finish, give_up, ask_person, amend_plan")
+    assert seen.text.startswith("Refused. Every step can also use finish, give_up, ask_person, amend_plan")
     assert ended is None
     assert (await loop.use(Call("c", FEW[0].name, {})))[0].text == "Refused."
     assert (await loop.use(Call("c", "choose", {})))[0].text == "Refused."

@@ -69,35 +69,35 @@ def test_a_rule_for_one_step_holds_for_a_step_of_that_name() -> None:
         ({"name": "a b"}, "is not a valid step name"),
         ({"name": ""}, "is not a valid step name"),
         ({"name": "verify"}, "cannot be called 'verify'"),
-        ({"tools": ("fly",)}, "that tool does not exist"),
-        ({"tools": ("packages",)}, "the brief does not allow that tool"),
-        ({"tools": ("screen_*",)}, "that tool does not exist"),
+        ({"tools": ("fly",)}, "this tool does not exist"),
+        ({"tools": ("packages",)}, "the brief does not allow this tool"),
+        ({"tools": ("screen_*",)}, "this tool does not exist"),
         ({"hosts": ("GET ,",)}, "write it like"),
-        ({"hosts": ("GET evil.test",)}, "not covered by one rule of the brief"),
-        ({"hosts": ("GET erp.test/admin/x",)}, "not covered by one rule of the brief"),
-        ({"hosts": ("GET shop.test",)}, "not covered by one rule of the brief"),
-        ({"hosts": ("deny erp.test",)}, "A plan lists only the hosts a step uses"),
+        ({"hosts": ("GET evil.test",)}, "not covered by a single rule of the brief"),
+        ({"hosts": ("GET erp.test/admin/x",)}, "not covered by a single rule of the brief"),
+        ({"hosts": ("GET shop.test",)}, "not covered by a single rule of the brief"),
+        ({"hosts": ("deny erp.test",)}, "A plan lists only the hosts that a step uses"),
         ({"hosts": ("GET erp.test step=read",)}, "is for another step"),
         ({"hosts": ("write any.test/x",)}, "allows any write"),
         ({"hosts": ("POST any.test",)}, "allows any write"),
         ({"hosts": ("POST any.test/*/**",)}, "allows any write"),
         ({"grants": ("gold",)}, "grants no secret 'gold'"),
         ({"grants": ("shop",)}, "grants no secret 'shop'"),
-        ({"grants": ("erp",)}, "where this step does not go"),
-        ({"grants": ("erp",), "hosts": ("GET http://erp.test",)}, "where this step does not go"),
+        ({"grants": ("erp",)}, "no rule of this step admits that host"),
+        ({"grants": ("erp",), "hosts": ("GET http://erp.test",)}, "no rule of this step admits that host"),
         ({"makes": ("other",)}, "No step makes the deliverable 'out/report.xlsx'"),
-        ({"files": ("b.csv",)}, "no earlier step makes"),
+        ({"files": ("b.csv",)}, "in `makes` of no earlier step"),
         ({"files": ("/etc/passwd",)}, "is not a path in the home folder"),
         ({"files": ("../x",)}, "is not a path in the home folder"),
         ({"files": ("*.csv",)}, "is not a path in the home folder"),
         ({"makes": ("out", "x\u202ey")}, "is not a path in the home folder"),
-        ({"keeps": True, "desk": "fresh"}, "Choose one of the two"),
-        ({"live": True, "desk": "fresh"}, "live state"),
-        ({"kind": "program"}, "without a program"),
-        ({"kind": "program", "program": "x"}, "uses no tools"),
+        ({"keeps": True, "desk": "fresh"}, "but asks for a fresh desk"),
+        ({"live": True, "desk": "fresh"}, "the step has `live`"),
+        ({"kind": "program"}, "but no program"),
+        ({"kind": "program", "program": "x"}, "cannot use tools"),
         ({"program": "x"}, "its kind is not `program`"),
         ({"actions": CHOOSE.actions}, "its kind is not `choose`"),
-        ({"kind": "choose", "actions": CHOOSE.actions[:1]}, "two actions or more"),
+        ({"kind": "choose", "actions": CHOOSE.actions[:1]}, "at least two actions"),
         ({"kind": "choose", "actions": CHOOSE.actions * 2}, "have the same name"),
         ({"kind": "choose", "actions": (*CHOOSE.actions, Action("go", "packages"))}, "which this step cannot use"),
         ({"kind": "choose", "actions": (*CHOOSE.actions, Action("go", "shell", {}))}, "command is missing"),
@@ -124,11 +124,11 @@ def test_mistakes_are_found_and_reported(change: dict[str, object], expected: st
         ("GET erp.test/x up=2M", ("read erp.test up=1M",), "at most up=1M: write `GET erp.test/x up=1M`."),
         ("GET erp.test/x", ("GET erp.test step=export",), "Name this step `export`."),
         ("GET erp.test/x", ("GET erp.test step=read",), "for the step `read` only. List it in that step."),
-        ("PUT erp.test/x", ("GET erp.test/x", "POST erp.test/y"), "`GET erp.test/x`: it allows GET only."),
-        ("GET http://erp.test/x", ("GET https://erp.test",), "it is for https port 443 only."),
-        ("GET erp.test/x", ("GET erp.test/y",), "it is for the path /y."),
+        ("PUT erp.test/x", ("GET erp.test/x", "POST erp.test/y"), "erp.test/x`: the brief's rule allows GET only."),
+        ("GET http://erp.test/x", ("GET https://erp.test",), "the brief's rule is for https port 443 only."),
+        ("GET erp.test/x", ("GET erp.test/y",), "the brief's rule is for the path /y."),
         ("GET erp.test/admin/x", ("read erp.test", "deny erp.test/admin/**"), "`deny erp.test/admin/**` applies"),
-        ("GET evil.test/x", ("GET erp.test",), "The brief allows this step nothing at evil.test. Leave it out."),
+        ("GET evil.test/x", ("GET erp.test",), "The brief allows this step no access to evil.test."),
     ],
 )
 def test_a_rule_outside_the_brief_is_told_what_differs_and_what_to_write(
@@ -146,18 +146,18 @@ def test_the_rules_of_the_brief_are_listed_once() -> None:
 
 def test_a_secret_for_another_step_is_told_which() -> None:
     findings = audit(Plan((READ, replace(MAKE, grants=("shop",)))), JOB, TOOLS)
-    assert any("It is for the step `buy`" in each for each in findings), findings
+    assert any("It grants the secret to the step `buy`" in each for each in findings), findings
 
 
 def test_a_program_with_secrets_does_not_run_where_foreign_content_was_read() -> None:
     pays = replace(PROGRAM, hosts=("GET erp.test",), grants=("erp",))
     assert audit(Plan((READ, pays)), JOB, TOOLS) == ()
     for kept in (replace(pays, keeps=True), replace(pays, desk="same")):
-        assert "foreign content" in "".join(audit(Plan((READ, kept)), JOB, TOOLS))
+        assert "untrusted content" in "".join(audit(Plan((READ, kept)), JOB, TOOLS))
 
 
 def test_the_first_step_has_nothing_to_keep() -> None:
-    assert "nothing to keep" in "".join(audit(Plan((replace(READ, keeps=True), MAKE)), JOB, TOOLS))
+    assert "no programs to keep" in "".join(audit(Plan((replace(READ, keeps=True), MAKE)), JOB, TOOLS))
 
 
 def test_more_steps_than_acts_are_no_plan() -> None:

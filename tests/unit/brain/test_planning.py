@@ -101,7 +101,7 @@ async def test_what_code_finds_goes_back_to_the_model(job: Brief) -> None:
     last = model.asked[2].history
     assert [type(each) for each in last] == [OurMessage, Reply, Results, Reply, Results]
     assert "not JSON" in str(last[2])
-    assert "not covered by one rule of the brief" in str(last[4])
+    assert "not covered by a single rule of the brief" in str(last[4])
 
 
 async def test_what_a_critic_says_goes_back_as_advice_at_most_twice(job: Brief) -> None:
@@ -117,8 +117,8 @@ async def test_what_a_critic_says_goes_back_as_advice_at_most_twice(job: Brief) 
     assert "A reviewer suggests:\n- Check it." in seen.text
     assert len(model.asked[1].history) == 1
     assert model.asked[1].tools == (FINDINGS,)
-    assert "you wrote" not in str(model.asked[1].history[0])
-    assert "earlier version you wrote:\n- Check it." in model.asked[3].history[0].text  # type: ignore[union-attr]
+    assert "Your findings" not in str(model.asked[1].history[0])
+    assert "earlier version of the plan:\n- Check it." in model.asked[3].history[0].text  # type: ignore[union-attr]
 
 
 async def test_a_plan_that_the_audit_accepted_is_not_lost_by_a_worse_one_after_advice(job: Brief) -> None:
@@ -137,7 +137,7 @@ async def test_errors_of_form_cost_no_round_and_three_are_corrected_in_addition(
 
 async def test_out_of_rounds_the_findings_of_code_are_listed(job: Brief) -> None:
     log = Notes()
-    with pytest.raises(BriefError, match=r"after 2 rounds.*evil\.test.*add that rule") as caught:
+    with pytest.raises(BriefError, match=r"after 2 rounds.*evil\.test.*needs that rule") as caught:
         await make_plan(Script([gives(BAD), gives(BAD)]).ask, TASK, job, log, rounds=2)
     assert "widen the brief" not in str(caught.value)
     assert len(log.rounds) == 2
@@ -170,7 +170,7 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
         (Reply(calls=(Call("c", "plan", {}),)), "plan is missing"),
         (Reply(calls=(Call("c", "plan", "x"),)), "must be a JSON object"),
         (Reply(calls=(Call("c", "plan", {"plan": '{"steps": [{'}),), stop="length"), "write a shorter plan"),
-        (Reply(stop="refused"), "refused to plan"),
+        (Reply(stop="refused"), "refused to write this plan"),
         (gives(to_json(GOOD).replace('"grants"', '"grant"')), "it has no "),
     ],
 )

@@ -79,11 +79,11 @@ def test_a_step_asks_for_no_wall_that_cannot_be_had() -> None:
     (found,) = audit(Plan((replace(QUIET, wall="gvisor"),)), replace(JOB, walls=PLAIN), ())
     assert "Step 'quiet': the wall gvisor is not available here" in found
     assert (
-        "`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back to a weaker wall. There are: container."
-        in found
+        "`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back to a weaker wall. "
+        "Available walls: container." in found
     )
     (found,) = audit(Plan((replace(QUIET, wall="paper"),)), JOB, ())
-    assert "unknown wall 'paper'. There are: container, gvisor, microvm." in found
+    assert "unknown wall 'paper'. Available walls: container, gvisor, microvm." in found
     (found,) = audit(Plan((replace(QUIET, wall="local"),)), JOB, ())
     assert "unknown wall 'local'" in found
 

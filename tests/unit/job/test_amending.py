@@ -117,14 +117,14 @@ async def test_a_counterfeit_module_finishes_no_step(machine: LocalMachine, tmp_
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({"tools": ["look"]}, "that tool does not exist. There are: file_create, "),
+        ({"tools": ["look"]}, "this tool does not exist. Allowed tools: file_create, "),
         ({"tools": ["screen_click"]}, "'screen_click' cannot be used"),
         ({"makes": ["c.csv"]}, "No step makes the deliverable 'a.csv'"),
         ({"makes": ["/etc/passwd"]}, "is not a path in the home folder"),
         ({"steps": "[]"}, "No step makes the deliverable 'b.csv'"),
-        ({"steps": '[{"name": "one", "intent": "x"}]'}, "the plan has a step 'one' already"),
+        ({"steps": '[{"name": "one", "intent": "x"}]'}, "the plan already has a step 'one'"),
         ({"steps": '[{"name": "new"}]'}, "steps[0].intent cannot be read"),
-        ({}, "the amendment is empty; name hosts, grants, tools, check, makes or steps"),
+        ({}, "the amendment changes nothing; give one or more of hosts, grants, tools, check, makes, steps"),
     ],
 )
 async def test_an_amendment_is_audited_like_a_plan(

@@ -91,7 +91,7 @@ async def test_only_the_latest_findings_are_reported_and_how_many_deliveries_are
     assert "Number" in last
     assert "rows" not in last.partition("Fix exactly this")[0]
     assert "This is the last delivery" in last
-    assert "can be sent back once more" in messages(once)[-1]
+    assert "can be sent back to you once more" in messages(once)[-1]
 
 
 @pytest.mark.slow
