@@ -134,7 +134,7 @@ async def test_what_a_key_does_not_sign_never_leaves_and_the_reason_is_reported(
         ("presigned", "GET", at_s3, {"presigned": True}),
         ("in chunks", "PUT", at_s3, {"body": "x", "digest": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"}),
         ("in a place that its grant does not cover", "GET", f"https://{SQS}/7/orders", {"service": "sqs"}),
-        ("would send others", "GET", at_s3, {"key": "AWS_SECRET_ACCESS_KEY"}),
+        ("would send other ones", "GET", at_s3, {"key": "AWS_SECRET_ACCESS_KEY"}),
         ("limit 1 MiB", "POST", f"https://{SQS}/", large),
     ]
     for why, method, url, options in sent:

@@ -960,7 +960,7 @@ tell({path: both(path) for path in given["paths"]})
     "answers begin as answers",
     Removal(
         "http/framing.py",
-        '        raise HttpMessageError(400, "the first line is not a version and a status")\n',
+        '        raise HttpMessageError(400, "the first line is not an HTTP version and a status code")\n',
         '        return Response(200, b"", Headers(()), None, False, "1.1")\n',
     ),
     cases="no-http",
@@ -983,7 +983,7 @@ tell({path: both(path) for path in given["paths"]})
     "an upstream that hangs up",
     Removal(
         "door/exchange.py",
-        '                raise ExchangeError(502, f"{self.meant.host} closed the connection: {e}") from None\n',
+        '                raise ExchangeError(502, f"the exchange with {self.meant.host} was cut off: {e}") from None\n',
         "                raise\n",
     ),
     cases="no-answer | half-a-head",

@@ -193,7 +193,7 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
     Removal(
         "http/framing.py",
         "    if matched is None:\n"
-        '        raise HttpMessageError(400, "the first line is not a version and a status")\n',
+        '        raise HttpMessageError(400, "the first line is not an HTTP version and a status code")\n',
         '    matched = matched or STATUS_LINE.match(b"HTTP/1.1 200 OK\\r\\n")\n',
     ),
     cases="no answer",

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from hotdesk.door.http import framing
 
 LOCAL = "door.local"
-HOW_TO_ASK = 'POST http://door.local/ask with header "X-Hotdesk-Ask: 1" and {"rule": "GET host/path", "reason": "why"}'
+HOW_TO_ASK = (
+    'POST http://door.local/ask with header "X-Hotdesk-Ask: 1" and body {"rule": "GET host/path", "reason": "why"}'
+)
 REASONS = {
     400: b"Bad Request", 403: b"Forbidden", 404: b"Not Found", 408: b"Request Timeout",
     413: b"Content Too Large", 414: b"URI Too Long",

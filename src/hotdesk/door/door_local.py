@@ -73,7 +73,7 @@ async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
         return 403, denials.describe_denial("POST http://door.local/ask", "this desk may not request more access")
     if request.headers.get(ASK_HEADER) is None:
         return 403, denials.describe_denial(
-            "POST http://door.local/ask", "the header X-Hotdesk-Ask: 1 is missing", (), True
+            "POST http://door.local/ask", "the header `X-Hotdesk-Ask: 1` is missing; add it to the request", (), True
         )
     try:
         rule, reason = _read_question(await read_body(wire, request))
@@ -92,7 +92,7 @@ async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
                 True,
             )
     return 403, denials.describe_denial(
-        f"the request for {rule_text(rule)}", "it was not approved", way.policy.list_allowed()
+        f"the request for {rule_text(rule)}", "the request was not approved", way.policy.list_allowed()
     )
 
 
@@ -108,7 +108,7 @@ async def read_body(wire: Wire, request: Request) -> bytes:
         body += payload
         wire.buffer[:0] = rest
         if len(body) > BODY:
-            raise BriefError(f"the request has more than {BODY} bytes")
+            raise BriefError(f"the body of the request has more than {BODY} bytes")
     return bytes(body)
 
 

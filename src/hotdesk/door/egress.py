@@ -210,7 +210,7 @@ class Egress:
             case "scope":
                 self.hold(message["charter"])
             case "full":
-                self.shut = "this desk has used up its share of the journal"
+                self.shut = "this desk has used up its share of the journal; open another desk"
         self.hang_up()
 
     def end_canary(self) -> None:
@@ -237,7 +237,7 @@ class Egress:
     def close(self) -> None:
         """End: nothing is answered any more."""
         self.live.clear()
-        self.shut = "this desk is gone"
+        self.shut = "this desk was burnt"
         self.hang_up()
 
     # -- budgets ----------------------------------------------------------------------------------------------

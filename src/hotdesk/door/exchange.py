@@ -211,9 +211,9 @@ class Forward:
             case "approved":
                 self.note = "approved"
             case "busy":
-                raise ExchangeError(429, "too many requests are already waiting for an approval")
+                raise ExchangeError(429, "too many requests are already waiting for an approval; try again later")
             case _:
-                raise ExchangeError(403, f"{decision.why}; it was not approved")
+                raise ExchangeError(403, f"{decision.why}; the request was not approved")
 
     # -- sending ----------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Forward:
         except HungUpError as e:
             first = reused is None or self.request.body or self.count.down or isinstance(e, TimedOutError)
             if first or self.meant.method not in REPEATABLE:
-                raise ExchangeError(502, f"{self.meant.host} closed the connection: {e}") from None
+                raise ExchangeError(502, f"the exchange with {self.meant.host} was cut off: {e}") from None
             self.upstream.abort()
             self.upstream = await self.dial()  # the upstream had closed it meanwhile
             answer = await self.send(headers, query, body)
@@ -297,12 +297,13 @@ class Forward:
         if self.request.upgrade != b"websocket":
             raise ExchangeError(
                 501,
-                f"an upgrade to {denials.sanitize_text(self.request.upgrade.decode('latin-1'), 40)} is not supported",
+                f"an upgrade to {denials.sanitize_text(self.request.upgrade.decode('latin-1'), 40)} is not supported; "
+                "only websocket is",
             )
         if self.granted or self.allowed is not None:
             raise ExchangeError(403, inject.NO_UPGRADE)
         if self.only_reads:
-            raise ExchangeError(403, "a WebSocket can send data; it needs `write` in the rule")
+            raise ExchangeError(403, "this rule is read-only; a WebSocket can send data, so the rule needs `write`")
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
     def report_alarm(self, refusal: Refusal) -> ExchangeError:
@@ -400,7 +401,8 @@ class Forward:
         except UnreadableError as e:
             raise ExchangeError(400, f"the body does not match its Content-Encoding: {e}") from None
         if watch.found is not None:
-            raise self.report_alarm(Refusal("a placeholder is in the body", make_signs([watch.found])))
+            why = "the body has the placeholder of a secret in a place that no grant covers"
+            raise self.report_alarm(Refusal(why, make_signs([watch.found])))
         if watch.credential is not None:
             raise self.report_alarm(refuse_credential(*watch.credential))
         return payload
@@ -427,7 +429,7 @@ class Forward:
             while (end := framing.find_end(self.upstream.buffer, searched) if self.upstream.buffer else -1) < 0:
                 searched = len(self.upstream.buffer)
                 if not await self.upstream.fill(ANSWER_SECONDS):
-                    raise HungUpError("it sent no response")
+                    raise HungUpError("the server sent no response")
             head = bytes(self.upstream.buffer[:end])
             del self.upstream.buffer[:end]
             self.count.add(down=len(head))
@@ -523,7 +525,7 @@ class Forward:
     async def switch(self, answer: Response) -> None:
         assert self.upstream is not None
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
-            raise ExchangeError(502, f"{self.meant.host} switched protocols without a request")
+            raise ExchangeError(502, f"{self.meant.host} switched protocols, which the request did not ask for")
         headers = Headers((*end_to_end(answer), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
         self.started = True
         self.wire.write(framing.format_response_head(101, b"Switching Protocols", headers))

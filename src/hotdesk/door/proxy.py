@@ -165,7 +165,7 @@ class DeskConnection:
             await self.wire.start_tls(context)
         except (ssl.SSLError, OSError, HungUpError) as e:
             why = f"the TLS handshake failed ({getattr(e, 'reason', None) or type(e).__name__}): "
-            why += "the name in it must be the host of the CONNECT, and the desk must trust its door"
+            why += "its server name must be the CONNECT host, and the client must trust the desk's CA"
             self.way.outside.note(
                 Exchange(
                     self.way.desk, self.way.step, "broken", why, "CONNECT", "https", where.host, where.port, "", 0,

@@ -210,7 +210,7 @@ def read(done: Done, nonce: str) -> CanaryResult | None:
 
 def _parse_numbers(value: object) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise ValueError("not a list of numbers")
+        raise ValueError(f"{value!r:.80} is not a list of whole numbers")
     return tuple(value)
 
 

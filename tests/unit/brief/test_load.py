@@ -267,9 +267,9 @@ GRID = [
     ('{host = "example.test"', '{hots = "example.test"', 6, "is not a field of a rule"),
     ('{host = "example.test", path = "/data/*"}', "5", 6, "egress must be a list of lines or tables"),
     ("erp-token@erp.test", "erp-token@*.test", 8, "a secret needs one exact host name"),
-    ("erp-token@erp.test", "erp-token@other.test", 8, "but no rule allows that host"),
+    ("erp-token@erp.test", "erp-token@other.test", 8, "but no rule admits that host"),
     ('grants = ["erp-token@erp.test bearer step=ask"]', 'grants = "x"', 8, "list of at most 100 lines or tables"),
-    ('"127.0.0.1:8443"', '"127.0.0.1"', 9, "map a name to a host and port"),
+    ('"127.0.0.1:8443"', '"127.0.0.1"', 9, "write NAME=HOST:PORT"),
     ('"127.0.0.1:8443"', "8443", 9, "names must be a table of at most 100"),
     ('names = {"erp.test" = "127.0.0.1:8443"}', "names = 5", 9, "names must be a table of at most 100"),
     # with what

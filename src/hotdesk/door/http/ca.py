@@ -97,7 +97,7 @@ class Leaves:
 
     def _issue_leaf(self, host: str, now: datetime) -> x509.Certificate:
         if now >= self._issuer.not_valid_after_utc:
-            raise AuthorityEndedError("this desk's certificate authority has ended; open another desk")
+            raise AuthorityEndedError("this desk's certificate authority has expired; open another desk")
         since = max(now - _LEAF_SIDE, self._issuer.not_valid_before_utc)
         until = min(now + _LEAF_SIDE, self._issuer.not_valid_after_utc)
         builder = _begin_certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)

@@ -204,7 +204,7 @@ def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
     if end >= 0:
         return end + 4
     if buffer[:1] in (b"\r", b"\n", b" ", b"\t"):
-        raise HttpMessageError(400, "there is white space before the first line")
+        raise HttpMessageError(400, "the message begins with white space")
     if STRAY.search(buffer, max(searched - 1, 0)):
         raise HttpMessageError(400, "the head has a control character, or a line that does not end in CR LF")
     if len(buffer) >= LINE_LIMIT and buffer.find(b"\r\n", 0, LINE_LIMIT) < 0:
@@ -233,8 +233,8 @@ def parse_request(head: bytes) -> Request:
     if MIMIC.search(head):
         raise HttpMessageError(
             400,
-            "some servers read a header of this request as Content-Length, Transfer-Encoding or similar; use "
-            "`-` instead of `_`",
+            "a header name has `_` or `.` where some servers read `-`, as in Content_Length; write `-`, or leave the "
+            "header out",
         )
     if headers.get_single(b"host") is None and version == "1.1":
         raise HttpMessageError(400, "the request has no Host header")
@@ -261,7 +261,7 @@ def _diagnose_request(head: bytes) -> HttpMessageError:
     words = head[: head.find(b"\r\n")].split(b" ")
     if len(words) == 3 and words[2].startswith(b"HTTP/") and words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
         return HttpMessageError(505, "only HTTP/1.1 is supported, not HTTP/2 or other protocols")
-    return HttpMessageError(400, "the first line is not a method, a target and a version")
+    return HttpMessageError(400, "the first line is not like `GET /path HTTP/1.1`")
 
 
 def parse_framing(headers: Headers, version: str) -> Body:
@@ -274,7 +274,7 @@ def parse_framing(headers: Headers, version: str) -> Body:
         if version != "1.1":
             raise HttpMessageError(400, "HTTP/1.0 does not allow Transfer-Encoding")
         if coding.lower() != b"chunked":
-            raise HttpMessageError(501, "the Transfer-Encoding is not chunked")
+            raise HttpMessageError(501, "the Transfer-Encoding is not supported; only chunked is")
         return "chunked"
     if length is None:
         return None
@@ -287,7 +287,7 @@ def parse_framing(headers: Headers, version: str) -> Body:
 
 def _check_expect(headers: Headers) -> bool:
     if headers.get_list(b"expect") != [b"100-continue"]:
-        raise HttpMessageError(417, "the header Expect has a value other than 100-continue")
+        raise HttpMessageError(417, "the value of the header Expect is not supported; only 100-continue is")
     return True
 
 
@@ -295,7 +295,7 @@ def parse_response(head: bytes, method: str) -> Response:
     """Read the head of an answer to a request of that method (not CONNECT), its empty line included."""
     matched = _match_first_line(head, STATUS_LINE)
     if matched is None:
-        raise HttpMessageError(400, "the first line is not a version and a status")
+        raise HttpMessageError(400, "the first line is not an HTTP version and a status code")
     minor, code, reason = matched.groups(b"")
     headers, status = _parse_fields(head, _ANSWERED_FIELDS), int(code)
     version: Version = "1.1" if minor == b"1" else "1.0"
@@ -363,7 +363,7 @@ class BodyReader:
         if self._last:
             return b"".join(parts), self._finish()
         if not _CHUNK_BEGUN.fullmatch(self._pending):
-            raise HttpMessageError(400, "a chunk's size is not a plain hexadecimal number, or its end is misplaced")
+            raise HttpMessageError(400, "the size of a chunk is not a hexadecimal number, or is wrong")
         return b"".join(parts), b""
 
     def _finish(self) -> bytes:
@@ -372,7 +372,7 @@ class BodyReader:
             return self._wait()
         trailers = _parse_fields(self._pending[:end], _ANSWERED_FIELDS)
         if any(name in trailers for name in FRAMING):
-            raise HttpMessageError(400, "a trailer would change the length or the target of the message")
+            raise HttpMessageError(400, "a trailer must not be Content-Length, Transfer-Encoding or Host")
         self.done = True
         return self._pending[end:]
 
@@ -393,9 +393,9 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     try:
         read = parse_request(head)
     except HttpMessageError as broken:
-        raise HttpMessageError(500, f"the request cannot be written: {broken.reason}") from None
+        raise HttpMessageError(500, f"the request cannot be sent: {broken.reason}") from None
     if (read.method, read.target, read.headers) != (method, target, headers):
-        raise HttpMessageError(500, "the request could be read in two ways")
+        raise HttpMessageError(500, "the request is ambiguous: servers could read it in two ways")
     return head
 
 
@@ -405,9 +405,9 @@ def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     try:
         read = parse_response(head, "GET")
     except HttpMessageError as broken:
-        raise HttpMessageError(500, f"the response cannot be written: {broken.reason}") from None
+        raise HttpMessageError(500, f"the response cannot be sent: {broken.reason}") from None
     if (read.status, read.reason, read.headers) != (status, reason, headers):
-        raise HttpMessageError(500, "the response could be read in two ways")
+        raise HttpMessageError(500, "the response is ambiguous: clients could read it in two ways")
     return head
 
 

@@ -79,7 +79,7 @@ class Resolver:
     async def _ask(self, name: str) -> bytes:
         if self.gone or len(self._waiting) >= UNDER_WAY:
             raise UnresolvedError(
-                "the resolver process has ended" if self.gone else "too many names are being resolved"
+                "the DNS resolver of the door has ended" if self.gone else "too many DNS lookups; try again later"
             )
         self._last += 1
         number, answer = self._last, asyncio.get_running_loop().create_future()
@@ -89,7 +89,7 @@ class Resolver:
                 self._sock.send(json.dumps({"id": number, "name": name}).encode())
                 return bytes(await answer)
         except (OSError, TimeoutError):
-            raise UnresolvedError("the resolver does not respond") from None
+            raise UnresolvedError("the DNS resolver of the door does not respond") from None
         finally:
             del self._waiting[number]
 
@@ -110,7 +110,7 @@ class Resolver:
         asyncio.get_running_loop().remove_reader(self._sock)
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(UnresolvedError("the resolver process has ended"))
+                answer.set_exception(UnresolvedError("the DNS resolver of the door has ended"))
 
 
 def as_address(host: str) -> Address | None:
@@ -140,7 +140,7 @@ def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
         found = tuple(normalise_address(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
         return found, frozenset(normalise_address(ip_address(str(text))) for text in reply["own"])
     except (ValueError, LookupError, TypeError):
-        raise UnresolvedError("malformed reply from the resolver") from None
+        raise UnresolvedError("malformed reply from the DNS resolver of the door") from None
 
 
 def start_resolver(uid: int) -> tuple[socket.socket, int]:

@@ -77,7 +77,7 @@ async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
         if status != 0:
             raise SocksError("the egress proxy rejected the user name and password")
     elif method != _NO_PROOF:
-        proof = "a user name and password" if method in (_PASSWORD, _NONE_FITS) else "another way to authenticate"
+        proof = "a user name and password" if method in (_PASSWORD, _NONE_FITS) else "unsupported authentication"
         raise SocksError(f"the egress proxy requires {proof}")
 
 
@@ -89,7 +89,7 @@ async def _read_reply(wire: Wire) -> None:
         raise SocksError(f"the egress proxy could not connect: {_REPLIES.get(code, 'unknown reason')}")
     size = (await _take(wire, 1))[0] if kind == _NAME else _ADDRESS_BYTES.get(kind)
     if size is None:
-        raise SocksError("the egress proxy's reply has an unknown kind of address")
+        raise SocksError("the egress proxy's reply has an unknown address type")
     await _take(wire, size + 2)
 
 

@@ -112,7 +112,7 @@ class Upstreams:
             written = as_network(named)
             addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
             if denied := [address for address in addresses if bars(str(address))]:
-                raise UnreachableError(f"{host} has the address {denied[0]}, which a rule denies")
+                raise UnreachableError(f"{host} resolves to {denied[0]}, an address that a deny rule covers")
             target = str(addresses[0])
         try:
             wire = await self.connect("http", proxy.host, proxy.port, False, "", names)
@@ -132,7 +132,7 @@ class Upstreams:
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
         if denied := [address for address in addresses if bars(str(address))]:
-            raise UnreachableError(f"{host} has the address {denied[0]}, which a rule denies")
+            raise UnreachableError(f"{host} resolves to {denied[0]}, an address that a deny rule covers")
         failure: OSError | None = None
         for address in addresses:
             try:
@@ -141,7 +141,7 @@ class Upstreams:
                 failure = e
             else:
                 return wire
-        raise failure or OSError("it has no address")
+        raise failure or UnresolvedError("the name has no address")
 
     async def secure(self, wire: Wire, host: str, trust: ssl.SSLContext | None = None) -> None:
         """Speak TLS, and believe only who can prove the name."""
@@ -152,7 +152,8 @@ class Upstreams:
             raise UnreachableError(f"the certificate of {host} is not trusted: {e.verify_message}") from None
         except (ssl.SSLError, OSError, HungUpError, TimeoutError) as e:
             wire.abort()
-            raise UnreachableError(f"TLS with {host} failed: {getattr(e, 'reason', '') or type(e).__name__}") from None
+            why = getattr(e, "reason", "") or type(e).__name__
+            raise UnreachableError(f"the TLS handshake with {host} failed: {why}") from None
 
     async def connect_through_proxy(self, scheme: str, host: str, port: int) -> Wire:
         parts = urlsplit(self.proxy)
@@ -166,7 +167,7 @@ class Upstreams:
             wire.write(framing.request_head("CONNECT", where, headers))
             status = await self.read_proxy_answer(wire)
             if status != 200:
-                raise UnreachableError(f"the host's proxy responded with {status} for {host}")
+                raise UnreachableError(f"this machine's HTTP proxy refused to connect to {host}: status {status}")
         except BaseException:
             wire.abort()
             raise
@@ -175,7 +176,7 @@ class Upstreams:
     async def read_proxy_answer(self, wire: Wire) -> int:
         while (end := framing.find_end(wire.buffer)) < 0:
             if not await wire.fill(HEAD_SECONDS):
-                raise UnreachableError("the host's proxy closed the connection")
+                raise UnreachableError("this machine's HTTP proxy closed the connection without a response")
         head = bytes(wire.buffer[:end])
         del wire.buffer[:end]
         return framing.parse_response(head, "HEAD").status

@@ -75,7 +75,7 @@ def check(
             return f"{address} is a cloud metadata address"
         kind = find_kind(part)
         if kind != "loopback" and part in own:
-            return f"{address} is this host"
+            return f"{address} is an address of this machine"
         if kind and not covering and not (private and kind in INSIDE):
             return f"{address} is {kind}"
     return None

@@ -12,7 +12,7 @@ GITHUB = r"api\.github\.com"
 _AZURE_KEYS = r".*/(list|regenerate)(?=[a-z]*(key|secret|credential|sas))[a-z]*+"
 """What is looked ahead at is not tried again: `key` over and over takes no longer than anything else."""
 LONGEST_PATH = 2048
-TOO_LONG = "a path that is too long to check"
+TOO_LONG = "the path is too long to check"
 _MINTING: tuple[tuple[str, str, str, str], ...] = (
     ("AWS STS", r"sts(\.[a-z0-9-]+)?" + AWS, "*", r"/.*"),
     ("AWS SSO", r"(oidc|portal\.sso)\.[a-z0-9-]+" + AWS, "*", r"/(token|federation/credentials).*"),

@@ -117,37 +117,37 @@ class Compiled:
     def explain_mismatch(self, view: RequestView) -> str:
         """Explain why it does not hold for a request whose host it names; empty: it holds."""
         if view.end not in self.ends:
-            return "it is for another scheme or port"
+            return "the rule is for another scheme or port"
         if self.catches:
             return self.explain_evasion(view)
         if view.overridden and not self.every:
-            return "the query string asks for another method"
+            return "the query string changes the method"
         if view.target.method not in self.methods:
-            return "it is for another method"
+            return "the rule is for another method"
         if not self.path(view.path) or (view.split is not view.path and not self.path(view.split)):
-            return "it is for another path"
+            return "the rule is for another path"
         return "" if self.query is None else _explain_parameter_mismatch(self.query, view)
 
     def explain_evasion(self, view: RequestView) -> str:
         """Explain why a deny or ask does not catch a request."""
         if not (self.every or view.overridden or view.target.method in self.methods):
-            return "it is for another method"
+            return "the rule is for another method"
         if not (self.path(view.path) or self.path(view.split)):
-            return "it is for another path"
+            return "the rule is for another path"
         if self.query is None or view.parameters is None:
             return ""
         caught = any(name in self.query and self.query[name].fullmatch(value) for name, value in view.parameters)
-        return "" if caught else "the request has none of its parameters"
+        return "" if caught else "the request has none of the rule's query parameters"
 
 
 def _explain_parameter_mismatch(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
     if view.parameters is None:
-        return "the query of the request is ambiguous"
+        return "the query string of the request is ambiguous"
     if len({name for name, _ in view.parameters}) != len(view.parameters):
-        return "the request sends a parameter twice"
+        return "the request has a query parameter twice"
     for name, value in view.parameters:
         if name not in query or not query[name].fullmatch(value):
-            return "the request has a parameter that is not listed, or another value"
+            return "the request has a query parameter or value that the rule does not list"
     return ""
 
 
@@ -266,7 +266,7 @@ class Policy:
         if rule is not None and rule.verdict == "deny":
             return PolicyDecision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
         if self.top and (top is None or top.verdict == "deny"):
-            why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule of the ceiling admits it"
+            why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule of the ceiling admits this request"
             return PolicyDecision("deny", rule, f"denied by the operator's ceiling: {why}", top)
         if rule is None or rule.verdict == "ask" or (top is not None and top.verdict == "ask"):
             return self.decide_approval(view, rule, top)
@@ -333,7 +333,9 @@ class Policy:
         lines += _explain_rules("approved: ", self.answers, view, decision.rule)
         lines += _explain_rules("ceiling: ", self.top.index, view, decision.ceiling) if self.top else []
         lines += [
-            f"{rule_text(rule)}: it is for another step" for rule in self.rules if rule.step not in ("", self.step)
+            f"{rule_text(rule)}: the rule is for another step"
+            for rule in self.rules
+            if rule.step not in ("", self.step)
         ]
         return tuple(lines)
 
@@ -358,8 +360,8 @@ class Policy:
     def widen(self, rule: Rule) -> Policy:
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(
-                f"{rule_text(rule)!r} cannot be approved: only an allow rule that is not a tunnel can; put it "
-                "into the brief"
+                f"{rule_text(rule)!r} cannot be approved during a job: only an allow rule that is not a tunnel "
+                "can; write the rule into the brief"
             )
         return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
 
@@ -387,8 +389,8 @@ def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | No
     named = set(map(id, index.match_host(view.target.host)))
     lines = []
     for each in index.all:
-        why = each.explain_mismatch(view) if id(each) in named else "it is for another host"
-        last = "decides" if each.rule == decided else "it matches, but a more specific rule decides"
+        why = each.explain_mismatch(view) if id(each) in named else "the rule is for another host"
+        last = "decides" if each.rule == decided else "the rule matches, but a more specific rule decides"
         lines.append(f"{who}{rule_text(each.rule)}: {why or last}")
     return lines
 

@@ -150,7 +150,7 @@ def _build_npm_rules(machine: PackageSources) -> tuple[Rule, ...]:
 def _build_debian_rules(machine: PackageSources) -> tuple[Rule, ...]:
     own = tuple(rule for url in machine.apt for rule in _build_source_rules(url))
     if not own:
-        raise BriefError("this machine's apt has no archive on the web; name a host with --allow HOST")
+        raise BriefError("this machine's apt sources have no http or https archive; allow an archive with --allow HOST")
     return own
 
 

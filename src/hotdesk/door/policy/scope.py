@@ -36,7 +36,7 @@ def read_rule_or_preset(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
     words = split_words(entry) if isinstance(entry, str) else []
     if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
         raise BriefError(
-            f"{words[1]} is a preset, and presets can only be allowed: --allow {words[1]}; to {words[0]}, name hosts"
+            f"{words[1]} is a preset, and presets can only be allowed: --allow {words[1]}; after {words[0]} write hosts"
         )
     return parse_rules(entry)
 
@@ -54,7 +54,7 @@ def read_table(table: Mapping[str, object]) -> Grant:
     check_fields("grant", Grant, table)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
     if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
-        raise ValueError("the secret or the host is missing")
+        raise ValueError("`secret` and `host` are required texts")
     if isinstance(places := values.get("places"), tuple):
         values["places"] = tuple(_read_secret_place(place) for place in places)
     return Grant(**values)  # type: ignore[arg-type]
@@ -63,7 +63,8 @@ def read_table(table: Mapping[str, object]) -> Grant:
 def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mapping[str, object]) -> None:
     names = {field.name for field in fields(kind)}
     if unknown := sorted(str(name) for name in table if name not in names):
-        raise ValueError(f"{make_printable(unknown[0][:80])!r} is not a field of a {what}")
+        shown = make_printable(unknown[0][:80])
+        raise ValueError(f"{shown!r} is not a field of a {what}; the fields are {', '.join(sorted(names))}")
 
 
 def _read_secret_place(entry: object) -> SecretPlace:
@@ -72,7 +73,8 @@ def _read_secret_place(entry: object) -> SecretPlace:
         return SecretPlace(**{"kind": "", **entry})
     found = read_grant_words(["one@host.test", *split_words(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
-        raise ValueError(f"{make_printable(str(entry)[:80])!r} is not a place")
+        shown = make_printable(str(entry)[:80])
+        raise ValueError(f"{shown!r} is not a place for a secret, such as 'bearer' or 'header=X-Key'")
     return found.places[0]
 
 
@@ -87,7 +89,7 @@ def _check_lead(name: str, upstream: str) -> tuple[str, str]:
             raise ValueError("has no port")
     except ValueError as e:
         shown = make_printable(f"{name}={upstream}"[:200])
-        raise BriefError(f"{shown!r}: the host {e}; map a name to a host and port: erp.test=127.0.0.1:8443") from None
+        raise BriefError(f"{shown!r}: the host {e}; write NAME=HOST:PORT, as in erp.test=127.0.0.1:8443") from None
     return host, upstream
 
 
@@ -98,6 +100,6 @@ def _check_reach(scope: Scope) -> None:
         if not policy.can_reach("https", grant.host, grant.port):
             host = bracket_ipv6(grant.host) if grant.port == 443 else f"https://{bracket_ipv6(grant.host)}:{grant.port}"
             raise BriefError(
-                f"{grant.secret} is granted for {grant.host}, but no rule allows that host; change the grant's host, "
-                f'or allow it with --allow {host!r}, in a brief with egress = ["{host}"]'
+                f"the secret {grant.secret} is granted for {grant.host}, but no rule admits that host; change the "
+                f'grant, or allow it with --allow {host!r}, or with egress = ["{host}"] in a brief'
             )

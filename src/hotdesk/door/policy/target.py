@@ -94,7 +94,7 @@ def read(
     if named != (authority.host, authority.port) and named != (authority.host, _omit_default_port(authority, scheme)):
         raise UnclearTargetError("the Host header does not match the host of the request")
     if inside not in (None, authority):
-        raise UnclearTargetError("the host of the request does not match its CONNECT")
+        raise UnclearTargetError("the host of the request does not match the host of the CONNECT")
     path, mark, query = rest.partition("?")
     return Target(
         scheme, authority.host, authority.port, verb, clear("path", path or "/"), clear("query", query) if mark else ""
@@ -121,13 +121,13 @@ def _check_method(method: str | bytes) -> str:
     if not METHOD_SHAPE.fullmatch(name):
         raise UnclearTargetError("the method must be a word in capital letters")
     if name in NEVER:
-        raise UnclearTargetError(f"{name} is never admitted")
+        raise UnclearTargetError(f"the method {name} is never admitted")
     return name
 
 
 def parse_single_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
     if len(hosts) != 1:
-        raise UnclearTargetError(f"the request has {len(hosts)} Host headers; one is needed")
+        raise UnclearTargetError(f"the request has {len(hosts)} Host headers; exactly one is needed")
     return _parse_authority(check_ascii("Host header", hosts[0]))
 
 
@@ -137,7 +137,7 @@ def split_absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
     if not found:
         raise UnclearTargetError("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
     if found[1].lower() != scheme:
-        raise UnclearTargetError(f"this connection takes {scheme} requests; use CONNECT for https and others")
+        raise UnclearTargetError(f"this connection accepts only {scheme} requests; use CONNECT for https and others")
     host, port = _parse_authority(found[2])
     return Authority(host, PORTS[scheme] if port is None else port), found[3]
 

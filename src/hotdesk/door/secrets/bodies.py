@@ -15,7 +15,7 @@ from hotdesk.strict import parse_json
 
 BODY_LIMIT = 1 << 20
 BODY_TOO_LARGE = (
-    "the body is too large for a secret (limit 1 MiB); send a smaller body, or a header if the grant allows it"
+    "the body is too large to insert a secret (limit 1 MiB); send a smaller body, or a header if the grant allows it"
 )
 BEGINNING = PREFIX.decode()
 DEPTH = 32
@@ -53,13 +53,13 @@ def swap_body(
     try:
         found = _list_fields(kind, body)
     except (ValueError, RecursionError) as e:
-        reason = f"a secret needs an unambiguous body, and this one is ambiguous: {e}"[:200]
+        reason = f"a secret cannot be inserted, because the body is ambiguous: {e}"[:200]
         return Refusal(reason) if plainly else (body, [])
     done: list[SecretUse] = []
     for name, text in found:
         use = next((use for use in uses if use.place.name == name and use.live_grant.placeholder == text), None)
         if use is None or body.count(text) != 1:
-            reason = "the body has a placeholder in a place that its grant does not cover"
+            reason = "the body has the placeholder of a secret in a place that its grant does not cover"
             return Refusal(reason, make_signs(PLACEHOLDER.findall(text)))
         done.append(use)
     return put_in(body, done, values)
@@ -69,9 +69,9 @@ def explain_excess(kind: str, body: bytes) -> str | None:
     """Explain why a body has too much in it to be taken apart; counted without doing so."""
     match kind:
         case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:
-            return f"no secret is put into a form of more than {MOST_FIELDS} fields or {MOST_LOOKED_AT} percent escapes"
+            return f"a secret cannot be inserted into a form of over {MOST_FIELDS} fields or {MOST_LOOKED_AT} % escapes"
         case "json" if max(body.count(b'"') // 2, sum(map(body.count, (b",", b"[", b"{")))) > MOST_LOOKED_AT:
-            return f"no secret is put into JSON of more than {MOST_LOOKED_AT} strings, members and elements"
+            return f"a secret cannot be inserted into JSON of over {MOST_LOOKED_AT} strings, members and elements"
     return None
 
 
@@ -81,7 +81,8 @@ def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> t
         try:
             quoted = quote_plus(secret) if use.place.kind == "form" else json.dumps(secret.decode())[1:-1]
         except UnicodeDecodeError:
-            return Refusal(f"the secret for {use.place.kind} {use.place.name} is not text, as JSON is")
+            where = f"{use.place.kind} {use.place.name}"
+            return Refusal(f"the secret for {where} is not UTF-8 text, so it cannot be inserted into JSON")
         body = body.replace(use.live_grant.placeholder, quoted.encode())
     return body, uses
 

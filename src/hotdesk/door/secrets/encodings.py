@@ -66,7 +66,7 @@ class Inflate:
         begun = 0
         while data:
             if (begun := begun + 1) > MEMBERS:
-                raise UnreadableError("too many gzip members at once")
+                raise UnreadableError(f"more than {MEMBERS} gzip members at once")
             if self.inner is None and (data := self.begin(data)) == b"":
                 return
             data = yield from self.inflate_member(data)
@@ -74,7 +74,7 @@ class Inflate:
     def begin(self, data: bytes) -> bytes:
         """Start a member, or keep too short input; return the bytes to read now."""
         if self.ended and self.bits != 31:
-            raise UnreadableError("bytes after the end of a deflate stream")
+            raise UnreadableError("there are bytes after the end of the deflate stream")
         bits = self.bits
         if bits is None:
             if len(data) < 2:
@@ -90,7 +90,7 @@ class Inflate:
             try:
                 out = self.inner.decompress(data, PIECE)
             except zlib.error as e:
-                raise UnreadableError(f"broken gzip or deflate: {e}") from e
+                raise UnreadableError(f"malformed gzip or deflate data: {e}") from e
             data = self.inner.unconsumed_tail
             yield out
             if self.inner.eof:
@@ -115,7 +115,7 @@ class Brotli:
         self.begun = self.begun or bool(data)
         while True:
             if data and self.inner.is_finished():
-                raise UnreadableError("bytes after the end of a br stream")
+                raise UnreadableError("there are bytes after the end of the Brotli stream")
             try:
                 out = self.inner.process(data, output_buffer_limit=PIECE // 2)
             except brotli.error as e:
@@ -147,7 +147,7 @@ class Zstd:
         while data:
             self.begun += self.inner is None
             if self.begun > MEMBERS:
-                raise UnreadableError("too many zstd frames at once")
+                raise UnreadableError(f"more than {MEMBERS} zstd frames at once")
             self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
             try:
                 out = self.inner.decompress(data)
@@ -177,7 +177,7 @@ class Capped:
             if self.bytes_out > self.limit:
                 raise UnreadableError(f"the unpacked body has more than {self.limit} bytes")
             if self.bytes_out > max(self.free, self.ratio * self.bytes_in):
-                raise UnreadableError(f"the unpacked body is more than {self.ratio} times its size")
+                raise UnreadableError(f"the unpacked body is over {self.ratio} times as large as the compressed one")
             yield piece
 
     def finish(self) -> None:

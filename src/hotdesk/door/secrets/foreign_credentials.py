@@ -123,7 +123,7 @@ def refuse_credential(kind: str, name: str) -> Refusal:
     """Refuse a credential the desk brings itself, and say how it could be meant otherwise."""
     remedy = {"header": f"allow-header={name}", "cookie": "foreign"}.get(kind, f"allow-field={name}")
     reason = (
-        f"this host may only be used with the credentials granted for it; {kind} {name!a:.60} would send others."
+        f"this host may only be used with the credentials granted for it; {kind} {name!a:.60} would send other ones."
         f" Leave it out; if it is not a credential, the grant needs {remedy!a:.80}"
     )
     return Refusal(reason, (Sign("foreign", ""),))

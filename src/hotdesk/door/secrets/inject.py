@@ -58,7 +58,7 @@ from hotdesk.door.secrets.signature import (
 
 COMPRESSED = "a secret cannot be inserted into a compressed body; send the body uncompressed"
 _COMPRESSED_SIGNED = "a request with a compressed body cannot be signed again; send the body uncompressed"
-NO_UPGRADE = "this request used a secret; an upgrade is refused, because its data cannot be checked for that secret"
+NO_UPGRADE = "this request uses a secret, so an upgrade is refused: the data after it cannot be checked for that secret"
 USER = b"x-access-token"
 """The user a token goes with in `Basic` where the place names none."""
 _UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}
@@ -137,7 +137,8 @@ def plan_injection(
         return removed
     if here and not minting_named and (what := describe_minting(out.host, out.method, out.path, out.query)):
         return Refusal(
-            f"this request creates new credentials ({what}), which no grant covers; the rule must name the exact path"
+            f"this request may create new credentials ({what}), which no grant covers; only a rule with the exact path "
+            "admits it"
         )
     signing = next((use.live_grant for use in uses.values() if use.live_grant.kind == "sigv4"), None)
     plan = InjectionPlan(
@@ -225,7 +226,7 @@ def refuse_stray(
     if not found:
         return None
     if out.scheme != "https":
-        return Refusal("a placeholder is replaced by its secret over https only", make_signs(found))
+        return Refusal("a placeholder is replaced by its secret over https only; use https", make_signs(found))
     return Refusal(
         "a placeholder is in a place that its grant does not cover, or its grant has ended", make_signs(found)
     )
@@ -258,7 +259,7 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
     ]
     for (kind, name), value in puts:
         if re.search(_UNFIT.get(kind, rb"\A\Z"), value):
-            return Refusal(f"the secret for {kind} {name} is empty or has characters that cannot be sent there")
+            return Refusal(f"the secret for {kind} {name} is empty or has characters that are not allowed there")
         match kind:
             case "header":
                 headers = [

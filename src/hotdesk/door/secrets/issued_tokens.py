@@ -72,7 +72,7 @@ class Issued:
         """Store a value, and return its placeholder: the same for the same value."""
         token = IssuedToken(value, cookie)
         if len(value) > _LONGEST_VALUE:
-            raise UnreadableError(f"it has a token of more than {_LONGEST_VALUE} bytes")
+            raise UnreadableError(f"the response has a token of more than {_LONGEST_VALUE} bytes")
         if not (placeholder := self.placeholders.get(token)):
             self.tell(ScrubbedSecret(f"issued:{self.host}", "issued", value, issued=True))
             placeholder = self.placeholders[token] = make_placeholder("issued").encode()
@@ -174,7 +174,7 @@ class JsonAnswer:
         """Keep what a string says, and give its placeholder; an empty one stays."""
         self.count += 1
         if self.count > AN_ANSWER:
-            raise UnreadableError(f"it has more than {AN_ANSWER} tokens")
+            raise UnreadableError(f"the response has more than {AN_ANSWER} tokens")
         try:
             for _ in range(2 if nested else 1):
                 text = json.loads(b'"' + text + b'"', strict=False).encode("utf-8", "replace")
@@ -228,7 +228,7 @@ class FormAnswer:
         """Take the next bytes; return nothing yet."""
         self.buffer += data
         if len(self.buffer) > _LONGEST_HELD:
-            raise UnreadableError(f"it is form-encoded, with more than {_LONGEST_HELD} bytes")
+            raise UnreadableError(f"the form-encoded response has more than {_LONGEST_HELD} bytes")
         return b""
 
     def feed_last(self, data: bytes) -> bytes:

@@ -73,7 +73,7 @@ async def answer(wire: Wire) -> bytes:
             reader.feed_eof()
         body += reader.feed(data)[0]
         if len(body) > ANSWER:
-            raise HttpMessageError(502, "the token server's response is too long")
+            raise HttpMessageError(502, f"the token server's response has more than {ANSWER} bytes")
     if response.status != 200:
         raise HttpMessageError(502, f"the token server responded with status {response.status}")
     return bytes(body)

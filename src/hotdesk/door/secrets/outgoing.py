@@ -71,9 +71,9 @@ def is_pinned(place: SecretPlace, out: Outgoing) -> bool:
 def explain_excess(out: Outgoing) -> str | None:
     """Explain which part of a head is too long to be parsed, by its separators."""
     if sum(value.count(b";") + 1 for name, value in out.headers if fold(name) == b"cookie") > COOKIES:
-        return f"too many cookies; {COOKIES} can be sent at most"
+        return f"the request has too many cookies; the limit is {COOKIES}"
     if out.query.count(b"&") >= PARAMETERS:
-        return f"too many parameters; {PARAMETERS} can be sent at most"
+        return f"the request has too many query parameters; the limit is {PARAMETERS}"
     return None
 
 

@@ -56,7 +56,7 @@ class Cleaner:
             return None
         found = make_decoder(coding, DECODED)
         if found is None and granted:
-            raise UnreadableError("it has an encoding that cannot be checked")
+            raise UnreadableError("the response has a Content-Encoding that cannot be checked for secrets")
         return found
 
     def clean_headers(self, pairs: Pairs) -> Pairs:

@@ -29,7 +29,7 @@ _CREDENTIAL = re.compile(
 LONGEST_AUTHORIZATION = 2048
 _AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
 """Hosts of S3, and the bucket that is named there."""
-PRESIGNED = "presigned URLs are refused, because anyone who has one can use it; sign in a header"
+PRESIGNED = "a presigned URL is refused, because anyone who has it can use it; sign in the Authorization header"
 STREAMED = (
     "a body that is signed in chunks cannot be signed again; send it in one piece or unsigned"
     " (SDKs do with AWS_REQUEST_CHECKSUM_CALCULATION=when_required)"
@@ -77,11 +77,11 @@ def explain_misdirection(
 ) -> str | None:
     key = parse_credential(authorization)
     if key is None or key[1:] != (signer.service, signer.region):
-        return f"the key signs for {signer.service} in {signer.region} only"
+        return f"the granted key may sign for {signer.service} in {signer.region} only"
     sources = [unquote_to_bytes(value) for name, value in headers if _fold_name(name) == b"x-amz-copy-source"]
     copied = {source.removeprefix(b"/").partition(b"/")[0].decode("latin-1") for source in sources}
     if signer.bucket and {_get_bucket(host, path), *copied} != {signer.bucket}:
-        return f"the key signs for the bucket {signer.bucket} only"
+        return f"the granted key may sign for the bucket {signer.bucket} only"
     return None
 
 

@@ -40,7 +40,7 @@ class UploadWatcher:
             unpacked = 0
             for piece in self.reader.feed(data):
                 if (unpacked := unpacked + len(piece)) > AT_ONCE:
-                    raise UnreadableError("the unpacked body is too large")
+                    raise UnreadableError(f"a part of the body unpacks to more than {AT_ONCE} bytes")
                 self.inside.feed(piece)
                 self.found = self.found or self.inside.found
         if self.fields:
@@ -81,8 +81,8 @@ def make_watcher(
     """
     named = parse_codings(content_encoding)
     if len(named) > 1:
-        raise UnreadableError("the body has more than one encoding; use one, or none")
+        raise UnreadableError("the body has more than one Content-Encoding; use one, or none")
     reader = make_decoder(content_encoding, limit, RATIO, FREE) if named else None
     if granted and named and reader is None:
-        raise UnreadableError("the body has an encoding that cannot be checked; send it unencoded")
+        raise UnreadableError("the body has a Content-Encoding that cannot be checked for secrets; send it unencoded")
     return UploadWatcher(reader, fields)

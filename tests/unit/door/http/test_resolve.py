@@ -90,7 +90,7 @@ async def test_a_rule_may_admit_private_networks() -> None:
 
 
 async def test_an_address_of_this_host_is_refused() -> None:
-    with pytest.raises(UnresolvedError, match="is this host"):
+    with pytest.raises(UnresolvedError, match="is an address of this machine"):
         await resolved(telling("8.8.8.8", own=("8.8.8.8",)))
 
 

@@ -287,14 +287,15 @@ def test_explaining_names_the_rule_that_decided_and_why_others_did_not() -> None
     )
     assert policy.explain(request("https://a.test/admin/x")) == (
         "GET https://a.test/admin/x: deny: denied by the rule 'deny a.test/admin/**'",
-        "read b.test: it is for another host",
+        "read b.test: the rule is for another host",
         "deny a.test/admin/**: decides",
-        "POST a.test/x: it is for another method",
-        "read a.test: it matches, but a more specific rule decides",
+        "POST a.test/x: the rule is for another method",
+        "read a.test: the rule matches, but a more specific rule decides",
         "ceiling: write a.test: decides",
-        "read a.test step=two: it is for another step",
+        "read a.test step=two: the rule is for another step",
     )
-    assert policy.explain(request("https://c.test/"))[0].endswith("default deny: no rule of the ceiling admits it")
+    (line, *_) = policy.explain(request("https://c.test/"))
+    assert line.endswith("default deny: no rule of the ceiling admits this request")
     assert Policy(()).explain(request("https://c.test/")) == (
         "GET https://c.test/: deny: default deny: no rule names the host c.test",
     )

@@ -122,18 +122,18 @@ def test_a_secret_goes_where_any_rule_could_let_the_desk_go(rule: str) -> None:
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({"secret": "key"}, "the secret or the host is missing"),
-        ({"host": "erp.test"}, "the secret or the host is missing"),
+        ({"secret": "key"}, "`secret` and `host` are required"),
+        ({"host": "erp.test"}, "`secret` and `host` are required"),
         ({"secret": "key", "host": "erp.test", "value": "x"}, "'value' is not a field"),
         ({"secret": "key", "host": "*.erp.test"}, "a pattern"),
         ({"secret": "key", "host": "erp.test", "places": "bearer"}, "must be a list of places"),
-        ({"secret": "key", "host": "erp.test", "places": ["bearer basic"]}, "is not a place"),
-        ({"secret": "key", "host": "erp.test", "places": ["bearer env=X"]}, "is not a place"),
+        ({"secret": "key", "host": "erp.test", "places": ["bearer basic"]}, "is not a place for a secret"),
+        ({"secret": "key", "host": "erp.test", "places": ["bearer env=X"]}, "is not a place for a secret"),
         ({"secret": "key", "host": "erp.test", "places": [{"name": "x"}]}, "place"),
         ({"secret": "key", "host": "erp.test", "places": [{"kind": "bearer", "value": "x"}]}, "not a field of a place"),
         ({"secret": "key", "host": "erp.test", "seconds": "long"}, "seconds"),
         ({"secret": "key", "host": "erp.test", "fields": [["x"]]}, "field"),
-        ({"secret": 1, "host": "erp.test"}, "the secret or the host is missing"),
+        ({"secret": 1, "host": "erp.test"}, "`secret` and `host` are required"),
     ],
 )
 def test_a_table_that_is_not_a_grant_is_refused(table: dict[str, object], why: str) -> None:
@@ -143,7 +143,7 @@ def test_a_table_that_is_not_a_grant_is_refused(table: dict[str, object], why: s
 
 @pytest.mark.parametrize("lead", ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "", "a b:1", "http://127.0.0.1:80"])
 def test_a_name_leads_to_a_host_and_port(lead: str) -> None:
-    with pytest.raises(BriefError, match="map a name to a host and port"):
+    with pytest.raises(BriefError, match="write NAME=HOST:PORT"):
         scope_of(["erp.test"], names={"erp.test": lead})
 
 

@@ -246,10 +246,13 @@ def test_nothing_is_signed_that_was_not() -> None:
         (bucket(query=b"AWSAccessKeyId=" + P + b"&Signature=0&Expires=9"), PRESIGNED),
         (bucket(signs(), query=b"X-Amz-Algorithm=AWS4-HMAC-SHA256"), PRESIGNED),
         (bucket(signs(), (b"x-amz-content-sha256", b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), method="PUT"), STREAMED),
-        (bucket(signs("sts")), "the key signs for s3 in us-east-1 only"),
-        (bucket((b"Authorization", said(region="eu-west-1"))), "the key signs for s3 in us-east-1 only"),
-        (bucket(signs(), path="/evil/x"), "the key signs for the bucket examplebucket only"),
-        (bucket(signs(), (b"x-amz-copy-source", b"evil/x")), "the key signs for the bucket examplebucket only"),
+        (bucket(signs("sts")), "the granted key may sign for s3 in us-east-1 only"),
+        (bucket((b"Authorization", said(region="eu-west-1"))), "the granted key may sign for s3 in us-east-1 only"),
+        (bucket(signs(), path="/evil/x"), "the granted key may sign for the bucket examplebucket only"),
+        (
+            bucket(signs(), (b"x-amz-copy-source", b"evil/x")),
+            "the granted key may sign for the bucket examplebucket only",
+        ),
     ],
 )
 def test_what_cannot_be_signed_is_refused_with_the_reason_and_without_an_alarm(out: Outgoing, why: str) -> None:

@@ -132,7 +132,7 @@ class Endless:
 
 def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
     endless = Endless()
-    with pytest.raises(UnreadableError, match="too large"):
+    with pytest.raises(UnreadableError, match="unpacks to more than"):
         UploadWatcher(endless).feed(b"x")
     assert endless.given == AT_ONCE + (1 << 20)
 
@@ -143,7 +143,7 @@ def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
 def test_a_body_of_very_many_members_is_not_gone_through(packing: bytes, empty: bytes) -> None:
     eye = make_watcher(packing, granted=False)
     assert eye.feed(empty * MEMBERS) + eye.feed(empty * MEMBERS) == empty * 2 * MEMBERS
-    with pytest.raises(UnreadableError, match="too many"):
+    with pytest.raises(UnreadableError, match="more than 256"):
         make_watcher(packing, granted=False).feed(empty * (MEMBERS + 1))
 
 
@@ -153,6 +153,6 @@ def test_a_chain_of_encodings_is_measured_by_what_comes_in_at_its_beginning() ->
     chain = make_decoder(b"gzip, gzip", 1 << 40)
     assert chain is not None
     given: list[int] = []
-    with pytest.raises(UnreadableError, match="times its size"):
+    with pytest.raises(UnreadableError, match="times as large"):
         given.extend(map(len, chain.feed(gzip.compress(once))))
     assert sum(given) <= 1 << 20
