@@ -67,7 +67,7 @@ async def test_a_page_of_a_pdf_is_shown(hands: tuple[Desk, Toolbox]) -> None:
     assert "Page 1 of 2" in first.text
     assert first.note == "file_view with page=2 shows the next page"
     missing = await hands[1].use("file_view", {"path": "report.pdf", "page": 3})
-    assert (missing.ok, "page 3 does not exist: the document has 2" in missing.text) == (False, True)
+    assert (missing.ok, "page 3 does not exist: the last page of the document is 2" in missing.text) == (False, True)
 
 
 @pytest.mark.sample(1)

@@ -89,7 +89,7 @@ async def test_a_worker_writes_runs_mends_and_searches_a_program(room: Room) -> 
 
 async def test_omitted_output_is_in_the_named_file(room: Room) -> None:
     text = await room.use("shell", command="seq 50000", session="long")
-    path = text.partition("the whole is in ")[2].partition(",")[0]
+    path = text.partition("the complete output is in ")[2].partition(":")[0]
     assert await room.use("search", pattern="^31416$", path=path) == f"/home/user/{path[2:]}:31416:31416"
     assert await room.use("file_view", path=path, start=31416, end=31416) == " 31416\t31416"
     seen = await room.toolbox.use("search", {"pattern": "1", "path": path, "limit": 20})
@@ -111,7 +111,7 @@ async def test_packages_come_through_the_door_or_the_missing_rule_is_named(room:
 async def test_an_interrupted_command_leaves_its_session_and_jobs_in_a_real_desk(room: Room) -> None:
     await room.use("shell", command="x=5; python3 -m http.server 8123 >/dev/null 2>&1 & sleep 0.5", session="web")
     began = time.monotonic()
-    assert "the session is still running" in await room.fail("shell", command="sleep 60", timeout=0.3, session="web")
+    assert "its session continues" in await room.fail("shell", command="sleep 60", timeout=0.3, session="web")
     assert time.monotonic() - began < 20
     assert (await room.use("shell", command="echo $x; curl -sI localhost:8123 | head -1", session="web")).startswith(
         "5\nHTTP/1.0 200 OK"

@@ -62,7 +62,7 @@ async def test_a_reader_that_is_killed_is_reported_and_the_next_ask_starts_anoth
     async with anyio.create_task_group() as tasks:
 
         async def wait() -> None:
-            with pytest.raises(LinkError, match=r"the reader of desk .* ended: it ended; try again"):
+            with pytest.raises(LinkError, match=r"process of desk .* was lost: the process ended; try again"):
                 await seat.ask("screen.settle", quiet=9, timeout=9)
 
         tasks.start_soon(wait)

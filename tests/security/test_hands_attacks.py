@@ -211,7 +211,7 @@ async def looking(seat: DeskSeat) -> AsyncIterator[tuple[int, socket.socket]]:
     "messages of screens that are known",
     Removal(
         "reader/rfb.py",
-        '                    raise ProtocolError(f"the screen sends a message of type {kind}")\n',
+        '                    raise ProtocolError(f"the screen sends an unexpected message of type {kind}")\n',
         "                    kind\n",
     ),
     cases="sends a message nobody knows",

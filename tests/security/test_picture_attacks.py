@@ -57,7 +57,7 @@ async def liar(settings: Config) -> AsyncIterator[tuple[Desk, Toolbox]]:
     "PNG and JPEG only",
     Removal(
         "hands/picture.py",
-        '        raise PictureError("it is neither a PNG nor a JPEG")\n',
+        '        raise PictureError("the picture is neither a PNG nor a JPEG")\n',
         '        return Picture(data, "image/png", 1, 1)\n',
     ),
     cases="is a page of HTML",

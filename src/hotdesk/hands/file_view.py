@@ -45,7 +45,7 @@ async def show(desk: Desk, path: str, arguments: Arguments, sight: Sight) -> Obs
     """Show a file or a folder; what is no text as a picture, to those who can see."""
     start, end = get_integer(arguments, "start", 1), get_integer(arguments, "end")
     if end and end < start:
-        return Observation(f"end ({end}) is before start ({start}).", ok=False)
+        return Observation(f"end ({end}) must not be smaller than start ({start}).", ok=False)
     try:
         shown = await _show_file(desk, path, start, end)
     except FileError as e:
@@ -62,7 +62,7 @@ async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:
     entries = await desk.list(path, depth=depth, limit=LISTED)
     lines = [describe(entry, path) for entry in entries]
     text, omitted = fit_lines(lines)
-    note = f"\n… {omitted:,} more; list a subfolder, or use find_files" if omitted else ""
+    note = f"\n… {omitted:,} more entries; list a subfolder, or use find_files" if omitted else ""
     return Observation(f"{make_printable(path)} has {len(entries):,} entries:\n{text}{note}")
 
 
@@ -144,7 +144,7 @@ class FilePage:
         self.rest += last[: 8 * _LONG_LINE]
         del self.rest[8 * _LONG_LINE :]
         if self.read > SCANNED:
-            self.full, self.note = True, f"only the first {SCANNED // MIB} MiB were read"
+            self.full, self.note = True, f"only the first {SCANNED // MIB} MiB were read; use search for the rest"
 
     def finish(self) -> None:
         if self.rest and not self.full:
@@ -156,7 +156,7 @@ class FilePage:
             return
         text = format_line(number, data.removesuffix(b"\r"))
         if self.size + len(text) > SHOWN and self.lines:
-            self.full, self.note = True, f"more follows from line {number}"
+            self.full, self.note = True, f"the file continues at line {number}: use start={number}"
             return
         self.lines.append(text)
         self.size += len(text) + 1

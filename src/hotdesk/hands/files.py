@@ -30,12 +30,12 @@ PATH = Parameter(
 _VIEW = Tool(
     "file_view",
     "Show a text file with line numbers, a picture or a page (of a PDF, spreadsheet, document or presentation) as an "
-    "image, or list a folder. A long file is shown in part: start and end show more. Of other files type and size are "
-    "given.",
+    "image, or list a folder. A long file is shown in part: start and end show more. For other files, type and size "
+    "are shown.",
     (
         Parameter("path", "text", "the file or folder", required=True, longest=4096),
         Parameter("start", "integer", "first line", default=1, least=1, most=MAX_LINES),
-        Parameter("end", "integer", "last line; default: as many as fit", least=1, most=MAX_LINES),
+        Parameter("end", "integer", "last line; default: as many lines as fit", least=1, most=MAX_LINES),
         Parameter("depth", "integer", "for a folder: how many levels to list", default=1, least=1, most=5),
         Parameter("page", "integer", "for a document: the page to show", default=1, least=1, most=MAX_PAGES),
     ),
@@ -55,7 +55,7 @@ CREATE = Tool(
 )
 _REPLACE = Tool(
     "file_replace",
-    "Replace a text in a file. old must match exactly, including white space, and occur exactly once: include enough "
+    "Replace a text in a file. `old` must match exactly, including white space, and occur exactly once: include enough "
     "surrounding text to make it unique.",
     (
         PATH,
@@ -171,7 +171,7 @@ class Files:
     async def undo(self, path: str) -> Observation:
         edit = next((edit for edit in reversed(self.edits) if edit.path == path), None)
         if edit is None:
-            return report_failure(f"There is no edit of {path} to undo: these tools made none, or too many since.")
+            return report_failure(f"There is no edit of {path} to undo: the file tools made none, or it is too old.")
         current = await self.read_current(path)
         if current is None or compute_digest(current) != edit.after:
             return report_failure(f"{path} was changed by another program since that edit; nothing was undone.")
@@ -180,7 +180,7 @@ class Files:
         else:
             await self.desk.write(path, edit.before)
         self.edits.remove(edit)
-        what = "was removed" if edit.before is None else "is as it was before its last edit"
+        what = "was removed" if edit.before is None else "is as it was before the last edit"
         return Observation(f"{make_printable(path)} {what}.")
 
     async def read_current(self, path: str) -> bytes | None:
@@ -223,8 +223,9 @@ def _tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
     """Describe how often a text occurs where it should once, and where."""
     if lines:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
-        return f"old occurs {len(lines)} times in {path}, at lines {where}. Include more surrounding text."
+        return f"`old` occurs {len(lines)} times in {path}, at lines {where}. Include more surrounding text in `old`."
     first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
     near = file_view.find_occurrences(data, first)[:5] if first else []
-    hint = f" Its first line, apart from white space, is at line {', '.join(map(str, near))}." if near else ""
-    return f"old does not occur in {path}.{hint} Nothing was changed. Look at the file with file_view."
+    places = ", ".join(map(str, near))
+    hint = f" The first line of `old`, apart from white space, is at line {places}." if near else ""
+    return f"`old` does not occur in {path}.{hint} Nothing was changed. Read the file with file_view."

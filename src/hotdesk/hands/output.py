@@ -72,10 +72,12 @@ class Outputs:
         self.count += 1
         path = f"{FOLDER}/{self.count}.txt"
         whole = (
-            f"its first {output.limit // MIB} MiB of {output.size:,} bytes are" if output.dropped else "the whole is"
+            f"the first {output.limit // MIB} MiB of the output's {output.size:,} bytes are"
+            if output.dropped
+            else "the complete output is"
         )
         try:
             await self.desk.write(path, bytes(output.data))
         except FileError as e:
-            return f"it could not be saved: {make_printable(str(e))}"
-        return f"{whole} in ~/{path}, read it with file_view or search"
+            return f"the complete output could not be saved: {make_printable(str(e))}"
+        return f"{whole} in ~/{path}: read the file with file_view or search"

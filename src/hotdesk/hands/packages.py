@@ -86,7 +86,7 @@ class Packages:
         except BriefError as e:
             return Observation(f"apt needs a desk with root, and this one has none: {make_printable(str(e))}", ok=False)
         if done.exit_code == 127:
-            return Observation(f"This desk has no {manager}.", ok=False)
+            return Observation(f"{manager} is not installed at this desk.", ok=False)
         if done.timed_out:
             return Observation(f"{manager} took more than {TIMEOUT_S:.0f} seconds and was killed.", ok=False)
         if not done.ok:
@@ -108,9 +108,9 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
     if action not in ACTIONS[manager]:
         raise PACKAGES.refuse(f"{manager} can only {' or '.join(ACTIONS[manager])} here")
     if action == "list" and names:
-        raise PACKAGES.refuse("list takes no names")
+        raise PACKAGES.refuse("the action list takes no names; leave names empty")
     if action != "list" and not names:
-        raise PACKAGES.refuse(f"names is missing: which packages to {action}")
+        raise PACKAGES.refuse(f"names is missing: list the packages to {action}")
     for name in names:
         if not SHAPES[manager].fullmatch(name):
             shown = make_printable(name)[:60]

@@ -72,7 +72,7 @@ async def show_page(desk: Desk, path: str, kind: PageKind, page: int, what: str)
 def split_output(done: Done) -> tuple[PageReport, bytes]:
     """Take apart what the program printed; `PictureError` where it drew nothing."""
     if done.timed_out or done.truncated:
-        raise PictureError("rendering it took too long" if done.timed_out else "the picture is too large")
+        raise PictureError("rendering the page took too long" if done.timed_out else "the picture is too large")
     line, _, data = done.stdout.partition(b"\n")
     if len(line) > _MAX_HEADER_BYTES or not done.ok:
         raise PictureError(f"the rendering program ended with exit code {done.exit_code}")
@@ -83,5 +83,5 @@ def split_output(done: Done) -> tuple[PageReport, bytes]:
 
 
 def describe_alternatives(kind: PageKind, sight: Sight) -> str:
-    look = "; or ask a vision model about a picture file with look" if sight.look else ""
+    look = "; or ask a vision model about a picture file with the tool look" if sight.look else ""
     return f"The model in use cannot see images. {_WITHOUT_EYES[kind]}{look}."

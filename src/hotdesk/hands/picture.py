@@ -48,7 +48,7 @@ def check_picture(data: bytes, *, side: int = MAX_SIDE, most: int = MAX_BYTES) -
         raise PictureError(f"the picture has {len(data):,} bytes; the limit is {most:,}")
     found = next(((media, measure) for signature, media, measure in _FORMATS if data.startswith(signature)), None)
     if found is None:
-        raise PictureError("it is neither a PNG nor a JPEG")
+        raise PictureError("the picture is neither a PNG nor a JPEG")
     media, measure = found
     width, height = measure(data)
     if not (0 < width <= side and 0 < height <= side):
@@ -58,7 +58,7 @@ def check_picture(data: bytes, *, side: int = MAX_SIDE, most: int = MAX_BYTES) -
 
 def _measure_png(data: bytes) -> tuple[int, int]:
     if data[8:16] != b"\0\0\0\rIHDR" or len(data) < 33:
-        raise PictureError("its PNG header is damaged")
+        raise PictureError("the PNG header of the picture is damaged")
     width, height = struct.unpack(">II", data[16:24])
     return width, height
 
@@ -82,7 +82,7 @@ def _measure_jpeg(data: bytes) -> tuple[int, int]:
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
             return width, height
         at += 2 + length
-    raise PictureError("its JPEG header is damaged")
+    raise PictureError("the JPEG header of the picture is damaged")
 
 
 _FORMATS: tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...] = (

@@ -30,7 +30,7 @@ READ = Tool("exact_read", "Read a file; returns JSON: data, in base64.", (PATH,)
 WRITE = Tool(
     "exact_write",
     "Write a whole file and create its folders; an existing file is replaced. Returns JSON: size.",
-    (PATH, Parameter("data", "text", "its bytes in base64", required=True, longest=MAX_FILE_BYTES * 4 // 3 + 4)),
+    (PATH, Parameter("data", "text", "the file's bytes in base64", required=True, longest=MAX_FILE_BYTES * 4 // 3 + 4)),
     {"path": "notes.md", "data": "SGVsbG8="},
 )
 

@@ -26,7 +26,7 @@ SEARCH = Tool(
     (
         Parameter("pattern", "text", "the regular expression", required=True, longest=2000),
         WHERE,
-        Parameter("glob", "text", "only files that match this glob: *.py", longest=500),
+        Parameter("glob", "text", "only files that match this glob, such as *.py", longest=500),
         Parameter("context", "integer", "lines to show before and after", default=0, least=0, most=20),
         Parameter("ignore_case", "flag", "ignore upper and lower case", default=False),
         LIMIT,
@@ -39,7 +39,7 @@ _FIND = Tool(
     "find_files",
     "Find files by name; the most recently changed come first.",
     (
-        Parameter("glob", "text", "glob of the names: *.xlsx, or report/**/*.md", required=True, longest=500),
+        Parameter("glob", "text", "glob of the names, such as *.xlsx or report/**/*.md", required=True, longest=500),
         WHERE,
         LIMIT,
         ALL,
@@ -92,4 +92,4 @@ def tell(done: Done, path: str, limit: int) -> Observation:
         return Observation(f"Nothing in {make_printable(path)} matches. {why}".rstrip())
     text, omitted = fit_lines(lines)
     cut = omitted or done.exit_code == _CUT_OFF or len(lines) == limit
-    return Observation(text, note="there may be more: narrow the search, or raise limit" if cut else why)
+    return Observation(text, note="there may be more results: narrow the search, or raise limit" if cut else why)

@@ -35,7 +35,7 @@ SHELL = Tool(
     "Run a bash command in a persistent session. The working directory, variables, functions and background jobs are "
     "kept for the next call. Standard input is empty: pass input with a pipe, `<<EOF`, or the tool `run`. Start "
     "servers with `&`. A command that exceeds its timeout is interrupted (Ctrl+C). Long output is cut in the middle; "
-    "the result names the file that has it whole.",
+    "the result names the file with the complete output.",
     (Parameter("command", "text", "one or more lines of bash", required=True), SESSION, TIMEOUT),
     {"command": "cd work && ls -l"},
 )
@@ -106,7 +106,7 @@ class Shell:
             if ended is not None and ended.began:
                 return ended, note
             note = f"session {name} had ended and was restarted: its directory, variables and jobs are gone"
-        raise DeskError(f"session {name} does not start: bash ends or hangs before it runs anything")
+        raise DeskError(f"session {name} does not start: bash ends or hangs before it runs the command")
 
     async def try_in(self, name: str, command: str, timeout: float) -> CommandOutcome | None:
         """Run a line in a session; None when the shell was gone with the programs of its desk."""
@@ -169,13 +169,13 @@ def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
         where = f"[exit code {ended.exit_code}, in {make_printable(ended.cwd)}]"
         if not ended.timed_out:
             return where
-        return f"[timed out after {timeout:g} seconds and was interrupted; the session is still running] {where}"
+        return f"[the command timed out after {timeout:g} seconds and was interrupted; its session continues] {where}"
     if not ended.timed_out:
         code = "" if ended.exit_code is None else f" with exit code {ended.exit_code}"
         return f"[the shell itself ended{code}; the next command starts a new session in the home folder]"
     return (
-        f"[timed out after {timeout:g} seconds and ignored the interrupt: it was killed with its session; the next "
-        "command starts a new session in the home folder]"
+        f"[the command timed out after {timeout:g} seconds, ignored the interrupt and was killed with its session; the "
+        "next command starts a new session in the home folder]"
     )
 
 

@@ -33,8 +33,8 @@ TAKEN = "a person took over"
 WORDS = 64
 """Characters of a note or fallback that are written down."""
 BLIND = (
-    "There is a picture, and the model in use cannot see images. Read the screen as text with screen_read, a web page "
-    "with browser_read or browser_snapshot."
+    "The result has a picture, but the model in use cannot see images. Read the screen as text with screen_read, a web "
+    "page with browser_read or browser_snapshot."
 )
 
 
@@ -206,12 +206,12 @@ class Toolbox:
             )
         usable = self.list_usable()
         near = get_close_matches(name[:WORDS], usable, n=5, cutoff=0.7)
-        there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(usable) or 'none here'}."
+        there = f"Did you mean {' or '.join(near)}?" if near else f"The tools are: {', '.join(usable) or 'none'}."
         return f"There is no tool `{make_printable(name)[:WORDS]}`. {there}"
 
     def describe_forbidden(self, name: str) -> str:
         allowed = ", ".join(self.list_usable()) or "no tool"
-        return f"{name} was not used: this step does not allow it. It allows {allowed}."
+        return f"{name} was not used: this step does not allow it. The step allows {allowed}."
 
     def list_usable(self) -> list[str]:
         return [each for each in self.places if self.allowed is None or each in self.allowed]
@@ -233,7 +233,7 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
 def _describe_interruption(name: str) -> str:
     return (
         f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or completely. When the desk is "
-        "handed back, look at it first. Repeat the call only if it has not taken effect."
+        "handed back, look at the desk first. Repeat the call only if it has not taken effect."
     )
 
 

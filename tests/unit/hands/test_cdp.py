@@ -164,7 +164,7 @@ async def test_an_answer_that_does_not_say_where_the_browser_is_is_malformed(fir
 
 async def test_a_head_without_end_is_not_read_to_its_end() -> None:
     async with browser(silent, b"HTTP/1.1 200 OK\r\nX: " + b"y" * 10_000_000) as dial:
-        with anyio.fail_after(15), pytest.raises(ProtocolError, match="head has more than 16384 bytes"):
+        with anyio.fail_after(15), pytest.raises(ProtocolError, match="response has more than 16384 bytes"):
             await ask(dial)
 
 
@@ -245,7 +245,7 @@ async def test_a_silent_browser_is_not_waited_for_beyond_the_deadline(data: byte
 
 async def test_a_browser_that_accepts_and_says_nothing_is_malformed() -> None:
     async with browser(silent) as dial:
-        with anyio.fail_after(SOON + 15), pytest.raises(ProtocolError, match="does not respond within"):
+        with anyio.fail_after(SOON + 15), pytest.raises(ProtocolError, match="did not respond within"):
             await ask(dial, SOON)
 
 

@@ -52,7 +52,7 @@ async def test_a_long_file_is_shown_in_part_and_can_be_read_on(files: Files, des
     await desk.write("long.txt", b"".join(b"line %d\n" % number for number in range(1, 200_001)))
     seen = await use(files, "file_view", path="long.txt")
     assert len(seen.text) <= SHOWN
-    following = int(seen.note.removeprefix("more follows from line "))
+    following = int(seen.note.partition("use start=")[2])
     assert seen.text.endswith(f"line {following - 1}")
     seen = await use(files, "file_view", path="long.txt", start=199_999)
     assert seen.text == "199999\tline 199999\n200000\tline 200000"
@@ -131,12 +131,12 @@ async def test_a_replacement_shows_its_surroundings(files: Files, desk: Desk) ->
 @pytest.mark.parametrize(
     ("old", "text"),
     [
-        ("x", "old occurs 3 times in {}, at lines 1, 1, 3. Include more surrounding text."),
-        ("z", "old does not occur in {}. Nothing was changed. Look at the file with file_view."),
+        ("x", "`old` occurs 3 times in {}, at lines 1, 1, 3. Include more surrounding text in `old`."),
+        ("z", "`old` does not occur in {}. Nothing was changed. Read the file with file_view."),
         (
             "  y\nw",
-            "old does not occur in {}. Its first line, apart from white space, is at line 2. Nothing was changed. "
-            "Look at the file with file_view.",
+            "`old` does not occur in {}. The first line of `old`, apart from white space, is at line 2. Nothing was "
+            "changed. Read the file with file_view.",
         ),
     ],
 )

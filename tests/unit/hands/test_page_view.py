@@ -98,7 +98,7 @@ async def test_a_model_that_cannot_see_is_told_what_it_can_do(desk: Desk, name: 
     assert "The model in use cannot see images." in seen.text
     assert remedy in seen.text
     assert "look" not in seen.text
-    assert "with look" in (await view(desk, name, Sight(sees=False, look=True))).text
+    assert "with the tool look" in (await view(desk, name, Sight(sees=False, look=True))).text
 
 
 class Liar:

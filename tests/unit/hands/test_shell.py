@@ -88,15 +88,15 @@ async def test_a_command_whose_time_is_up_is_interrupted_and_the_session_lives_o
     assert not seen.ok
     assert "before\n" in seen.text
     assert "after\n" not in seen.text
-    assert "[timed out after 0.3 seconds and was interrupted; the session is still running] [exit code 130" in seen.text
+    assert "timed out after 0.3 seconds and was interrupted; its session continues] [exit code 130" in seen.text
     assert (await said(shell, "echo $x; kill -0 $job")).startswith("5\n[exit code 0")
-    assert "the session is still running" in await said(shell, "while :; do :; done", 0.3)
+    assert "its session continues" in await said(shell, "while :; do :; done", 0.3)
     assert (await said(shell, "echo $x")).startswith("5\n")
 
 
 async def test_a_command_that_takes_no_interrupt_ends_with_its_session(shell: Shell) -> None:
     seen = await said(shell, "x=5; trap '' INT; echo so far; sleep 50", 1)
-    assert seen.startswith("so far\n[timed out after 1 seconds and ignored the interrupt: it was killed")
+    assert seen.startswith("so far\n[the command timed out after 1 seconds, ignored the interrupt and was killed")
     assert (await said(shell, "echo $x-")).startswith("-\n[exit code 0")
 
 
@@ -126,7 +126,7 @@ async def test_what_is_mostly_unprintable_is_bounded_too(shell: Shell) -> None:
     text = await said(shell, "head -c 15000 /dev/zero; echo end")
     assert len(text) < 2 * SHOWN + 300
     assert "end\n[exit code 0" in text
-    assert "the whole is in ~/.hotdesk/output/1.txt" in text
+    assert "the complete output is in ~/.hotdesk/output/1.txt" in text
 
 
 def test_words_are_new_every_time() -> None:
@@ -183,14 +183,14 @@ async def test_of_a_long_output_the_ends_are_shown_and_the_whole_is_kept(shell: 
     text = await said(shell, "seq 100000")
     assert text.startswith("1\n2\n3\n")
     assert "\n99999\n100000\n[exit code 0" in text
-    assert "… 572,895 characters left out; the whole is in ~/.hotdesk/output/1.txt, read it with" in text
+    assert "… 572,895 characters left out; the complete output is in ~/.hotdesk/output/1.txt: read" in text
     assert len(text) < 2 * SHOWN + 300
     assert await desk.read(".hotdesk/output/1.txt") == b"".join(b"%d\n" % number for number in range(1, 100_001))
 
 
 async def test_an_output_beyond_every_limit_is_read_to_its_end(shell: Shell, desk: Desk) -> None:
     text = await said(shell, "head -c 20000000 /dev/zero | tr '\\0' x; echo; echo end", 30)
-    assert "its first 16 MiB of 20,000,005 bytes are in ~/.hotdesk/output/1.txt" in text
+    assert "the first 16 MiB of the output's 20,000,005 bytes are in ~/.hotdesk/output/1.txt" in text
     assert "xxx\nend\n[exit code 0" in text
     assert (await desk.stat(".hotdesk/output/1.txt")).size == 16 << 20
 

@@ -109,7 +109,7 @@ def box(wheel: WheelState | None = None, allowed: Sequence[str] | None = None) -
         ("double", {"number": 14}, "double failed: nobody", Used(DESK, "double", "failed", 0, note="brief")),
         ("double", {"number": 16}, "it did not work", Used(DESK, "double", "failed", 0)),
         ("duble", {"number": 4}, "Did you mean double?", Used(DESK, "?", "wrong", 0, note="no such tool")),
-        ("x\x1b", {}, "There are double, show.", Used(DESK, "?", "wrong", 0, note="no such tool")),
+        ("x\x1b", {}, "The tools are: double, show.", Used(DESK, "?", "wrong", 0, note="no such tool")),
     ],
 )
 async def test_every_use_is_answered_and_written_down(name: str, arguments: object, text: str, written: Used) -> None:
@@ -190,11 +190,11 @@ async def test_what_a_person_interrupted_is_reported_clearly_where_it_may_have_h
 async def test_only_what_is_allowed_is_used_and_described() -> None:
     toolbox, notes = box(allowed=["show"])
     seen = await toolbox.use("double", {"number": 4})
-    assert seen.text == "double was not used: this step does not allow it. It allows show."
+    assert seen.text == "double was not used: this step does not allow it. The step allows show."
     assert notes[0].outcome == "refused"
     assert [tool["name"] for tool in toolbox.describe()] == ["show"]
     toolbox.allowed = ()
-    assert "It allows no tool." in (await toolbox.use("show", {})).text
+    assert "The step allows no tool." in (await toolbox.use("show", {})).text
 
 
 def test_tools_are_described_as_models_are_told_of_them() -> None:
@@ -224,12 +224,12 @@ async def test_an_error_nobody_at_the_desk_can_act_on_is_raised() -> None:
 
 async def test_an_unknown_tool_is_answered_with_those_that_may_be_used() -> None:
     toolbox = Toolbox([Doubling()], lambda event: None, Free(), DESK, allowed={"show"})
-    assert (await toolbox.use("frobnicate", {})).text == "There is no tool `frobnicate`. There are show."
-    assert (await toolbox.use("doubel", {})).text == "There is no tool `doubel`. There are show."
+    assert (await toolbox.use("frobnicate", {})).text == "There is no tool `frobnicate`. The tools are: show."
+    assert (await toolbox.use("doubel", {})).text == "There is no tool `doubel`. The tools are: show."
     toolbox.allowed = None
     assert (await toolbox.use("doubel", {})).text == "There is no tool `doubel`. Did you mean double?"
     toolbox.allowed = ()
-    assert (await toolbox.use("frobnicate", {})).text == "There is no tool `frobnicate`. There are none here."
+    assert (await toolbox.use("frobnicate", {})).text == "There is no tool `frobnicate`. The tools are: none."
 
 
 async def test_a_picture_is_replaced_with_words_for_a_model_that_cannot_see() -> None:
@@ -238,4 +238,4 @@ async def test_a_picture_is_replaced_with_words_for_a_model_that_cannot_see() ->
     box.sight.sees = False
     seen = await box.use("show", {})
     assert (seen.image, seen.media) == (b"", "")
-    assert seen.text.startswith("There is a picture, and the model in use cannot see images.")
+    assert seen.text.startswith("The result has a picture, but the model in use cannot see images.")

@@ -104,7 +104,7 @@ async def test_an_arriving_viewer_is_waited_for_and_a_missing_one_reported(stage
             waiting.start_soon(stage.view.present, 1)
             await anyio.wait_all_tasks_blocked()
             one = await stage.look(1, tasks.start_soon)
-        with one, pytest.raises(DeskError, match="take over again once it is shown"):
+        with one, pytest.raises(DeskError, match="take over again when it is shown"):
             await stage.view.present(2)
 
 

@@ -49,7 +49,7 @@ async def test_an_invalid_picture_is_not_passed_on(desk: Desk) -> None:
 async def test_a_model_that_cannot_be_asked_is_reported(desk: Desk) -> None:
     await desk.write("p", PICTURES["image/png"])
     seen = await VisionTool(desk, Seer()).use("look", LOOK.check({"path": "p", "question": "fail"}))
-    assert (seen.ok, seen.text) == (False, f"No model could look at {desk.home}/p: no key\\x1b")
+    assert (seen.ok, seen.text) == (False, f"No vision model could read {desk.home}/p: no key\\x1b")
 
 
 def test_without_a_model_the_tool_is_not_offered(desk: Desk) -> None:

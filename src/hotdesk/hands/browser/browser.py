@@ -175,7 +175,7 @@ class Browser:
                 return report_action(f"{ref} was set", await self.select(ref, get_texts(arguments, "values")))
             case "browser_upload":
                 return report_action(
-                    f"{ref} was given the files", await self.upload(ref, get_texts(arguments, "paths"))
+                    f"The files were selected in {ref}", await self.upload(ref, get_texts(arguments, "paths"))
                 )
             case "browser_press":
                 return report_action("The keys were pressed", await self.press(get_texts(arguments, "keys")))
@@ -196,9 +196,9 @@ class Browser:
             case "open":
                 return report_navigation(await self.open_tab(get_text(arguments, "url")))
             case "select":
-                return report_action(f"{tab} is in front", await self.select_tab(tab))
+                return report_action(f"Tab {tab} is now the current tab", await self.select_tab(tab))
             case "close":
-                return report_action(f"{tab} was closed", await self.close_tab(tab))
+                return report_action(f"Tab {tab} was closed", await self.close_tab(tab))
         result = await self.list_tabs()
         return format_tabs(result)
 

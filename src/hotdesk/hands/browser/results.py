@@ -119,7 +119,7 @@ def report_action(what: str, result: BrowserResult) -> Observation:
     elif result.text:
         what += f": {result.text}"
     if result.fallback:
-        what += f" (by {result.fallback}: its middle is covered by {result.covered})"
+        what += f" (by {result.fallback}, because {result.covered} covers the middle of the element)"
     elif result.covered:
         what += f", but {result.covered} covers it"
     return Observation(describe_result(what, result), ok=result.as_meant, fallback=result.fallback)
@@ -128,14 +128,15 @@ def report_action(what: str, result: BrowserResult) -> Observation:
 def report_navigation(result: BrowserResult) -> Observation:
     status = f" with status {result.status}" if result.status else ""
     what = f"The page was loaded{status}" if result.loaded else "The page is still loading"
-    what = "The URL is a file, which is being downloaded: see browser_downloads" if result.download else what
+    what = "The URL is a file, which is being downloaded: browser_downloads shows it" if result.download else what
     return Observation(describe_result(what, result))
 
 
 def format_page(result: BrowserResult, tool: str) -> Observation:
     note = ""
     if result.next < result.length:
-        note = f"Cut off, {result.length - result.next} more characters; continue with {tool} start={result.next}."
+        more = result.length - result.next
+        note = f"The text is cut off, {more} more characters follow; continue with {tool} start={result.next}."
     if not result.whole:
         note += " The page is too long to be read completely."
     if result.hidden:
@@ -147,9 +148,9 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
 
 def format_value(result: BrowserResult) -> Observation:
     if result.interrupted:
-        return report_action("A dialog interrupted it", result)
+        return report_action("A dialog interrupted the action", result)
     more = result.length - len(result.text)
-    note = f"Cut off, {more} more characters; return a smaller value." if more > 0 else ""
+    note = f"The value is cut off, {more} more characters follow; return a smaller value." if more > 0 else ""
     return Observation("\n".join([result.text, *_describe_news(result), *([note] if note else [])]), note=note)
 
 
@@ -170,7 +171,7 @@ def format_tabs(result: BrowserResult) -> Observation:
 
 
 def describe_result(what: str, result: BrowserResult) -> str:
-    what = "A dialog interrupted it" if result.interrupted else what
+    what = "A dialog interrupted the action" if result.interrupted else what
     return "\n".join([f"{what}.", _describe_tab(result), *_describe_news(result)])
 
 

@@ -16,8 +16,10 @@ GOTO = Tool(
     "browser_goto",
     "Open a URL in the current tab and wait until the page has loaded.",
     (
-        Parameter("url", "text", "the URL; https is assumed", required=True, longest=100_000),
-        Parameter("wait", "text", "what to wait for", default="load", choices=("load", "dom", "idle", "none")),
+        Parameter("url", "text", "the URL; without a scheme, https is used", required=True, longest=100_000),
+        Parameter(
+            "wait", "text", "the loading state to wait for", default="load", choices=("load", "dom", "idle", "none")
+        ),
         TIMEOUT,
     ),
     {"url": "https://example.test/orders"},
@@ -71,7 +73,7 @@ FILL = Tool(
 SELECT = Tool(
     "browser_select",
     "Select options of a list by label or value.",
-    (REF, Parameter("values", "texts", "all options to select", required=True, longest=100)),
+    (REF, Parameter("values", "texts", "labels or values of all options to select", required=True, longest=100)),
     {"ref": "e9", "values": ["Norway"]},
 )
 UPLOAD = Tool(
@@ -83,7 +85,7 @@ UPLOAD = Tool(
 PRESS = Tool(
     "browser_press",
     "Press keys in the page, one after another: Enter, Tab, Escape, ArrowDown, a, Control+a, Shift+Tab.",
-    (Parameter("keys", "texts", "the keys", required=True, longest=200),),
+    (Parameter("keys", "texts", "the keys, in order", required=True, longest=200),),
     {"keys": ["Control+a", "Delete"]},
 )
 TYPE = Tool(
@@ -128,11 +130,16 @@ WAIT_FOR = Tool(
         Parameter(
             "what",
             "text",
-            "what to wait for",
+            "the condition to wait for",
             required=True,
             choices=("text", "text_gone", "ref", "url", "load", "idle"),
         ),
-        Parameter("value", "text", "the text, the element reference, or the URL with * as wildcard", default=""),
+        Parameter(
+            "value",
+            "text",
+            "for text, text_gone, ref and url: the text, the reference, or the URL with * as wildcard",
+            default="",
+        ),
         TIMEOUT,
     ),
     {"what": "text", "value": "Order received"},
@@ -141,7 +148,12 @@ DOWNLOADS = Tool(
     "browser_downloads",
     "List the downloads and their paths on the desk; optionally wait until running downloads are finished.",
     (
-        Parameter("wait", "flag", "wait for running downloads, or for one to start", default=False),
+        Parameter(
+            "wait",
+            "flag",
+            "wait until running downloads are finished; if none runs, wait until one starts",
+            default=False,
+        ),
         Parameter("timeout", "number", "time limit in seconds", default=60.0, least=0.1, most=MAX_TIMEOUT_S),
     ),
     {"wait": True},
@@ -150,7 +162,7 @@ DIALOG = Tool(
     "browser_dialog",
     "Answer the JavaScript dialog that a page shows. Any other browser tool dismisses it first.",
     (
-        Parameter("accept", "flag", "true for OK or leave, false for Cancel or stay", required=True),
+        Parameter("accept", "flag", "true presses OK or leaves the page, false presses Cancel or stays", required=True),
         Parameter("text", "text", "the text to enter in a prompt", default="", longest=10_000),
     ),
     {"accept": True},

@@ -45,7 +45,7 @@ def draw(request: dict[str, Any]) -> tuple[dict[str, object], bytes]:
     document = path if kind == "pdf" else convert(path)
     pages = _count_pages(document)
     if page > pages:
-        raise PageError(f"page {page} does not exist: the document has {pages}")
+        raise PageError(f"page {page} does not exist: the last page of the document is {pages}")
     return {"page": page, "pages": pages}, draw_page(document, page, request["side"], request["bytes"])
 
 
@@ -81,7 +81,9 @@ def pass_on(path: str, side: int, most: int) -> bytes:
     with open(path, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most or not data.startswith((b"\x89PNG", b"\xff\xd8\xff")):
-        raise PageError("this desk has no Pillow to convert it; the images office and desktop have it")
+        raise PageError(
+            "this desk has no Pillow (a Python library) to convert the picture; the images office and desktop have it"
+        )
     return data
 
 

@@ -66,7 +66,9 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
     if name in within:
         raise _make_script_error(name, "it imports itself")
     if name not in sources:
-        raise _make_script_error(name, f"{within[-1] if within else 'the page'} imports it, but it does not exist")
+        raise _make_script_error(
+            name, f"{within[-1] if within else 'the page'} imports this script, but it does not exist"
+        )
     module = _take_apart(name, sources[name])
     for path, _, _ in module.imports:
         add(path, sources, modules, (*within, name))
@@ -84,10 +86,10 @@ def _take_apart(name: str, text: str) -> Module:
         elif found := EXPORT.match(piece):
             parts.append(_note_export(module, found) + piece[found.end() :])
         else:
-            raise _make_script_error(name, f"the line `{piece.splitlines()[0][:80]}` is not supported")
+            raise _make_script_error(name, f"the JavaScript line `{piece.splitlines()[0][:80]}` is not supported")
     module.text = "".join(parts)
     if unparsed := STRANGE.search(module.text):
-        raise _make_script_error(name, f"the text `{unparsed.group().strip()[:80]}` is not supported")
+        raise _make_script_error(name, f"the JavaScript `{unparsed.group().strip()[:80]}` is not supported")
     return module
 
 
@@ -118,7 +120,7 @@ def _parse_names(text: str, name: str) -> list[str]:
     names = [each.strip() for each in text.split(",") if each.strip()]
     for each in names:
         if not re.fullmatch(NAME, each, re.ASCII):
-            raise _make_script_error(name, f"the text `{each[:80]}` is not supported")
+            raise _make_script_error(name, f"the JavaScript `{each[:80]}` is not supported")
     return names
 
 
@@ -148,7 +150,7 @@ def follow(text: str, name: str, source: str, module: str) -> str:
     """Read a name from its module at each use, because its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
-        raise _make_script_error(module, f"it imports `{name}`, which it also defines")
+        raise _make_script_error(module, f"the script imports `{name}` and also defines it")
     return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 

@@ -96,7 +96,7 @@ async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
         case "text":
             await _fill_text(page, ref, text, field)
         case "file":
-            raise DeskError(f"{ref} takes files: use browser_upload")
+            raise DeskError(f"{ref} is a file field: use browser_upload")
         case _:
             raise DeskError(
                 f"{ref} is not a form field: take a new snapshot, and use the reference of a textbox or similar"
@@ -144,8 +144,9 @@ async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, ob
         raise DeskError(f"{ref} is not a select list: click it, take a new snapshot, and click the option")
     if "known" in result:
         labels = ", ".join(make_printable(clip(one, 100)) for one in result.read_list("known")[:50])
-        why = "takes only one" if result.flag("single") and not result.read_list("missing") else "has no such option"
-        raise DeskError(f"{ref} {why}; it has: {labels}")
+        single = result.flag("single") and not result.read_list("missing")
+        why = "accepts only one option" if single else "has no such option"
+        raise DeskError(f"{ref} {why}; its options are: {labels}")
     await page.settle()
     return {"text": "chosen: " + ", ".join(make_printable(clip(one, 100)) for one in result.read_list("chosen")[:50])}
 
@@ -184,4 +185,4 @@ async def scroll(page: BrowserPage, ref: str, down: float, right: float) -> dict
         return {}
     position = await page.look(scripts.SCROLL, down, right)
     end = position.read_integer("y") + position.read_integer("height")
-    return {"text": f"{end} of {position.read_integer('all')} pixels are above the lower edge"}
+    return {"text": f"the lower edge of the view is at pixel {end} of {position.read_integer('all')}"}

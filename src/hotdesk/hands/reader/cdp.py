@@ -91,17 +91,17 @@ async def open_cdp(dial: Dial, hear: Hear, seconds: float = _CONNECT_SECONDS) ->
 async def wait_within(seconds: float, work: Awaitable[T]) -> T:
     with anyio.move_on_after(seconds):
         return await work
-    raise ProtocolError(f"it does not respond within {seconds:g} seconds")
+    raise ProtocolError(f"the browser did not respond within {seconds:g} seconds")
 
 
 def parse(message: bytes) -> object:
     """Read JSON that was written to harm: too deep, too many pieces, numbers that are none."""
     if message.count(b",") + message.count(b"[") + message.count(b"{") > _MAX_PIECES:
-        raise ProtocolError(f"a message has more than {_MAX_PIECES} pieces")
+        raise ProtocolError(f"a message of the browser has more than {_MAX_PIECES} values")
     try:
         return parse_json(message, duplicates=True, overflow=True)
     except StrictError as e:
-        raise ProtocolError("a message is not JSON") from e
+        raise ProtocolError("a message of the browser is not JSON") from e
 
 
 def answer(message: UntrustedObject) -> UntrustedObject:

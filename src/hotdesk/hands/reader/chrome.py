@@ -46,7 +46,7 @@ class Connection:
                 done = await self.do(page, act, seconds + self.act_seconds)
                 return await self.add_context(cdp, done)
             except CdpError as e:
-                raise DeskError(f"the browser cannot do that: {e}") from e
+                raise DeskError(f"the browser refused the action: {e}") from e
             except ProtocolError:
                 self.drop()
                 raise
@@ -114,7 +114,7 @@ class Connection:
         except CdpError:  # it was closed meanwhile
             return
         if not (session := reply.read_text("sessionId", 100)) or session in self.all_tabs.by_session:
-            raise ProtocolError("the message has an invalid session, or one of another tab")
+            raise ProtocolError("the browser named an invalid session, or the session of another tab")
         tab.session = session
         self.all_tabs.by_session[session] = tab
         followed = False
@@ -230,7 +230,7 @@ class Chrome(Connection):
             await page.cdp.call("Target.closeTarget", targetId=target)
             await page.cdp.wait(lambda: target not in self.all_tabs.by_target, _ATTACH_SECONDS)
             if target in self.all_tabs.by_target:
-                raise DeskError(f"{tab} could not be closed")
+                raise DeskError(f"tab {tab} could not be closed")
             return {}
 
         return await self.use(act)

@@ -75,7 +75,7 @@ class ScreenConnection:
             self.conversation.updates.clear()
             if found:
                 return more
-        raise ProtocolError("the screen sends too much data without the requested update")
+        raise ProtocolError("the screen sent too much data before the requested update")
 
     async def receive(self) -> int:
         """Wait for some bytes and take them in; return how many."""

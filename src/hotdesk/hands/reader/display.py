@@ -83,7 +83,7 @@ class Display:
     async def input(self, events: Sequence[Event]) -> VerbResult:
         """Move the pointer, press and release, in this order; return when the screen has taken it all."""
         if len(events) > MAX_EVENTS:
-            raise DeskError(f"{len(events)} events at once are too many; the limit is {MAX_EVENTS}")
+            raise DeskError(f"{len(events)} input events at once are too many; the limit is {MAX_EVENTS}")
         for event in events:
             self.check(event)
         pauses = sum(_get_pause_seconds(event) for event in events)
@@ -107,7 +107,8 @@ class Display:
         """Wait until the picture stops changing; return whether it did, when, and what share of it changed."""
         box = self.check_region(region)
         if not 0 <= quiet <= timeout <= MAX_WAIT_S:
-            raise DeskError(f"invalid times: quiet {quiet:g} s, timeout {timeout:g} s; the limit is {MAX_WAIT_S:g} s")
+            times = f"quiet {quiet:g} s, timeout {timeout:g} s"
+            raise DeskError(f"invalid times: {times}; quiet must not exceed timeout, and timeout {MAX_WAIT_S:g} s")
         async with self.hold_connection(timeout) as line:
             await self.look(line)
             begin = last = anyio.current_time()
@@ -161,7 +162,7 @@ class Display:
                 raise DeskError(f"the screen does not respond within {self.patience + longer:g} s") from e
             except OSError as e:
                 self.drop()
-                raise DeskError("the connection to the screen broke; what was sent last may not have arrived") from e
+                raise DeskError("the connection to the screen was lost; the last input may not have arrived") from e
             except BaseException:
                 self.drop()
                 raise

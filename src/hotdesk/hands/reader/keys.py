@@ -43,7 +43,7 @@ def read_stroke(name: str) -> Stroke:
         wrong = unknown[0] if unknown else last
         examples = ", ".join([*NAMED][:15])
         raise DeskError(f"unknown key {make_printable(wrong[:20])!r}; keys are one character, {examples}, F1 to F12; "
-                        "with Alt, Control, Meta or Shift, such as Control+a")  # fmt: skip
+                        "combine them with Alt, Control, Meta or Shift, as in Control+a")  # fmt: skip
     modifiers = 0
     for one in modifier_names:
         modifiers |= _MODIFIERS[one]

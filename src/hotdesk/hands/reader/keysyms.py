@@ -85,7 +85,7 @@ def of_character(character: str) -> int:
     if character in _TYPED:
         return _TYPED[character]
     if code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000:
-        raise DeskError(f"no key types {character!r}")
+        raise DeskError(f"no key can type the character {character!r}")
     return code if code < 0x100 else _UNICODE + code
 
 
@@ -104,7 +104,7 @@ def _of_name(name: str) -> int:
             return of_character(chr(int(name[1:].removeprefix("+"), 16)))
         except (ValueError, OverflowError):
             pass
-    raise DeskError(f"unknown key {name[:40]!r}; keys have their X names: Return, Escape, Page_Up, F5, ctrl, a")
+    raise DeskError(f"unknown key {name[:40]!r}; use an X11 name, such as Return, Escape, Page_Up, F5, ctrl, a")
 
 
 def of_chord(chord: str) -> list[int]:

@@ -27,7 +27,7 @@ def as_url(url: str) -> str:
     """Write an address out; one without a scheme means https."""
     url = url.strip()
     if url.lower().startswith("javascript:"):
-        raise DeskError("a javascript: address is not a page: use browser_evaluate")
+        raise DeskError("a javascript: URL is not a page: use browser_evaluate")
     return url if SCHEME.match(url) else f"https://{url}"
 
 

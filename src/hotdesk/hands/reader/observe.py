@@ -78,13 +78,13 @@ async def take_screenshot(page: BrowserPage, full: bool, ref: str, form: str, qu
         }
     data = (await page.ask_within(_PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
     if not isinstance(data, str) or len(data) > MAX_PICTURE_BYTES * 4 // 3 + 4:
-        raise ProtocolError(f"the picture is empty, or has more than {MAX_PICTURE_BYTES} bytes")
+        raise ProtocolError(f"the browser's picture is missing, or has more than {MAX_PICTURE_BYTES} bytes")
     try:
         picture = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as e:
-        raise ProtocolError("the picture is invalid") from e
+        raise ProtocolError("the browser's picture is not base64") from e
     if not picture.startswith(MAGIC[form]):
-        raise ProtocolError(f"the picture is not {form}")
+        raise ProtocolError(f"the browser's picture is not in the format {form}")
     return VerbResult({}, picture)
 
 

@@ -126,7 +126,7 @@ class Side(ABC):
     def drop_text(self, length: int) -> None:
         """Pass no text on; a length below zero is the extended clipboard's."""
         if abs(length) > MAX_TEXT_BYTES:
-            raise ProtocolError(f"it sends a text of {abs(length)} bytes, more than allowed")
+            raise ProtocolError(f"a text has {abs(length)} bytes; the limit is {MAX_TEXT_BYTES}")
         self.dropping = abs(length)
 
 
@@ -165,23 +165,23 @@ class DeskSide(Side):
                 case ServerMessage.CUT_TEXT:
                     self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
                 case kind:
-                    raise ProtocolError(f"it sends an unexpected message of type {kind}")
+                    raise ProtocolError(f"the screen sent an unexpected message of type {kind}")
 
     def greet(self) -> Steps:
         """Take the screen as it must be: without a password, and of our size."""
         if (yield 12) != VERSION:
-            raise ProtocolError("it speaks another RFB version than 3.8")
+            raise ProtocolError("the screen speaks another RFB version than 3.8")
         self.back += VERSION
         count = (yield 1)[0]
         if not count or NO_SECURITY not in (yield count):
-            raise ProtocolError("it asks for a password, or refuses connections")
+            raise ProtocolError("the screen asks for a password, or refuses connections")
         self.back.append(NO_SECURITY)
         if (yield 4) != bytes(4):
-            raise ProtocolError("it refused the connection")
+            raise ProtocolError("the screen refused the connection")
         self.back += b"\x01"  # others look as well
         head = yield 24
         if head[:4] != pack(">HH", WIDTH, HEIGHT):
-            raise ProtocolError("the screen has an unexpected size")
+            raise ProtocolError(f"the screen is not {WIDTH} by {HEIGHT} pixels")
         self.drop_text(int.from_bytes(head[20:], "big"))
         self.back += pack(">B3x", Person.PIXELS) + PIXELS
         self.ready = True
@@ -189,7 +189,7 @@ class DeskSide(Side):
     def read_update(self) -> Steps:
         count = int.from_bytes((yield 3)[1:], "big")
         if count > MAX_RECTANGLES:
-            raise ProtocolError(f"an update has {count} rectangles, more than allowed")
+            raise ProtocolError(f"an update has {count} rectangles; the limit is {MAX_RECTANGLES}")
         self.out += pack(">BxH", ServerMessage.UPDATE, count)
         for _ in range(count):
             yield from self.read_rectangle()
@@ -313,7 +313,7 @@ class ViewerSide(Side):
         """Ask the desk for what both know and we can read, and for nothing else."""
         count = int.from_bytes((yield 3)[1:], "big")
         if count > _MAX_ENCODINGS:
-            raise ProtocolError(f"the viewer lists {count} encodings, more than allowed")
+            raise ProtocolError(f"the viewer lists {count} encodings; the limit is {_MAX_ENCODINGS}")
         listed = yield count * 4
         offered = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
         accepted = [each for each in PASSED if each in offered]

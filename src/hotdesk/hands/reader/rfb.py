@@ -100,7 +100,7 @@ class Conversation:
                     (length,) = struct.unpack(">3xI", (yield from take(7)))
                     yield from drop(length, _MAX_CUT_TEXT_BYTES, "a clipboard")
                 case kind:
-                    raise ProtocolError(f"the screen sends a message of type {kind}")
+                    raise ProtocolError(f"the screen sends an unexpected message of type {kind}")
 
     def shake_hands(self) -> Filling:
         """Agree on the version, on no security, and on the geometry."""
@@ -122,7 +122,7 @@ class Conversation:
     def update(self) -> Filling:
         (count,) = struct.unpack(">xH", (yield from take(3)))
         if count > MAX_RECTANGLES:
-            raise ProtocolError(f"the screen sends an update of {count} rectangles")
+            raise ProtocolError(f"the screen sends an update of {count} rectangles; the limit is {MAX_RECTANGLES}")
         painted: list[Rectangle] = []
         remaining = MAX_FRAMES * self.width * self.height
         for _ in range(count):
@@ -141,7 +141,7 @@ class Conversation:
         if rectangle.x + rectangle.width > self.width or rectangle.y + rectangle.height > self.height:
             raise ProtocolError(f"the screen sends a rectangle outside its area: {rectangle}")
         if remaining < 0:
-            raise ProtocolError("the screen sends too many rectangles in one update")
+            raise ProtocolError("the screen sends too many pixels in one update")
 
     def paint(self, rectangle: Rectangle) -> Filling:
         """Take a rectangle's pixels: straight into the frame where its lines follow each other there."""
@@ -167,7 +167,7 @@ def take(count: int) -> Taking:
 
 def drop(length: int, most: int, what: str) -> Filling:
     if length > most:
-        raise ProtocolError(f"the screen sends {what} of {length} bytes, more than allowed")
+        raise ProtocolError(f"the screen sends {what} of {length} bytes; the limit is {most}")
     yield memoryview(bytearray(length))
 
 

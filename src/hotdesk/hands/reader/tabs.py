@@ -79,7 +79,9 @@ class References:
 
 
 def make_stale_error(name: str) -> DeskError:
-    return DeskError(f"the element {name} is no longer on the page: take a new snapshot, and use its references")
+    return DeskError(
+        f"the element {name} is no longer on the page: take a new snapshot (browser_snapshot), and use its references"
+    )
 
 
 @dataclass(slots=True)
@@ -181,7 +183,7 @@ class Tabs:
             return
         if tab is None:
             if len(self.by_target) >= _MAX_TABS:
-                self.note(f"more than {_MAX_TABS} tabs are open, and the newest is not tracked: close some")
+                self.note(f"more than {_MAX_TABS} tabs are open, so the newest tab cannot be used: close other tabs")
                 return
             self.opened_count += 1
             tab = self.by_target[target] = TabState(f"t{self.opened_count}", target)

@@ -21,7 +21,7 @@ _RELEASE_TIMEOUT_S = 1.0
 """Seconds a screen may take to hear that keys are let go."""
 _ARRIVAL_TIMEOUT_S = 1.0
 """Seconds until a viewer that is not connected counts as gone."""
-GONE = "the screen was disconnected; take over again once it is shown"
+GONE = "the screen was disconnected; take over again when it is shown"
 MAX_VIEWERS = 16
 
 
@@ -118,7 +118,7 @@ async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
             await sockets.send(viewer, one.viewer.take_back())
             await greet(one.viewer, viewer)
     except TimeoutError:
-        raise ProtocolError(f"no greeting within {_GREETING_TIMEOUT_S:.0f} s") from None
+        raise ProtocolError(f"no RFB greeting within {_GREETING_TIMEOUT_S:.0f} s") from None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(show, screen, one.desk, viewer, tasks.cancel_scope)
@@ -134,7 +134,7 @@ async def greet(side: Side, sock: socket.socket) -> None:
     while not side.ready:
         data = await receive(sock)
         if not data:
-            raise ConnectionResetError("it closed the connection")
+            raise ConnectionResetError("the connection was closed during the RFB greeting")
         side.feed(data)
         await sockets.send(sock, side.take_back())
 

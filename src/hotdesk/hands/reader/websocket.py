@@ -108,9 +108,9 @@ async def find_path(sock: socket.socket) -> str:
         address = version["webSocketDebuggerUrl"]
         path = address.removeprefix(f"ws://{AUTHORITY}")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise ProtocolError("it does not report its debugger address") from e
+        raise ProtocolError("the browser does not report its debugger address") from e
     if not PATH.fullmatch(path):
-        raise ProtocolError("it reports an unexpected debugger address")
+        raise ProtocolError("the browser reports an unexpected debugger address")
     return str(path)
 
 
@@ -118,14 +118,14 @@ async def read_answer(sock: socket.socket) -> bytes:
     head = b""
     while b"\r\n\r\n" not in head:
         if len(head) > MAX_HEAD_BYTES:
-            raise ProtocolError(f"the response head has more than {MAX_HEAD_BYTES} bytes")
+            raise ProtocolError(f"the head of the browser's response has more than {MAX_HEAD_BYTES} bytes")
         head += await _receive_more(sock)
     head, _, body = head.partition(b"\r\n\r\n")
     if not re.match(rb"HTTP/1\.[01] 200 ", head):
-        raise ProtocolError("it does not respond")
+        raise ProtocolError("the browser did not respond with status 200")
     lengths = LENGTH.findall(head)
     if len(lengths) != 1 or int(lengths[0]) > MAX_BODY_BYTES:
-        raise ProtocolError("the response has an unknown or excessive length")
+        raise ProtocolError(f"the browser's response has no length, or more than {MAX_BODY_BYTES} bytes")
     while len(body) < int(lengths[0]):
         body += await _receive_more(sock)
     return body[: int(lengths[0])]

@@ -127,7 +127,7 @@ def translate_member(name: str, action: Action, scale: Scale) -> list[ScreenActi
 
 def translate_openai(actions: object, scale: Scale) -> list[ScreenAction]:
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > _MAX_ACTIONS:
-        raise ToolArgumentError(f"actions must be a list of at most {_MAX_ACTIONS}")
+        raise ToolArgumentError(f"actions must be a list of at most {_MAX_ACTIONS} actions")
     return [use for action in actions for use in _translate_openai_action(action, scale)]
 
 
@@ -224,5 +224,5 @@ def _join_keys(keys: object) -> str:
     if keys is None:
         return ""
     if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys):
-        raise ToolArgumentError("keys must be a list of names")
+        raise ToolArgumentError("keys must be a list of key names, such as CTRL")
     return "+".join(SPELT.get(each) or each for each in keys)

@@ -170,7 +170,9 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                     await send(self.line, write(message))
         except (OSError, FrameError, TimeoutError) as e:
             self.close()
-            raise LinkError(f"the reader of desk {self.desk.id} cannot be reached: {e}; try again") from e
+            raise LinkError(
+                f"the screen and browser process of desk {self.desk.id} cannot be reached: {e}; try again"
+            ) from e
 
     def hand(self, message: Mapping[str, object], *socks: socket.socket) -> None:
         try:
@@ -185,7 +187,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                 self.fail(self.make_lost_error(await self.listen(tasks)))
                 tasks.cancel_scope.cancel()
         finally:
-            self.fail(self.make_lost_error("it was closed"))
+            self.fail(self.make_lost_error("hotdesk closed it"))
             for sock in (self.line, self.handing):
                 anyio.notify_closing(sock)
                 sock.close()
@@ -200,7 +202,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                 await anyio.lowlevel.checkpoint()
         except (OSError, FrameError) as e:  # also a reset: it ended with asks unread
             return str(e)
-        return "it ended"
+        return "the process ended"
 
     def hear(self, message: dict[str, object], blob: bytes, tasks: anyio.abc.TaskGroup) -> None:
         """Take a reply, or a request for a connection; anything else is ignored."""
@@ -221,11 +223,12 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
             self.connecting -= 1
 
     def make_lost_error(self, why: str) -> LinkError:
-        return LinkError(f"the reader of desk {self.desk.id} ended: {why}; try again")
+        where = f"the screen and browser process of desk {self.desk.id}"
+        return LinkError(f"the connection to {where} was lost: {why}; try again")
 
     def close(self) -> None:
         """Hang up; the reader ends by itself, or is ended when it is stuck."""
-        self.fail(self.make_lost_error("it was closed"))
+        self.fail(self.make_lost_error("hotdesk closed it"))
         for sock in (self.line, self.handing):
             with suppress(OSError):  # closed already, or by the reader
                 sock.shutdown(socket.SHUT_RDWR)

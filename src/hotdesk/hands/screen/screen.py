@@ -101,7 +101,7 @@ class Screen:
         match reply.value:
             case {"width": int(wide), "height": int(high), "media": str(media)}:
                 return Screenshot(reply.blob, media, wide, high)
-        raise LinkError("the reader returned no picture")
+        raise LinkError("malformed reply from the screen process: no picture")
 
     async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Screenshot:
         """Take a picture of a region, scaled to a size: the screen's, by default."""
@@ -116,7 +116,7 @@ class Screen:
         match reply.value:
             case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
                 return Stability(settled, float(min(after, timeout)), float(min(share, 1)))
-        raise LinkError("malformed reply from the reader: no settled state")
+        raise LinkError("malformed reply from the screen process: no settled state")
 
     async def get_cursor_position(self) -> Point:
         return await windows.find_pointer(self.seat)
@@ -292,7 +292,9 @@ class Screen:
                          f"{each.title}" for each in await self.list_windows()]  # fmt: skip
                 return Observation("\n".join(lines) or "No window is open.")
             case "focus":
-                return Observation(f"in front: {(await self.focus(get_text(arguments, 'window'))).title}")
+                return Observation(
+                    f"the window in front is now: {(await self.focus(get_text(arguments, 'window'))).title}"
+                )
             case "launch":
                 return Observation(f"started, pid {await self.launch(get_texts(arguments, 'argv'))}")
             case "clipboard_get":
@@ -304,7 +306,7 @@ class Screen:
         if not (ref := get_text(arguments, "ref")):
             return point
         if point != (None, None):
-            raise BriefError("give a reference, or x and y, not both")
+            raise BriefError("give ref, or x and y, not both")
         return await self.widgets.locate(ref)
 
     # -- how --------------------------------------------------------------------------------------------------

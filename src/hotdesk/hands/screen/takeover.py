@@ -175,7 +175,7 @@ class Wheel:
         now = await self.look()
         text = (
             f"A person controlled this desk for {drive.seconds:.0f} s ({drive.clicks} clicks, {drive.keys} keys) and "
-            f"handed it back. {changed:.0%} of the screen is different."
+            f"handed it back. {changed:.0%} of the screen changed in that time."
         )
         lines = [text, *describe_differences("Windows", drive.scene.windows, now.windows)]
         lines += describe_differences("Pages", drive.scene.pages, now.pages)
@@ -275,7 +275,7 @@ class Wheel:
 
     async def type_secret(self, viewer: int, name: str) -> None:
         if self.holder is None or self.holder.viewer != viewer:
-            raise BriefError("only the person who has control can have a secret typed")
+            raise BriefError("only the person who has control of the desk can type a secret; take control first")
         if name not in self.secrets:
             raise BriefError(f"this desk has no placeholder for {_sanitize_word(name)!r}")
         keys = [["key", ord(each), down] for each in self.secrets[name] for down in (True, False)]
@@ -322,7 +322,7 @@ class Wheel:
         while self.holder is holder:
             remaining = holder.renewed_at + self.lease - time.monotonic()
             if remaining <= 0:
-                await self.hand_back(holder.viewer, "", "its viewer did not respond")
+                await self.hand_back(holder.viewer, "", "the person's viewer did not respond")
                 return
             await anyio.sleep(remaining)
 

@@ -18,15 +18,19 @@ Region: TypeAlias = tuple[int, int, int, int]
 WIDTH, HEIGHT = 1280, 800
 BUTTONS = ("left", "middle", "right", "back")
 DIRECTIONS = ("up", "down", "left", "right")
-X = Parameter("x", "integer", "pixels from the left; without x and y: the pointer position", least=0, most=WIDTH - 1)
+X = Parameter(
+    "x", "integer", "pixels from the left; default for x and y: the pointer position", least=0, most=WIDTH - 1
+)
 Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
 TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
-_REF = Parameter("ref", "text", "a reference of screen_read, such as a12, instead of x and y", longest=20)
-_HELD_KEYS = Parameter("keys", "text", "modifier keys to hold down: ctrl, ctrl+shift", longest=100)
+_REF = Parameter("ref", "text", "a reference from screen_read, such as a12, instead of x and y", longest=20)
+_HELD_KEYS = Parameter("keys", "text", "modifier keys to hold down, such as ctrl or ctrl+shift", longest=100)
 _BUTTON = Parameter("button", "text", "mouse button", default="left", choices=(*BUTTONS, "forward"))
 _COUNT = Parameter("count", "integer", "number of clicks", default=1, least=1, most=3)
 _HELD_BUTTON = Parameter("button", "text", "mouse button", default="left", choices=BUTTONS)
-_REGION = Parameter("region", "integers", "left, top, right, bottom; default: the whole screen", longest=4, least=0)
+_REGION = Parameter(
+    "region", "integers", "region in pixels as left, top, right, bottom; default: the whole screen", longest=4, least=0
+)
 FORMAT = Parameter("format", "text", "png is lossless, jpeg is smaller", default="png", choices=("png", "jpeg"))
 SCALED = (
     Parameter("width", "integer", "width in pixels to scale to; default: no scaling", least=1, most=4096),
@@ -44,15 +48,19 @@ TOOLS = (
     Tool(
         "screen_zoom",
         "Take a screenshot of a region, enlarged to the size of the screen, to see small print and icons.",
-        (replace(_REGION, what="left, top, right, bottom", required=True), *SCALED),
+        (replace(_REGION, what="region in pixels as left, top, right, bottom", required=True), *SCALED),
         {"region": [100, 100, 300, 225]},
     ),
     Tool(
         "screen_read",
         "Read the widgets of the window in front as text: role, name, value, state, a reference such as a12, and the "
         "position on the screen. screen_click and screen_type accept the reference. Some programs (Tk, Motif) expose "
-        "nothing; look at a screenshot there, and use browser_snapshot for web pages.",
-        (Parameter("window", "text", "words of another window's title, or all", default="", longest=200),),
+        "nothing: take a screenshot there, and use browser_snapshot for web pages.",
+        (
+            Parameter(
+                "window", "text", "words of another window's title, or all for every window", default="", longest=200
+            ),
+        ),
         {"window": "Calc"},
     ),
     Tool("screen_move", "Move the mouse pointer without clicking.", (TO_X, TO_Y, _HELD_KEYS), {"x": 640, "y": 400}),
@@ -67,7 +75,7 @@ TOOLS = (
         "screen_drag",
         "Drag with the mouse: press the button at the first point, move along the others, release it at the last.",
         (
-            Parameter("path", "integers", "x, y, x, y, …: at least two points", required=True, longest=200),
+            Parameter("path", "integers", "points as x, y, x, y, …; at least two", required=True, longest=200),
             _HELD_BUTTON,
             _HELD_KEYS,
         ),
@@ -96,9 +104,15 @@ TOOLS = (
     ),
     Tool(
         "screen_key",
-        "Press a key combination, or several in sequence. Keys have their X names: Return, Escape, Page_Up, F5.",
+        "Press a key combination, or several in sequence. Use X11 key names: Return, Escape, Page_Up, F5.",
         (
-            Parameter("keys", "text", "ctrl+shift+t; in sequence: ctrl+a Delete", required=True, longest=1000),
+            Parameter(
+                "keys",
+                "text",
+                "keys joined by +, as in ctrl+shift+t; in sequence: ctrl+a Delete",
+                required=True,
+                longest=1000,
+            ),
             Parameter("repeat", "integer", "number of repetitions", default=1, least=1, most=100),
         ),
         {"keys": "ctrl+s"},
@@ -106,7 +120,7 @@ TOOLS = (
     Tool(
         "screen_hold_key",
         "Hold a key combination down for some time.",
-        (Parameter("keys", "text", "the keys: shift, ctrl+Down", required=True, longest=100), _DURATION),
+        (Parameter("keys", "text", "the keys, such as shift or ctrl+Down", required=True, longest=100), _DURATION),
         {"keys": "Down", "seconds": 1.5},
     ),
     Tool("screen_wait", "Wait for some time. To wait until the screen has finished changing, screen_settle is faster.",
@@ -133,7 +147,7 @@ TOOLS = (
     Tool(
         "screen_focus",
         "Bring a window to the front.",
-        (Parameter("window", "text", "its id, or part of its title", required=True, longest=200),),
+        (Parameter("window", "text", "the id of the window, or a part of its title", required=True, longest=200),),
         {"window": "Calculator"},
     ),
     Tool(
@@ -186,5 +200,5 @@ def parse_region(arguments: Arguments, size: Point) -> Region | None:
 def parse_path(arguments: Arguments) -> list[Point]:
     flat = _get_integers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
-        raise BriefError("path must be x, y, x, y, …: at least two points")
+        raise BriefError("path must be at least two points, as x, y, x, y, …")
     return list(zip(flat[::2], flat[1::2], strict=True))

@@ -98,7 +98,7 @@ class Watching:
         """Show the screen to a viewer until it leaves, which returns control."""
         viewers = self.viewers.setdefault(desk.id, {})
         if name in viewers:
-            raise BriefError("a viewer of that name is connected already")
+            raise BriefError("a viewer with this name is already connected")
         (await dial(desk, SCREEN_PORT)).close()  # it is there, or the viewer is told why not
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -179,4 +179,4 @@ def parse_act(data: object) -> tuple[str, str, str, str]:
     match data:
         case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
             return act, as_name(name), secret, parse_behind(rest.get("behind", ""))
-    raise BriefError("a control request needs an act and the name of a viewer")
+    raise BriefError('a control request must have the texts "act", "viewer" and "secret"')

@@ -27,7 +27,7 @@ Pixels = Annotated[int, Range(-_FAR, _FAR)]
 Size = Annotated[int, Range(0, _FAR)]
 Words = Annotated[str, Length(400)]
 Process = Annotated[int, Range(0, 1 << 31)]
-PIXELS = "Use screen_screenshot and click by coordinates, or the keyboard."
+PIXELS = "Use screen_screenshot and click at coordinates, or use the keyboard."
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,9 @@ class Widgets:
         if not report.nodes:
             return Observation(_describe_silence(report, window), fallback="coordinates")
         text, omitted = self.render(report)
-        more = f"the tree was cut: {omitted} more lines" if omitted else "the tree was cut" if report.cut else ""
-        return Observation(text, note=f"{more}; name one window" if more else "")
+        more = "the text is cut off" if omitted or report.cut else ""
+        more += f", {omitted} more lines follow" if omitted else ""
+        return Observation(text, note=f"{more}; set `window` to read one window" if more else "")
 
     async def locate(self, ref: str) -> Point:
         widget = self.references.get(ref)

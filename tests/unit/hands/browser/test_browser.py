@@ -61,7 +61,7 @@ def test_every_verb_is_a_method() -> None:
     ("tool", "value", "arguments", "text"),
     [
         ("browser_click", {"fallback": "keyboard", "covered": "div#a"}, {"ref": "e1"},
-         "e1 was clicked (by keyboard: its middle is covered by div#a).\nTab t1: X https://x.test/"),
+         "e1 was clicked (by keyboard, because div#a covers the middle of the element).\nTab t1: X https://x.test/"),
         ("browser_fill", {"as_meant": False, "holds": "a\x1b"}, {"ref": "e1", "text": "b"},
          "e1 was filled, but its value is now 'a\\\\x1b', not the given one.\nTab t1: X https://x.test/"),
         ("browser_goto", {"status": 404}, {"url": "x.test"},
@@ -69,16 +69,17 @@ def test_every_verb_is_a_method() -> None:
         ("browser_goto", {"loaded": False}, {"url": "x.test"},
          "The page is still loading.\nTab t1: X https://x.test/"),
         ("browser_read", {"text": "# A\tb\x07", "next": 5, "length": 9}, {},
-         "Tab t1: X https://x.test/\n\n# A\tb\\x07\nCut off, 4 more characters; continue with browser_read start=5."),
+         "Tab t1: X https://x.test/\n\n# A\tb\\x07\n"
+         "The text is cut off, 4 more characters follow; continue with browser_read start=5."),
         ("browser_evaluate", {"text": "12", "length": 7}, {"expression": "x"},
-         "12\nCut off, 5 more characters; return a smaller value."),
+         "12\nThe value is cut off, 5 more characters follow; return a smaller value."),
         ("browser_wait_for", {"met": False}, {"what": "load", "timeout": 2},
          "The condition was not met within 2 seconds.\nTab t1: X https://x.test/"),
         ("browser_tabs", {"tabs": [HERE, {"id": "t2", "url": "u\n", "title": ""}], "news": ["tab t2 was opened"]}, {},
          "Tabs (t1 is the current one):\n- t1: X https://x.test/\n- t2: untitled u\\n\nNew: tab t2 was opened."),
         ("browser_press", {"interrupted": True, "dialogs": [{"tab": "t1", "kind": "alert", "message": "\u202ehi"}]},
          {"keys": ["Enter"]},
-         "A dialog interrupted it.\nTab t1: X https://x.test/\n"
+         "A dialog interrupted the action.\nTab t1: X https://x.test/\n"
          'Tab t1 shows a dialog (alert): "\\u202ehi". Answer it with browser_dialog; any other browser tool '
          "dismisses it."),
         ("browser_downloads",

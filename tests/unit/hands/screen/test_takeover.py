@@ -276,7 +276,7 @@ async def test_a_silent_viewer_loses_control(drive: Drive) -> None:
             await anyio.sleep(0.01)
     back = drive.events[-1]
     assert isinstance(back, HandedBack)
-    assert (back.by, back.note) == ("", "its viewer did not respond")
+    assert (back.by, back.note) == ("", "the person's viewer did not respond")
 
 
 async def test_changes_are_reported_to_the_worker_once(drive: Drive) -> None:
