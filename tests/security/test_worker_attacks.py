@@ -800,7 +800,7 @@ def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:
     asked = Amendment("first", grants=("erp",))
     assert any("stays at a desk" in line for line in plan_card(same, JOB).lines)
     assert any("keeps the processes" in line for line in plan_card(keeps, JOB).lines)
-    assert any("foreign content" in line for line in make_amendment_card(asked, PLAN, amend(PLAN, asked), JOB).lines)
+    assert any("untrusted content" in line for line in make_amendment_card(asked, PLAN, amend(PLAN, asked), JOB).lines)
 
 
 # -- briefs and ceilings ----------------------------------------------------------------------------------------------
