@@ -147,7 +147,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
     chosen |= _load_holder(table.pop("holder", {}))
     chosen["serve"] = table.pop("serve", {})
     if table:
-        raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
+        raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; correct its name or remove it")
     images = Path(str(chosen.pop("images", lib / "images")))
     machine = Config(run=run, lib=lib, images=images, **chosen)  # type: ignore[arg-type]
     return get_tenant_settings(machine, env.get("HOTDESK_TENANT", DEFAULT_TENANT))
@@ -210,9 +210,11 @@ def _load_verify(table: object, listed: str) -> dict[str, object]:
 def _load_jobs(table: dict[str, object]) -> dict[str, object]:
     jobs, drive, prices, models = (table.pop(name, {}) for name in ("jobs", "drive", "prices", "models"))
     if not isinstance(models, dict):
-        raise BriefError("setting models is not a table; write [models] and models below")
+        raise BriefError('setting models is not a table; write [models."NAME"] and the settings of that model below')
     if not isinstance(prices, dict):
-        raise BriefError("setting prices is not a table; write [prices] and models below")
+        raise BriefError(
+            'setting prices is not a table; write [prices] and lines such as "NAME" = {input = 3, output = 15} below'
+        )
     return {
         **read_settings(
             "jobs", jobs, {"retention_days": make_number_hint(0, 36500), "patience": make_number_hint(0, 86400)}
@@ -227,7 +229,7 @@ def read_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[st
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is not a table; write [{name}] and its settings below")
     if unknown := sorted(set(table) - set(hints)):
-        raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; remove it")
+        raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; the settings are {', '.join(hints)}")
     return {key: _read_setting(f"{name}.{key}", value, hints[key]) for key, value in table.items()}
 
 
@@ -244,7 +246,7 @@ def _read_price(name: str, table: object) -> Price:
     rate = make_number_hint(0, 1e6)
     found = read_settings(f"prices.{name}", table, dict.fromkeys(("input", "output", "cached", "stored"), rate))
     if "input" not in found or "output" not in found:
-        raise BriefError(f'[prices] {name!r} lacks input or output; write "{name}" = {{input = 3, output = 15}}')
+        raise BriefError(f'[prices] {name!r} needs input and output; write "{name}" = {{input = 3, output = 15}}')
     return Price(**{"cached": found["input"], **found})
 
 
@@ -302,7 +304,11 @@ MODEL: Mapping[str, Any] = {
     "effort": make_choice_hint(EFFORTS),
     "summary": bool,
     "images": bool,
-    "computer": Annotated[str, re.compile(r"[a-z0-9_]{0,64}"), Otherwise('must be a type of tool, or "" for none')],
+    "computer": Annotated[
+        str,
+        re.compile(r"[a-z0-9_]{0,64}"),
+        Otherwise('must be the type of a computer-use tool, such as "computer_20251124", or "" for none'),
+    ],
     "preserved": make_choice_hint(("bound", "kept", "none")),
 }
 """What `[models."NAME"]` has: capabilities of a model that hotdesk does not know, or knows wrongly."""
@@ -317,7 +323,7 @@ DOOR: Mapping[str, Any] = {
     "proxy": Annotated[
         str,
         re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?"),
-        Otherwise("must be http://host:port, without a user or password, because settings must not have secrets"),
+        Otherwise("must be http://host:port without user and password, because settings must not contain secrets"),
     ],
     "approval_seconds": make_number_hint(1, 86400),
 }
@@ -348,7 +354,7 @@ def read_table(path: Path) -> dict[str, object]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except ValueError as e:
-        raise BriefError(f"{path} is not TOML: {e}; correct or remove it") from e
+        raise BriefError(f"{path} is not TOML: {e}; correct or remove the file") from e
 
 
 def convert(name: str, value: object, kind: type) -> object:
@@ -356,7 +362,7 @@ def convert(name: str, value: object, kind: type) -> object:
     if kind is int and isinstance(value, str):
         return parse_size(value)
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
-        raise BriefError(f"setting {name} is {value!r}; it must be {'a size' if kind is int else 'a text'}")
+        raise BriefError(f"setting {name} is {value!r}; it must be {'a size such as 2G' if kind is int else 'a text'}")
     return value
 
 

@@ -61,7 +61,7 @@ def _read_arguments(value: object) -> dict[str, object]:
     except StrictError as e:
         raise ValueError(f"it is not JSON: {str(e)[:200]}") from None
     if not isinstance(found, dict) or not is_plain(found):
-        raise ValueError("it is not an object of plain values")
+        raise ValueError("it is not a JSON object, or a value in it is too large or nested too deeply")
     return found
 
 
@@ -192,7 +192,7 @@ def format_value(value: object) -> str:
 def as_text(plan: Plan) -> str:
     """Write a plan for a person to read and edit: TOML, a table a step, what is as usual left out."""
     lines = [
-        "# A step may use what it lists. Without `hosts`, `grants` or `tools` it may use all that the brief allows."
+        "# A step may use only the `hosts`, `grants` and `tools` it lists; without a list, all that the brief allows."
     ]
     lines += [f"thoughts = {_format_toml_value(plan.thoughts)}"] if plan.thoughts else []
     for step in plan.steps:

@@ -307,7 +307,7 @@ def _read_object(
                 e.path = (key, *e.path)
                 raise
         elif not lax:
-            raise StrictError(f"it has no '{_shorten(str(key))}'; it has {', '.join(readers) or 'no keys'}")
+            raise StrictError(f"unknown key '{_shorten(str(key))}'; the keys are {', '.join(readers) or 'none'}")
     return kind(**done)
 
 

@@ -96,7 +96,7 @@ class Parameter:
         if isinstance(value, str) and len(value) > self.longest:
             return f"{self.name} has {len(value):,} characters; at most {self.longest:,} are allowed"
         if isinstance(value, str) and not is_whole(value):
-            return f"{self.name} contains a lone surrogate or a zero byte"
+            return f"{self.name} contains a lone surrogate or a zero byte, which no program can read; remove it"
         if type(value) in (int, float) and not self.least <= value <= self.most:  # type: ignore[operator]
             return f"{self.name} is {shown}; it must be {_describe_bounds(self.least, self.most)}"
         return ""

@@ -18,7 +18,7 @@ NAMES = ("local", "container", "gvisor", "microvm")
 UNWALLED = "local"
 _INSTALLABLE = frozenset({"gvisor", "microvm"})
 """Those that `hotdesk setup --wall` installs."""
-_UNBUILT = "this version does not support it"
+_UNBUILT = "this version of hotdesk does not support it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,9 @@ class WallCatalog:
             raise BriefError(f"unknown wall {name[:40]!r}; the walls are {', '.join(NAMES[1:])}")
         if name in _INSTALLABLE:
             return WallStatus(name, TRAITS[name], "it is not set up", f"`hotdesk setup --wall {name}` sets it up")
-        return WallStatus(name, TRAITS[name], "no keeper supports it" if name == UNWALLED else _UNBUILT)
+        return WallStatus(
+            name, TRAITS[name], "it isolates nothing and is for tests only" if name == UNWALLED else _UNBUILT
+        )
 
     def require(self, name: str) -> WallStatus:
         """Return an available wall. One that is not is refused with the remedy, never replaced by a weaker one."""

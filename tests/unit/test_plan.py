@@ -84,7 +84,7 @@ def step(**changes: object) -> str:
         ('{"steps": []}', "steps cannot be read"),
         (json.dumps({"steps": [{"name": "a", "intent": "b"}] * (MOST_STEPS + 1)}), "steps cannot be read"),
         (" " * (1 << 21), "longer than"),
-        (step(colour="red"), "steps[0] cannot be read: it has no 'colour'"),
+        (step(colour="red"), "steps[0] cannot be read: unknown key 'colour'"),
         (step(name=1), "steps[0].name cannot be read: it is 1"),
         (step(name=""), "steps[0].name cannot be read: it is missing or empty"),
         ('{"steps": [{"name": "a"}]}', "steps[0].intent cannot be read"),
@@ -101,10 +101,16 @@ def step(**changes: object) -> str:
         (step(actions=[{"name": "a"}]), "steps[0].actions[0].tool cannot be read"),
         (step(actions=[{"name": "a", "tool": "b", "arguments": 1}]), "steps[0].actions[0].arguments cannot be read"),
         (step(actions=[{"name": "a", "tool": "b", "arguments": "{"}]), "it is not JSON"),
-        (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": "\ud800"}}]), "not an object of plain values"),
-        (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "1e999}"), "plain values"),
+        (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": "\ud800"}}]), "is not a JSON object, or"),
+        (
+            step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "1e999}"),
+            "a value in it is too large",
+        ),
         (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "NaN}"), "not a JSON number"),
-        (step(actions=[{"name": "a", "tool": "b", "arguments": json.loads('{"x":' * 50 + "1" + "}" * 50)}]), "plain"),
+        (
+            step(actions=[{"name": "a", "tool": "b", "arguments": json.loads('{"x":' * 50 + "1" + "}" * 50)}]),
+            "nested too deeply",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_where_and_why(text: str, where: str) -> None:

@@ -98,8 +98,8 @@ def test_data_that_fits_its_type_hints_is_read() -> None:
         ({"at": {"x": math.inf}}, "at.x", "expected a number"),
         ({"at": {"x": 10**400}}, "at.x", "expected a number"),
         ({"at": {"x": True}}, "at.x", "expected a number"),
-        ({"at": {"x": 1, "z\x1b" * 100: 1}}, "at", "it has no 'z\\x1b"),
-        ({"corner": {"x": 1}}, "", "it has no 'corner'; it has id, count"),
+        ({"at": {"x": 1, "z\x1b" * 100: 1}}, "at", "unknown key 'z\\x1b"),
+        ({"corner": {"x": 1}}, "", "unknown key 'corner'; the keys are id, count"),
         ({"what": {"x": "1"}}, "what", "expected an object with x, y or an object with name or an integer"),
         ({"what": None}, "what", "expected an object with x, y or"),
         ({"prices": []}, "prices", "expected an object"),
@@ -122,8 +122,8 @@ def test_data_that_fits_its_type_hints_is_read() -> None:
         ({"even": "4"}, "even", "expected an integer"),
         ({"lines": [1, "2"]}, "lines", "these are no lines"),
         ({"size": "many"}, "size", "invalid literal"),
-        ({"more": 1}, "", "it has no 'more'; it has id, count"),
-        ({3: 1}, "", "it has no '3'; it has id, count"),
+        ({"more": 1}, "", "unknown key 'more'; the keys are id, count"),
+        ({3: 1}, "", "unknown key '3'; the keys are id, count"),
     ],
 )
 def test_data_that_does_not_fit_is_refused_with_place_and_reason(changes: Any, where: str, why: str) -> None:

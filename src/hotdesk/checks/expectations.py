@@ -19,7 +19,7 @@ def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], e
     try:
         return read(kind, dict(expect))
     except StrictError as e:
-        why = f": invalid {e.where}: {e.why}" if e.path else e.why.replace("it has no", " cannot expect", 1)
+        why = f": invalid {e.where}: {e.why}" if e.path else f": {e.why}"
         raise ExpectationError(f"{check}{why}; write expect = {example}", e.path) from None
 
 

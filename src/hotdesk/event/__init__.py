@@ -118,12 +118,12 @@ def from_json(name: str, data: str, version: int = VERSION) -> Event:
     """Read an event strictly; `ValueError` for what no known version wrote. A field with a default may be missing."""
     read = compile_readers().get(name)
     if read is None or version != VERSION:
-        raise ValueError(f"no event {name!r} of version {version}")
+        raise ValueError(f"unknown event {name!r} of version {version}")
     fields = json.loads(data)
     try:
         event: Event = read(fields)
     except StrictError as e:
-        raise ValueError(f"{name} has other fields, lacks a field, or one is of another type: {e}") from None
+        raise ValueError(f"malformed event {name}: {e}") from None
     return event
 
 

@@ -88,7 +88,7 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         cls, task_name: str, config: SandboxEnvironmentConfigType | None, metadata: dict[str, str]
     ) -> dict[str, SandboxEnvironment]:
         chosen = config if isinstance(config, HotdeskConfig) else HotdeskConfig()
-        assert cls.host is not None, "task_init was not called"
+        assert cls.host is not None, "sample_init was called before task_init"
         spec = Spec(
             image=chosen.image, cpus=chosen.cpus, memory=chosen.memory, root=True, wall=chosen.wall,
             deadline=chosen.lifetime, idle=chosen.lifetime, by="inspect_ai",
@@ -145,7 +145,7 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         if name in _USERS:
             return cmd, name
         if name.startswith("-"):
-            raise SandboxUserUnsupportedError(f"{name!r} is not the name of a user")
+            raise SandboxUserUnsupportedError(f"{name!r} is not a valid user name")
         return ["/usr/sbin/runuser", "-u", name, "--", *cmd], "root"
 
     async def write_file(self, file: str, contents: str | bytes) -> None:

@@ -22,7 +22,7 @@ def test_a_grade_is_read() -> None:
         (b'{"passed": true, "faults": []}\n{}', "Extra data"),
         (b'{"passed": 1, "faults": []}', "passed: expected true or false"),
         (b'{"passed": true}', "faults: it is missing"),
-        (b'{"passed": true, "faults": [], "score": 3}', "it has no 'score'"),
+        (b'{"passed": true, "faults": [], "score": 3}', "unknown key 'score'"),
         (b'{"passed": true, "faults": ["x"]}', "contradicts itself"),
         (b'{"passed": false, "faults": []}', "contradicts itself"),
     ],

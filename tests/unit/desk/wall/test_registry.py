@@ -49,7 +49,9 @@ def test_a_wall_that_is_not_set_up_is_never_replaced_by_another(walls: Walls, la
         HostError, match="not available here: there is no KVM; use a machine that has it; available walls"
     ):
         walls.find(lacking)
-    with pytest.raises(HostError, match="the wall local is not available here: no keeper supports it; available walls"):
+    with pytest.raises(
+        HostError, match="the wall local is not available here: it isolates nothing and is for tests only"
+    ):
         walls.find("local")
     assert not walls.by_name
 
