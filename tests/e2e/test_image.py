@@ -102,6 +102,13 @@ def test_the_base_has_nothing_with_rights(base: Image) -> None:
     assert subprocess.run(argv, capture_output=True, check=True).stdout == b""
 
 
+def test_a_login_shell_of_the_base_starts_no_other_program(base: Image) -> None:
+    shell, first_child = run_in(base, "bash", "-l", "-c", "echo $$; true & echo $!").split()
+    assert int(first_child) == int(shell) + 1
+    paths = {shell: run_in(base, shell, "-l", "-c", "echo $PATH") for shell in ("bash", "sh")}
+    assert paths == dict.fromkeys(paths, "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\n")
+
+
 def test_the_base_has_its_bytecode(base: Image) -> None:
     program = "import json.tool, sys; print([m.__name__ for m in sys.modules.values() if getattr(m, '__cached__', None)"
     program += " and not __import__('os').path.exists(m.__cached__)])"
