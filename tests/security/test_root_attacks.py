@@ -167,7 +167,7 @@ given["syscalls"].update(given["more"])
 told["rename leaving a whiteout"] = call("renameat2", -100, ctypes.c_char_p(b"/etc/moving"), -100,
                                          ctypes.c_char_p(b"/etc/moved"), 4)
 told["real time"] = attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
-told["nice"] = attempt(os.setpriority, os.PRIO_PROCESS, 0, -5)
+told["nice"] = attempt(os.setpriority, os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) - 5)
 told["spared"] = attempt(put, "/proc/self/oom_score_adj", "-1000")
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 def raised(kind, value):
