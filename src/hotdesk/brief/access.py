@@ -29,7 +29,7 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     leads = list(names.value.values()) if isinstance(names.value, dict) else [None]
     if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
         raise names.make_error(
-            f"names must be a table of at most {MOST_NAMES} host names, each with a host and port, not "
+            f"names must be a table of at most {MOST_NAMES} host names, each with an address as host:port, not "
             f"{names.show()}; write {format_example(names, 'names')}"
         )
     if len(brief.faults) > earlier or (not rules.value and not grants.value and not names.value):

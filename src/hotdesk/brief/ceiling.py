@@ -57,23 +57,35 @@ def find_excess(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATAL
 
 def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[str]:
     if walls.is_weaker(job.wall, ceiling.wall):
-        yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
+        yield (
+            f"the wall {job.wall} is weaker than {ceiling.wall}, which the operator requires; write "
+            f'wall = "{ceiling.wall}"'
+        )
     if _rank_approval(job.approve) < _rank_approval(ceiling.approve):
-        yield f'approve = "{job.approve}" is laxer than "{ceiling.approve}"; write that, or leave it out'
+        yield (
+            f'approve = "{job.approve}" is less strict than "{ceiling.approve}", which the operator requires; write '
+            f'approve = "{ceiling.approve}", or leave approve out'
+        )
     if job.scope.names:
-        yield "only the operator may map host names; leave names out, and ask for an entry in `[door] names`"
+        yield (
+            "only the operator may map host names to addresses; remove names from the brief, and ask the operator for "
+            "an entry in `[door] names` of the settings"
+        )
 
 
 def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
             yield (
-                f"the secret {secret} may not be granted ({_format_allowed(ceiling.grants)}); leave it out, or ask "
-                "the operator"
+                f"the operator does not allow the secret {secret} ({_format_allowed(ceiling.grants)}); remove its "
+                "grant, or ask the operator to add the secret to `[ceiling] grants`"
             )
     for model in dict.fromkeys((*job.models.plan, *job.models.act, *filter(None, [job.look]))):
         if not admits(model, ceiling.models):
-            yield f"the model {model} may not be used here ({_format_allowed(ceiling.models)}); name another"
+            yield (
+                f"the operator does not allow the model {model} ({_format_allowed(ceiling.models)}); name another "
+                "model, or ask the operator to add it to `[ceiling] models`"
+            )
 
 
 def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
@@ -82,7 +94,9 @@ def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
         most: float | None = getattr(ceiling, name)
         if most is not None and amount is not None and not 0 <= amount <= most:
             key = name if name == "seconds" else f"budget.{name}"
-            yield f"{amount:.15g} {name} exceed the limit of {most:.15g}; write {key} = {most:.15g} or less"
+            yield (
+                f"{key} = {amount:.15g} exceeds the operator's limit of {most:.15g}; write {key} = {most:.15g} or less"
+            )
 
 
 def admits(name: str, patterns: Iterable[str] | None) -> bool:

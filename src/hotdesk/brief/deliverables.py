@@ -47,7 +47,9 @@ def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     for each in fields.read_list(field, "inputs", _MOST_FILES):
         name, written = field.attempt(partial(_read_input, each, folder), ("", ""))
         if name in found:
-            field.faults.append(each.make_error(f"two inputs are called {name!r}; list each once"))
+            field.faults.append(
+                each.make_error(f"two inputs have the name {name!r}; list the file once, or rename one")
+            )
         elif name:
             found[name] = written
     return tuple(found.values())
@@ -62,13 +64,19 @@ def _read_file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     path = fields.read_path(field)
     place = folder / path
     if path.startswith(ITEM):
-        raise field.make_error(f"an input name must not start with {ITEM!r}; give the file another name")
+        raise field.make_error(
+            f"the input {path!r} must not start with {ITEM!r}, which is reserved for the items of a swarm; rename the "
+            "file"
+        )
     if not place.is_file() and not place.is_dir():
         raise field.make_error(
             f"the input {path!r} is not a file or a folder next to the brief; copy it there{_suggest_file(place)}"
         )
     if not place.resolve().is_relative_to(folder.resolve()):
-        raise field.make_error(f"the input {path!r} is a link to a place outside; copy the file next to the brief")
+        raise field.make_error(
+            f"the input {path!r} is a symbolic link to a place outside the brief's folder; copy the file itself into "
+            "that folder"
+        )
     return path, path
 
 
@@ -86,13 +94,13 @@ def _read_drive_input(field: BriefValue) -> tuple[str, str]:
     name, at, version = field.value.removeprefix(DRIVE).partition("@")
     if at and not _VERSION_SHAPE.fullmatch(version):
         raise field.make_error(
-            f"{make_printable(version[:80])!r} is not a version; write it like '{DRIVE}orders.csv@3'"
+            f"{make_printable(version[:80])!r} is not a version number; write the input like '{DRIVE}orders.csv@3'"
         )
     path = fields.read_path(replace(field, value=name))
     if is_inside(path, MEMORY):
         raise field.make_error(
-            f"{path!r} was stored by a worker for later jobs and is available through `memory` only; to use it as "
-            "an input, review it and store it in the drive under another name"
+            f"{path!r} belongs to a memory: a worker stored it for later jobs; to use it as an input, review it and "
+            "store it in the drive under another name"
         )
     return path, f"{DRIVE}{path}{at}{version}"
 
@@ -139,7 +147,8 @@ def _read_deliverable(item: BriefValue, find_check: FindCheck | None) -> Deliver
     kind = item.get("kind", suffix if _KIND_SHAPE.fullmatch(suffix) else OTHER)
     if not isinstance(kind.value, str) or not _KIND_SHAPE.fullmatch(kind.value):
         raise kind.make_error(
-            f"kind must be one word, such as a file suffix, not {kind.show()}; write {item.write('kind', 'xlsx')}"
+            f"kind must be one word in lower case, such as a file suffix, not {kind.show()}; write "
+            f"{item.write('kind', 'xlsx')}"
         )
     none: tuple[RequiredCheck, ...] = ()
     checks = item.attempt(lambda: _read_checks(item, kind.value, _name_deliverable(path, find_check)), none)
@@ -180,14 +189,19 @@ def _read_checks(item: BriefValue, kind: str, find_check: FindCheck | None) -> t
         return _read_check_list(item, item.get("checks"), find_check)
     if kind == OTHER and not item.has("check"):
         one, none = item.write("check", "xlsx"), item.write("checks", [])
-        raise item.make_error(f"{item.value['path']!r} has no check; write {one}, or {none} to skip checking")
+        raise item.make_error(
+            f"{item.value['path']!r} has no check, and its file type has none by default; write {one}, or {none} to "
+            "deliver the file unchecked"
+        )
     return (_read_check(item, item.get("check", kind), find_check),)
 
 
 def _read_check_list(item: BriefValue, checks: BriefValue, find_check: FindCheck | None) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
     if item.has("check") or item.has("expect"):
-        raise checks.make_error("a deliverable has either checks, or check and expect; move both into checks")
+        raise checks.make_error(
+            "a deliverable with `checks` must not have `check` or `expect` as well; move them into an entry of `checks`"
+        )
     instead = item.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
     if not isinstance(checks.value, list) or len(checks.value) > _MOST_CHECKS:
         raise checks.make_error(
@@ -200,7 +214,7 @@ def _read_check_list(item: BriefValue, checks: BriefValue, find_check: FindCheck
 def _read_listed(item: BriefValue, instead: str, find_check: FindCheck | None) -> RequiredCheck | None:
     item.require_table("a check", _OF_CHECK, instead)
     if item.lacks("check", _OF_CHECK):
-        raise item.make_error(f"an entry of checks has no check; write {item.write('check', 'xlsx')}")
+        raise item.make_error(f"an entry of `checks` has no field `check`; write {item.write('check', 'xlsx')}")
     if not item.has("check"):
         return None
     return _read_check(item, item.get("check"), find_check)
@@ -210,14 +224,14 @@ def _read_check(item: BriefValue, check: BriefValue, find_check: FindCheck | Non
     expect = item.get("expect", {})
     if not isinstance(expect.value, dict):
         raise expect.make_error(
-            f"expect must be a table of what the check requires, not {expect.show()}; write "
+            f"expect must be a table of the check's options, not {expect.show()}; write "
             f"{item.write('expect', {'rows': 5})}"
         )
     for key, value in expect.value.items():
         if not is_json_value(value) or not is_json_value(key):
             raise expect.get(key).make_error(
-                f"expect contains a date, an invalid number or text that is not UTF-8, {expect.get(key).show()}; "
-                "write it as a text"
+                f"expect contains {expect.get(key).show()}, which is a date, an invalid number or text that is not "
+                "UTF-8; write the value as a text in quotes"
             )
     name = fields.read_name(check, "check", "xlsx")
     if find_check is not None:
@@ -238,7 +252,7 @@ def _require_check(find_check: FindCheck, check: BriefValue, name: str, expect: 
                 place = place.list_items()[part]
             else:
                 break  # what is missing has no place
-        quoted = f" (it is {place.show()})" if e.path and place is not expect else ""
+        quoted = f" (the brief has {place.show()})" if e.path and place is not expect else ""
         first, semicolon, remedy = str(e).partition("; ")
         raise place.make_error(f"{first}{quoted}{semicolon}{remedy}") from None
     except BriefError as e:

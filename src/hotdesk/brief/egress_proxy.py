@@ -21,14 +21,18 @@ def check_proxy(proxy: EgressProxy) -> EgressProxy:
     if len(proxy.ca.encode()) > MAX_CA_BYTES or not proxy.ca.isascii():
         raise BriefError(f"the certificate authorities of an egress proxy must be PEM of at most {MAX_CA_BYTES} bytes")
     if not proxy.tls and (proxy.server_name or proxy.ca):
-        raise BriefError("an egress proxy without TLS must have no server name and no certificate authorities")
+        raise BriefError(
+            "an egress proxy without TLS takes no server name and no certificate authorities; remove both, or use TLS"
+        )
     name = _canonicalize(proxy.server_name or proxy.host) if proxy.tls else ""
     return replace(proxy, host=_canonicalize(proxy.host), server_name=name)
 
 
 def _canonicalize(host: str) -> str:
     if "*" in host or "/" in host:
-        raise BriefError("an egress proxy must be one exact host, not a pattern")
+        raise BriefError(
+            "the host of an egress proxy must be one exact name or address, as in proxy.example.com:1080, not a pattern"
+        )
     try:
         return canonicalize_host(host if host.startswith("[") or not is_address(host) else bracket_ipv6(host))
     except ValueError as e:

@@ -48,7 +48,8 @@ def make_unknown_error(check: str, key: str, choices: Iterable[str]) -> Expectat
     close = get_close_matches(key, list(choices), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     shown = make_printable(key[:80])
-    return ExpectationError(f"{check} cannot expect {shown!r}; it can expect {', '.join(choices)}{hint}", (key,))
+    why = f"{check}: expect has no option {shown!r}; its options are {', '.join(choices)}{hint}"
+    return ExpectationError(why, (key,))
 
 
 class FindCheck(Protocol):

@@ -19,7 +19,7 @@ def read_list(
 ) -> list[BriefValue]:
     """Return the items of a list that have the right type; the others are noted as faults."""
     if not isinstance(field.value, list) or len(field.value) > most:
-        found = f"{len(field.value)} of them" if isinstance(field.value, list) else field.show()
+        found = f"a list of {len(field.value)}" if isinstance(field.value, list) else field.show()
         raise field.make_error(
             f"{key} must be a list of at most {most} {what}, not {found}; write {format_example(field, key)}"
         )

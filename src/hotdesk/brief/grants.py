@@ -40,6 +40,10 @@ FRAMING = frozenset(
 """Headers the door writes itself, or that say where a message ends."""
 LISTS = {"field": "fields", "allow-header": "allow_headers", "allow-field": "allow_fields"}
 """Options that may be written several times, and the lists they add to."""
+_OPTIONS = (
+    "bearer, basic, header=, cookie=, query=, form=, json=, swap, env=, step=, seconds=, field=, foreign, identity, "
+    "allow-header=, allow-field="
+)
 SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTHONPATH NODE_OPTIONS".split())
 
 
@@ -88,7 +92,7 @@ def read_words(words: list[str]) -> Grant:
     name, at, authority = words[0].partition("@") if words else ("", "", "")
     found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
-        raise ValueError("it does not have the form NAME@host[:port]")
+        raise ValueError("the grant does not begin with NAME@host[:port], the secret and its host")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
     used: set[str] = set()
     for position, word in enumerate(words[1:], 1):
@@ -102,13 +106,15 @@ def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
         return replace(grant, places=(*grant.places, _read_place(name, value)))
     if word == "swap":
         if not grant.places or before.partition("=")[0] not in get_args(PlaceKind):
-            raise ValueError("`swap` must follow a place, as in `bearer swap`")
+            raise ValueError("`swap` must follow a place for the secret, as in `bearer swap`")
         return replace(grant, places=(*grant.places[:-1], replace(grant.places[-1], swap=True)))
     if equals and (listed := LISTS.get(name)):
         added = (*getattr(grant, listed), unquote(value, errors="strict"))
         return replace(grant, **{listed: added})  # type: ignore[arg-type]
-    if name in used or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
-        raise ValueError(f"{make_printable(word[:80])!r} is given twice, or is not part of a grant")
+    if name in used:
+        raise ValueError(f"{name!r} is given twice")
+    if bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
+        raise _make_option_error(word)
     used.add(name)
     return replace(grant, **read_option(name, value))  # type: ignore[arg-type]
 
@@ -121,7 +127,11 @@ def read_option(name: str, value: str) -> dict[str, object]:
             return {name: float(value)}
         case "foreign" | "identity":
             return {name: True}
-    raise ValueError(f"{make_printable(name[:80])!r} is not part of a grant")
+    raise _make_option_error(name)
+
+
+def _make_option_error(word: str) -> ValueError:
+    return ValueError(f"{make_printable(word[:80])!r} is not an option of a grant; the options are {_OPTIONS}")
 
 
 def _read_place(kind: str, value: str) -> SecretPlace:
@@ -129,7 +139,7 @@ def _read_place(kind: str, value: str) -> SecretPlace:
     method, _, path = pinned.partition(":")
     if kind == "header":
         if value.count(":") not in (0, 2):
-            raise ValueError("text around a secret is written as header=NAME:BEFORE:AFTER")
+            raise ValueError("the text before and after a secret is written as header=NAME:BEFORE:AFTER")
         name, before, after = (unquote(each, errors="strict") for each in (name, method, path))
         return SecretPlace("header", name, before=before, after=after)
     name = unquote(name, errors="strict")
@@ -138,7 +148,7 @@ def _read_place(kind: str, value: str) -> SecretPlace:
 
 def _canonicalize_grant(grant: Grant) -> Grant:
     if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
-        raise ValueError("a secret name has at most 64 lower-case letters, digits and `-`")
+        raise ValueError("the name of a secret must have 1 to 64 lower-case letters, digits and `-`")
     if grant.port is None:
         raise ValueError("the port is not a number from 1 to 65535")
     check_number("port", grant.port, int, 1, 65535)
@@ -146,9 +156,9 @@ def _canonicalize_grant(grant: Grant) -> Grant:
     for flag in (grant.foreign, grant.identity):
         check_choice("flag", flag, (True, False))
     if not isinstance(grant.env, str) or (grant.env and not _is_variable(grant.env)):
-        raise ValueError("env is not a valid variable name, or is reserved for the system")
+        raise ValueError("env must be a variable name that the system does not use itself, as in env=ERP_TOKEN")
     if not isinstance(grant.step, str) or not STEP_SHAPE.fullmatch(grant.step):
-        raise ValueError("the step must be a name of letters, digits, `.`, `_` and `-`")
+        raise ValueError("step must be a name of at most 64 letters, digits, `.`, `_` and `-`")
     return replace(
         grant,
         host=read_part("host", grant.host, _parse_exact_host),
@@ -173,7 +183,7 @@ def _parse_exact_host(text: str) -> str:
 
 def _check_fields(names: object) -> tuple[str, ...]:
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
-        raise ValueError("the fields must be a list of names")
+        raise ValueError(f"fields must be a list of at most {MOST_FIELDS} names")
     for name in names:
         _check_name(name)
     return tuple(dict.fromkeys(names))
@@ -182,16 +192,16 @@ def _check_fields(names: object) -> tuple[str, ...]:
 def _check_places(places: object) -> tuple[SecretPlace, ...]:
     """Check places; the same one twice is a mistake."""
     if not isinstance(places, tuple) or len(places) > MOST_PLACES:
-        raise ValueError("the places must be a list of places")
+        raise ValueError(f"places must be a list of at most {MOST_PLACES} places for the secret, such as bearer")
     done = tuple(_check_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
-        raise ValueError("it lists a place twice")
+        raise ValueError("the same place for the secret is given twice")
     return done
 
 
 def _check_place(place: object) -> SecretPlace:
     if not isinstance(place, SecretPlace):
-        raise ValueError("one of its places is malformed")
+        raise ValueError("a place for the secret is malformed; write one such as bearer")
     check_choice("place", place.kind, get_args(PlaceKind))
     check_choice("swap", place.swap, (True, False))
     _check_around(place)
@@ -204,7 +214,7 @@ def _check_place(place: object) -> SecretPlace:
             raise ValueError(f"{place.kind} takes no name")
         return place
     if not isinstance(place.name, str) or not _TOKEN_SHAPE.fullmatch(place.name):
-        raise ValueError(f"{place.kind} needs a name of letters, digits and `-`, as in header=X-Api-Key")
+        raise ValueError(f"{place.kind} needs a name of letters, digits and `-`, as in {place.kind}=X-Api-Key")
     if place.kind == "header" and _is_framing(place.name):
         raise ValueError(
             f"the header {place.name} is reserved for HTTP itself; use another header, or cookie= for a cookie"
@@ -220,7 +230,10 @@ def _check_around(place: SecretPlace) -> None:
             or not _AROUND_SHAPE.fullmatch(text)
             or (text and (place.kind != "header" or place.swap))
         ):
-            raise ValueError("only header= takes text around a secret: printable, 200 characters at most, and no swap")
+            raise ValueError(
+                "text before or after a secret must be printable ASCII of at most 200 characters, and only header= "
+                "without `swap` takes it"
+            )
 
 
 def _is_framing(name: str) -> bool:
@@ -236,14 +249,17 @@ def _check_headers(names: object) -> tuple[str, ...]:
         if not isinstance(name, str) or not _TOKEN_SHAPE.fullmatch(name):
             raise ValueError("allow-header needs a header name, as in allow-header=X-Tenant")
         if _is_framing(name) or name.lower() == "authorization":
-            raise ValueError(f"the header {name} cannot be allowed; `foreign` lets a desk use credentials of its own")
+            raise ValueError(
+                f"allow-header cannot allow {name}, which carries credentials or belongs to HTTP itself; add `foreign` "
+                "to let the desk send its own credentials"
+            )
     return tuple(dict.fromkeys(name.lower().replace("_", "-") for name in names))
 
 
 def _check_pin(place: SecretPlace) -> SecretPlace:
     _check_name(place.name)
     if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
-        raise ValueError(f"{place.kind} is for one method and path, as in {place.kind}=password:POST:/login")
+        raise ValueError(f"{place.kind} needs a method and a path, as in {place.kind}=password:POST:/login")
     if not isinstance(place.path, str) or "*" in place.path or len(place.path) > LONGEST_GLOB:
         raise ValueError(
             f"{place.kind} needs one exact path; a pattern would let the desk choose where the secret appears"
@@ -255,4 +271,4 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
-        raise ValueError("a field name is empty, too long, or contains invisible characters")
+        raise ValueError("a field name must have 1 to 128 printable characters")

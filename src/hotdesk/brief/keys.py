@@ -51,7 +51,7 @@ def explain_place(field: BriefValue, key: str) -> str:
                 return f"; {key!r} is a field of {name}: write {format_example(field, f'{name}.{key}')}"
         return ""
     if table == "each" and key == "budget":
-        return f"; what one item may use is written without `budget`: write {format_example(field, 'each.tokens')}"
+        return f"; limits of one item are fields of `each` itself: write {format_example(field, 'each.tokens')}"
     if key not in KEYS:
         return ""
     place = "above the first line that begins with `[`" if field.form == "toml" else "beside goal"

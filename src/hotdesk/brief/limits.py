@@ -45,7 +45,10 @@ def read_tools(brief: BriefValue) -> tuple[str, ...]:
     for each in tools:
         if not _TOOL_SHAPE.fullmatch(each.value):
             shown = make_printable(each.value[:80])
-            why = f"{shown!r} is neither a tool nor the prefix of several; write {format_example(field, 'tools')}"
+            why = (
+                f"{shown!r} is neither the name of a tool nor the beginning of names and a `*`; write "
+                f"{format_example(field, 'tools')}"
+            )
             field.faults.append(each.make_error(why))
     return tuple(each.value for each in tools)
 
@@ -55,7 +58,7 @@ def read_wall(field: BriefValue) -> str:
         case "local" if os.environ.get(SWITCH) == "1":
             return "local"
         case "local":
-            why = f"wall must not be local, which does not isolate; tests enable it with {SWITCH}=1"
+            why = f"the wall local isolates nothing and is for hotdesk's own tests, which set {SWITCH}=1"
         case str(name) if name in WALLS:
             return name
         case _:
@@ -152,8 +155,8 @@ def _read_model_list(field: BriefValue) -> tuple[str, ...]:
     if not isinstance(field.value, list) or not 1 <= len(field.value) <= _MOST_MODELS:
         instead = format_example(field, "models.plan")
         raise field.make_error(
-            f"{field.where[-1]} must be a model or a list of 1 to {_MOST_MODELS} models, not {field.show()}; write "
-            f"{instead}"
+            f"models.{field.where[-1]} must be a model or a list of 1 to {_MOST_MODELS} models, not {field.show()}; "
+            f"write {instead}"
         )
     names = [field.attempt(partial(_read_model, each), "") for each in field.list_items()]
     return tuple(dict.fromkeys(names))
@@ -171,5 +174,7 @@ def _read_model(field: BriefValue) -> str:
         key = ".".join(part for part in field.where if isinstance(part, str))
         shown = make_printable(str(field.value)[:80])
         remedy = field.write(key, KEYS["look"])
-        raise field.make_error(f"{shown!r} is not a model of {', '.join(PROVIDERS)}; write {remedy}")
+        raise field.make_error(
+            f"{shown!r} is not a model as PROVIDER:MODEL with the provider {' or '.join(PROVIDERS)}; write {remedy}"
+        )
     return name

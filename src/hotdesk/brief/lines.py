@@ -165,8 +165,8 @@ class Scan:
         """Refuse nesting so deep that parsers become slow or fail."""
         if depth > MAX_DEPTH:
             raise ValueError(
-                f", line {self.get_line_number()}: lists or tables are nested deeper than {MAX_DEPTH} levels; a "
-                "brief is flat"
+                f", line {self.get_line_number()}: lists or tables are nested deeper than {MAX_DEPTH} levels; use "
+                "fewer levels"
             )
 
     def skip(self) -> None:

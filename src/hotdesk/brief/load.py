@@ -82,12 +82,12 @@ def parse_job(
 ) -> Brief:
     """Read a brief's text; `ValueError` says where and why, and begins with a line or a colon."""
     if len(data) > MAX_BRIEF_BYTES:
-        raise ValueError(f": it is larger than {MAX_BRIEF_BYTES >> 20} MiB; move data into inputs")
+        raise ValueError(f": the brief is larger than {MAX_BRIEF_BYTES >> 20} MiB; move data into input files")
     try:
         brief = parse_text(data.decode(), form)
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise FaultError(f", line {line}: it is not UTF-8; save it as UTF-8", line) from None
+        raise FaultError(f", line {line}: the text is not UTF-8; save the file as UTF-8", line) from None
     return build_job(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator, find_check)
 
 
@@ -96,11 +96,11 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
     try:
         brief = BriefValue(_as_plain(table))
         if not is_json_value(brief.value):
-            raise ValueError(": it contains a value that JSON cannot express; use texts, numbers, lists and tables")
+            raise ValueError(": a value cannot be expressed in JSON; use texts, numbers, lists and tables")
         digest = hashlib.sha256(format_canonical_json(brief.value).encode()).hexdigest()
         return build_job(brief, folder.absolute(), digest, make_scope, operator)
     except RecursionError:
-        raise BriefError("the brief: its lists or tables are nested too deeply; a brief is flat") from None
+        raise BriefError("the brief: lists or tables are nested too deeply; use fewer levels") from None
     except ValueError as e:
         raise make_brief_error("the brief", e) from None
 
@@ -120,14 +120,14 @@ def build_job(
 ) -> Brief:
     """Read all fields; every fault is noted in `brief.faults`, and all of them are raised at the end."""
     if not isinstance(brief.value, dict):
-        raise ValueError(": it must be a table with fields such as goal and deliverables")
+        raise ValueError(": the brief must be a table with fields such as goal and deliverables")
     attempt, get = brief.attempt, brief.get
     refuse_reserved(brief, operator)
     own = replace(brief, value={key: value for key, value in brief.value.items() if key not in OPERATOR_ONLY})
     own.require_table("a brief", KEYS, format_example(brief, "goal"), explain_place)
     for name in ("goal", "deliverables"):
         if brief.lacks(name, KEYS):
-            brief.faults.append(brief.make_error(f"it has no {name}; write {format_example(brief, name)}"))
+            brief.faults.append(brief.make_error(f"the field {name} is missing; write {format_example(brief, name)}"))
     goal = attempt(lambda: deliverables.read_goal(get("goal")), "") if brief.has("goal") else ""
     items: tuple[Deliverable, ...] = ()
     if brief.has("deliverables"):
@@ -175,7 +175,7 @@ def parse_text(text: str, form: Form) -> BriefValue:
     except ValueError as e:
         place = _TOML_PLACE.search(str(e))
         line = f", line {place[1]}, column {place[2]}" if place else ""
-        raise ValueError(f"{line}: it is not TOML: {_TOML_PLACE.sub('', str(e))}; correct that line") from None
+        raise ValueError(f"{line}: invalid TOML: {_TOML_PLACE.sub('', str(e))}; correct this line") from None
     return BriefValue(table, form=form, lines=lines)
 
 
@@ -184,9 +184,9 @@ def _parse_json(text: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as e:
-        raise ValueError(f", line {e.lineno}, column {e.colno}: it is not JSON: {e.msg}; correct that line") from None
+        raise ValueError(f", line {e.lineno}, column {e.colno}: invalid JSON: {e.msg}; correct this line") from None
     except ValueError as e:
-        raise ValueError(f": it is not JSON: {e}; write shorter numbers") from None
+        raise ValueError(f": invalid JSON: {e}; write numbers with fewer digits") from None
 
 
 def _as_plain(value: object) -> object:

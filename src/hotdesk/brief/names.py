@@ -43,7 +43,7 @@ SHARED = frozenset(
 def canonicalize_name(text: str) -> str:
     """Return a name in lower-case ASCII without its trailing dot."""
     if not text.isascii():
-        raise ValueError("is not plain ASCII; write it in punycode (`xn--…`)")
+        raise ValueError("is not plain ASCII; write the host in punycode (`xn--…`)")
     name = text.lower().removesuffix(".")
     if not NAME_SHAPE.fullmatch(name) or len(name) > 253:
         raise ValueError("is not a host name: use labels of letters, digits, `-` and `_`, separated by single dots")
@@ -58,7 +58,9 @@ def _canonicalize_address(text: str) -> str:
     except AddressValueError:
         raise ValueError("is not an address; write it like `192.0.2.1` or `[2001:db8::1]`") from None
     if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
-        raise ValueError("is an address with a zone, or an IPv4 address written as IPv6; write the plain address")
+        raise ValueError(
+            "is an address with a zone, or an IPv4 address written as IPv6; write an address like `192.0.2.1`"
+        )
     return str(address)
 
 
@@ -66,7 +68,7 @@ def canonicalize_host(text: str) -> str:
     """Return the name or address a request or a grant is for; IPv6 stands in brackets and is given without."""
     if text.startswith("[") and text.endswith("]"):
         if ":" not in text:
-            raise ValueError("has brackets, but is not an IPv6 address")
+            raise ValueError("has brackets, but is not an IPv6 address such as `[2001:db8::1]`")
         return _canonicalize_address(text[1:-1])
     return _canonicalize_address(text) if _QUAD_SHAPE.fullmatch(text) else canonicalize_name(text)
 
@@ -81,7 +83,7 @@ def canonicalize_pattern(text: str) -> str:
     if text.startswith("*."):
         return f"*.{narrow(_encode_host_name(text[2:]))}"
     if "*" in text:
-        raise ValueError("has a `*` that is not the whole first label; write it like `*.example.test`")
+        raise ValueError("has a `*` in the wrong place: it must be the whole first label, as in `*.example.test`")
     return _encode_host_name(text)
 
 
@@ -91,9 +93,9 @@ def _canonicalize_network(text: str) -> str:
     except (AddressValueError, NetmaskValueError):
         raise ValueError("is not a network; write it like `[192.0.2.0/24]`") from None
     except ValueError:
-        raise ValueError("is a network with host bits set; write its first address") from None
+        raise ValueError("is a network with host bits set; write its first address, as in `[192.0.2.0/24]`") from None
     if network.prefixlen < WIDEST[network.version]:
-        raise ValueError(f"is wider than /{WIDEST[network.version]}; name the network you mean")
+        raise ValueError(f"is a network wider than /{WIDEST[network.version]}; write a smaller network")
     return _canonicalize_address(str(network[0])) if network.num_addresses == 1 else str(network)
 
 
@@ -101,18 +103,21 @@ def _encode_host_name(text: str) -> str:
     if text.isascii():
         return canonicalize_name(text)
     if any(c in _DEVIATIONS or c in STOPS for c in text):
-        raise ValueError("has a character with several encodings in host names; write it in punycode (`xn--…`)")
+        raise ValueError("has a character that programs encode in different ways; write the host in punycode (`xn--…`)")
     try:
         encoded = text.encode("idna").decode("ascii")
     except UnicodeError:
-        raise ValueError("cannot be written as a host name; write it in punycode (`xn--…`)") from None
+        raise ValueError("has a character that a host name cannot have; write the host in punycode (`xn--…`)") from None
     return canonicalize_name(encoded)
 
 
 def narrow(suffix: str) -> str:
     """Return a wildcard's suffix back, unless strangers can get names below it."""
     if "." not in suffix or suffix in SHARED:
-        raise ValueError(f"is wider than one owner's domain: anyone can register a name below {suffix!r}")
+        raise ValueError(
+            f"covers the domains of many owners, because anyone can register a name below {suffix!r}; write a longer "
+            f"suffix, such as `*.example.{suffix}`"
+        )
     return suffix
 
 

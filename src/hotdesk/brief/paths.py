@@ -32,10 +32,10 @@ def canonicalize_path(text: str) -> str:
         raise ValueError("does not start with `/`, or has a character that must be written as %XX")
     path = PERCENT.sub(_canonicalize_escape, text) if "%" in text else text
     if TWICE.search(path):
-        raise ValueError("is percent-encoded twice")
+        raise ValueError("is percent-encoded twice; encode every character once")
     for reading in list_readings(path):
         if "//" in reading or DOTS.search(reading):
-            raise ValueError("has an empty, `.` or `..` segment")
+            raise ValueError("has an empty, `.` or `..` segment; remove that segment")
     return path
 
 
@@ -44,7 +44,7 @@ def _canonicalize_escape(found: re.Match[str]) -> str:
     if code in _UNRESERVED:
         return chr(code)
     if code < 0x20 or code in b"\x7f\\":
-        raise ValueError("has a control character or a backslash")
+        raise ValueError("has a control character or a backslash; remove that character")
     return found[0].upper()
 
 

@@ -30,16 +30,22 @@ def _has_local_input(inputs: object) -> bool:
 
 CODE = Reserved(
     "a brief describes work and cannot choose the programs of this machine",
-    "name models in `models`; another brain is chosen on the command line when the job starts",
+    "name models in `models`, or start the job with `hotdesk work --script FILE`",
     when=lambda value: True,
     always=True,
 )
 OPERATOR_ONLY: Mapping[str, Reserved] = {
-    "names": Reserved("names set where this machine connects to", "its operator can set them in `[door] names`"),
-    "inputs": Reserved("a file next to a brief is a file on this machine", f'put it into the drive, then "{DRIVE}NAME"',
-                       when=_has_local_input),
-    "each": Reserved("items are files on this machine", "ask its operator to run `hotdesk swarm`"),
-    "wall": Reserved("without a wall, programs would run directly on this machine", 'write "container"',
+    "names": Reserved(
+        "names decide where this machine connects to",
+        "ask its operator for an entry in `[door] names` of the settings",
+    ),
+    "inputs": Reserved(
+        "inputs of a brief from a client must be in the drive",
+        f'store the file there and write "{DRIVE}NAME"',
+        when=_has_local_input,
+    ),
+    "each": Reserved("the items of a swarm are files on this machine", "ask its operator to run `hotdesk swarm`"),
+    "wall": Reserved("without a wall, programs would run directly on this machine", 'write wall = "container"',
                      when=lambda value: value == "local"),
     "brain": CODE,
     "script": CODE,
@@ -53,5 +59,5 @@ def refuse_reserved(brief: BriefValue, operator: bool) -> None:
     """Note each field that is the operator's as a fault."""
     for key, reserved in OPERATOR_ONLY.items():
         if brief.has(key) and (reserved.always or not operator) and reserved.when(brief.get(key).value):
-            why = f"a brief must not set {key}: {reserved.why}; {reserved.remedy}"
+            why = f"this brief must not set {key}: {reserved.why}; {reserved.remedy}"
             brief.faults.append(brief.get(key).make_error(why))

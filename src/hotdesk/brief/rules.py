@@ -99,7 +99,7 @@ def format_size(size: int) -> str:
 def split_words(text: str) -> list[str]:
     """Split a line into its words; a part of one could say more than the whole."""
     if len(text) > MAX_LINE_CHARS:
-        raise ValueError(f"it is longer than {MAX_LINE_CHARS} characters")
+        raise ValueError(f"the line is longer than {MAX_LINE_CHARS} characters")
     return text.split()
 
 
@@ -172,8 +172,8 @@ def read_option(name: str, value: str | None) -> object:
             return value
     if value is None and (name in ("read", "write") or name.isupper()):
         raise ValueError(
-            f"{make_printable(name[:80])!r} is in the wrong place: before the host is one of read, write, or methods "
-            "such as POST,PUT"
+            f"{make_printable(name[:80])!r} is in the wrong place; write read, write or methods such as POST,PUT "
+            "before the host"
         )
     raise ValueError(
         f"{make_printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
@@ -183,7 +183,8 @@ def read_option(name: str, value: str | None) -> object:
 def read_table(table: Mapping[str, object]) -> Rule:
     names = {field.name for field in fields(Rule)}
     if unknown := sorted(str(name) for name in table if name not in names):
-        raise ValueError(f"{unknown[0]!r} is not a field of a rule")
+        listed = ", ".join(field.name for field in fields(Rule))
+        raise ValueError(f"{unknown[0]!r} is not a field of a rule; the fields are {listed}")
     values = dict(table)
     for name in ("up", "down"):
         if isinstance(size := values.get(name), str):
@@ -207,17 +208,17 @@ def _read_table_methods(value: object, verdict: object) -> object:
 
 def _canonicalize_rule(rule: Rule) -> Rule:
     if not isinstance(rule.host, str) or rule.host in WORDS:
-        raise ValueError("it names no host, or its host is a keyword of the rule grammar")
+        raise ValueError("the host is missing, or is a keyword of the rule grammar such as read or deny")
     check_choice("verdict", rule.verdict, ("allow", "deny", "ask"))
     check_choice("scheme", rule.scheme, (None, "http", "https"))
-    for flag in (rule.tunnel, rule.private):
-        check_choice("flag", flag, (True, False))
+    for name, flag in (("field tunnel", rule.tunnel), ("field private", rule.private)):
+        check_choice(name, flag, (True, False))
     check_number("port", rule.port, int, 1, 65535)
     check_number("up", rule.up, int, 1, MOST_BYTES)
     check_number("down", rule.down, int, 1, MOST_BYTES)
     check_number("rate", rule.rate, float, 0.001, _MOST_RATE)
     if not isinstance(rule.step, str) or not STEP_SHAPE.fullmatch(rule.step):
-        raise ValueError("the step must be a name of letters, digits, `.`, `_` and `-`")
+        raise ValueError("step must be a name of at most 64 letters, digits, `.`, `_` and `-`")
     rule = replace(
         rule,
         host=read_part("host", rule.host, canonicalize_pattern),
@@ -237,7 +238,8 @@ def _check_combination(rule: Rule) -> Rule:
         rule.host, tunnel=True
     ):
         raise ValueError(
-            "the door cannot read a tunnel, so it has no scheme, method, path or query, and cannot deny or ask"
+            "a tunnel rule takes a host, a port and limits only, because the door cannot read the traffic; remove the "
+            "scheme, method, path, query, deny or ask"
         )
     return rule
 
@@ -246,14 +248,15 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
     if methods == ANY:
         return ANY
     if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
-        raise ValueError("the methods must be a list of names; write `read`, `write`, or names such as GET")
+        raise ValueError("methods must be a list of 1 to 32 names; write `read`, `write`, or names such as GET")
     for method in methods:
         if not isinstance(method, str) or not METHOD_SHAPE.fullmatch(method):
             raise ValueError(
-                f"{make_printable(str(method)[:80])!r} is not a method; write `read`, `write`, or names such as GET"
+                f"{make_printable(str(method)[:80])!r} is not an HTTP method; write `read`, `write`, or names "
+                "such as GET"
             )
         if method in NEVER:
-            raise ValueError(f"the door never admits {method}; name the methods that do the work")
+            raise ValueError(f"the door never admits the method {method}; name other methods, such as GET or POST")
     return tuple(sorted(set(methods)))
 
 
@@ -261,15 +264,18 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
     """Return parameters sorted by name, each once."""
     pairs = [pair for pair in query if isinstance(pair, tuple) and len(pair) == 2] if isinstance(query, tuple) else None
     if pairs is None or len(pairs) != len(query) or len(pairs) > _MOST_PARAMETERS:  # type: ignore[arg-type]
-        raise ValueError("the query must be a list of names and values")
+        raise ValueError(f"the query must be a list of at most {_MOST_PARAMETERS} names and values")
     for text in (text for pair in pairs for text in pair):
         if not isinstance(text, str) or len(text) > _LONGEST_PARAMETER or not _PARAMETER_SHAPE.fullmatch(text):
-            raise ValueError("a parameter is too long, or has a character that must be written as %XX")
+            raise ValueError(
+                f"a query parameter has more than {_LONGEST_PARAMETER} characters, or a character that must be written "
+                "as %XX"
+            )
     if any("*" in name or not name for name, _ in pairs):
-        raise ValueError("a parameter name is empty or has a `*`")
+        raise ValueError("the name of a query parameter is empty or has a `*`, which only values may have")
     names = [read_part("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
     if len(set(names)) != len(names):
-        raise ValueError("a parameter is given twice")
+        raise ValueError("a query parameter is given twice")
     for _, value in pairs:
         read_part("query", value, lambda text: paths.compile_value(text).pattern)
     return tuple(sorted(pairs))

@@ -34,7 +34,7 @@ def read_each(brief: BriefValue) -> Each | None:
     for path in _list_paths(brief):
         if PLACEHOLDER not in path.value:
             remedy = path.write("path", f"{PLACEHOLDER}{PurePosixPath(path.value).suffix}")
-            why = f"every item delivers its own file, so the path must contain the item's name, not {path.show()}"
+            why = f"every item delivers its own file, so path must contain {PLACEHOLDER}, not only {path.show()}"
             brief.faults.append(path.make_error(f"{why}; write {remedy}"))
     if field.lacks("over", _OF_EACH):
         why = f"[each] has no `over`, which names the items; write {format_example(field, 'each.over')}"

@@ -100,7 +100,8 @@ def _require_tokens(scope: Scope) -> None:
         texts = (token.name, token.audience, token.issuer)
         if name not in granted or not all(each.isprintable() and 0 < len(each) <= _MAX_TOKEN_TEXT for each in texts):
             raise _make_scope_error(
-                f"the token {make_printable(name[:80])!r} has no grant, or texts that cannot be signed"
+                f"the workload token {make_printable(name[:80])!r} has no grant, or its name, audience or issuer is "
+                "empty, too long or not printable"
             )
 
 

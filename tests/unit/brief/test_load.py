@@ -150,10 +150,10 @@ def test_python_may_use_what_it_has_at_hand(folder: Path) -> None:
         ({"deliverables": [{"path": "a.xlsx"}, {}]}, "the brief: deliverables[1]: a deliverable has no path; "),
         ({"colour": 1}, "the brief: colour: a brief has no field 'colour'; its fields are goal, inputs"),
         ({"goal": None}, "the brief: goal: goal must be a text"),
-        ({"goal": b"x"}, "the brief: it contains a value that JSON cannot express"),
-        ({"expect": {1, 2}}, "the brief: it contains a value that JSON cannot express"),
-        ({"seconds": float("inf")}, "the brief: it contains a value that JSON cannot express"),
-        ({"script": "brain.py"}, "the brief: script: a brief must not set script: "),
+        ({"goal": b"x"}, "the brief: a value cannot be expressed in JSON"),
+        ({"expect": {1, 2}}, "the brief: a value cannot be expressed in JSON"),
+        ({"seconds": float("inf")}, "the brief: a value cannot be expressed in JSON"),
+        ({"script": "brain.py"}, "the brief: script: this brief must not set script: "),
     ],
     ids=str,
 )  # fmt: skip
@@ -175,7 +175,7 @@ def test_an_unknown_field_that_resembles_another_suggests_it(folder: Path, key: 
 @pytest.mark.parametrize("word", ["write", "POST"])
 def test_a_method_behind_the_host_of_a_rule_is_refused_with_its_place(folder: Path, word: str) -> None:
     brief = {"goal": "x", "deliverables": [{"path": "a.xlsx"}], "egress": [f"ledger.test/totals {word}"]}
-    with pytest.raises(BriefError, match=f"'{word}' is in the wrong place: before the host is one of"):
+    with pytest.raises(BriefError, match=f"'{word}' is in the wrong place; write read, write or"):
         parse_table(brief, folder, scope_of)
 
 
@@ -251,12 +251,12 @@ GRID = [
     ('["invoices"', '["../invoices"', 3, "is not a relative path"),
     ('["invoices"', '["/etc"', 3, "is not a relative path"),
     ('["invoices"', '[""', 3, "is not a relative path"),
-    ('["invoices"', '["invoices", "./invoices"', 3, "two inputs are called 'invoices'"),
-    ('["invoices"', '["invoices", "drive:invoices"', 3, "two inputs are called 'invoices'"),
+    ('["invoices"', '["invoices", "./invoices"', 3, "two inputs have the name 'invoices'"),
+    ('["invoices"', '["invoices", "drive:invoices"', 3, "two inputs have the name 'invoices'"),
     ('["invoices"', "[5", 3, 'inputs must be a list of texts, but one item is 5; write inputs = ["invoices"]'),
     ('"drive:orders/2025.csv@3"', '"drive:"', 3, "is not a relative path"),
     ('"drive:orders/2025.csv@3"', '"drive:../x"', 3, "is not a relative path"),
-    ('"drive:orders/2025.csv@3"', '"drive:x@0"', 3, "'0' is not a version; write it like 'drive:orders.csv@3'"),
+    ('"drive:orders/2025.csv@3"', '"drive:x@0"', 3, "'0' is not a version number; write the input like"),
     ('"drive:orders/2025.csv@3"', '"drive:x@"', 3, "'' is not a version"),
     ('"drive:orders/2025.csv@3"', '"drive:x@latest"', 3, "'latest' is not a version"),
     ('["invoices", "drive:orders/2025.csv@3"]', '"invoices"', 3, "must be a list of at most 100 texts"),
@@ -285,14 +285,14 @@ GRID = [
     ('approve = "plan"', "approve = true", 12, '(strictest first), not true; write approve = "plan"'),
     ('approve = "plan"', "approve = []", 12, '(strictest first), not []; write approve = "plan"'),
     ('"openai:eyes"', "5", 13, 'write look = "anthropic:MODEL"'),
-    ('"openai:eyes"', '"openai"', 13, "'openai' is not a model of anthropic, openai, chat"),
-    ('"openai:eyes"', '"scripted:brain.py"', 13, "is not a model of"),
-    ('"openai:eyes"', '"chat:http://10.0.0.1/x"', 13, "is not a model of"),
-    ('"openai:eyes"', '"chat:\\u001b[2J"', 13, "x1b[2J' is not a model of"),
+    ('"openai:eyes"', '"openai"', 13, "'openai' is not a model as PROVIDER:MODEL"),
+    ('"openai:eyes"', '"scripted:brain.py"', 13, "is not a model as"),
+    ('"openai:eyes"', '"chat:http://10.0.0.1/x"', 13, "is not a model as"),
+    ('"openai:eyes"', '"chat:\\u001b[2J"', 13, "x1b[2J' is not a model as"),
     ('["shell", "browser_*"]', "[]", 14, "tools is empty"),
     ('["shell", "browser_*"]', '"shell"', 14, "must be a list of at most 200 texts"),
-    ('["shell", "browser_*"]', '["Shell"]', 14, "'Shell' is neither a tool nor the prefix of several; write tools = ["),
-    ('["shell", "browser_*"]', '["*_goto"]', 14, "'*_goto' is neither a tool"),
+    ('["shell", "browser_*"]', '["Shell"]', 14, "'Shell' is neither the name of a tool nor the beginning of names"),
+    ('["shell", "browser_*"]', '["*_goto"]', 14, "'*_goto' is neither the name of a tool"),
     ('["shell", "browser_*"]', "[[]]", 14, "tools must be a list of texts"),
     ('sensitive_wall = "gvisor"', 'sensitive_wall = "paper"', 17,
      'one of microvm, gvisor, container (strongest first), not "paper"; write sensitive_wall = "gvisor"'),
@@ -333,11 +333,11 @@ GRID = [
     ('plan = "anthropic:large"', "", 28, 'models has no plan model; write models.plan = "anthropic:MODEL"'),
     ('plan = "anthropic:large"', "plan = []", 29, "plan must be a model or a list of 1 to 8"),
     ('plan = "anthropic:large"', "plan = 5", 29, "plan must be a model or a list"),
-    ('plan = "anthropic:large"', 'plan = "large"', 29, "'large' is not a model of"),
-    ('plan = "anthropic:large"', 'plan = "scripted:/tmp/x.py"', 29, "is not a model of"),
-    ('plan = "anthropic:large"', 'plan = "replay:j0b"', 29, "is not a model of"),
+    ('plan = "anthropic:large"', 'plan = "large"', 29, "'large' is not a model as"),
+    ('plan = "anthropic:large"', 'plan = "scripted:/tmp/x.py"', 29, "is not a model as"),
+    ('plan = "anthropic:large"', 'plan = "replay:j0b"', 29, "is not a model as"),
     ('plan = "anthropic:large"', 'planner = "x"', 29, "models has no field 'planner'; its fields are plan, act"),
-    ('"openai:small"]', "7]", 30, "'7' is not a model of"),
+    ('"openai:small"]', "7]", 30, "'7' is not a model as"),
     ('"openai:small"]', ", ".join(['"openai:small"'] * 8) + "]", 30, "act must be a model or a list of 1 to 8"),
     # what is wanted
     ('path = "report.xlsx"', "", 32, 'a deliverable has no path; write path = "report.xlsx"'),
@@ -346,16 +346,16 @@ GRID = [
     ('"report.xlsx"', '"a\\u001b.xlsx"', 33, "x1b.xlsx' is not a relative path"),
     ('check = "xlsx"', "check = 5", 34, 'write check = "xlsx"'),
     ('check = "xlsx"', 'check = "../x"', 34, 'write check = "xlsx"'),
-    ('check = "xlsx"', "checks = []", 34, "a deliverable has either checks, or check and expect"),
+    ('check = "xlsx"', "checks = []", 34, "a deliverable with `checks` must not have"),
     ("expect = {rows", "expects = {rows", 35, "has no field 'expects'; its fields are path, kind, check, expect"),
     ("{rows = 5}", "5", 35, "expect must be a table"),
-    ("{rows = 5}", "{day = 2025-01-01}", 35, "expect contains a date, an invalid number"),
-    ("{rows = 5}", "{rows = nan}", 35, "expect contains a date, an invalid number"),
+    ("{rows = 5}", "{day = 2025-01-01}", 35, "which is a date, an invalid number"),
+    ("{rows = 5}", "{rows = nan}", 35, "which is a date, an invalid number"),
     ('path = "notes.txt"', 'path = "./report.xlsx"', 38, "two deliverables have the path 'report.xlsx'; give each"),
     ('path = "notes.txt"', 'path = "report.xlsx/a"', 38, "two deliverables have the path 'report.xlsx/a'"),
-    ('kind = "text"', "kind = 5", 39, "kind must be one word, such as a file suffix"),
-    ('kind = "text"', 'kind = "Text"', 39, "kind must be one word, such as a file suffix"),
-    ('check = "text"', "", 41, 'an entry of checks has no check; write check = "xlsx"'),
+    ('kind = "text"', "kind = 5", 39, "kind must be one word in lower case, such as a file suffix"),
+    ('kind = "text"', 'kind = "Text"', 39, "kind must be one word in lower case, such as a file suffix"),
+    ('check = "text"', "", 41, 'an entry of `checks` has no field `check`; write check = "xlsx"'),
     ('check = "text"', 'checks = "text"', 42, "a check has no field 'checks'; its fields are check, expect"),
     ("expect = {least = 10}", "expect = []", 46, "expect must be a table"),
 ]  # fmt: skip
@@ -386,7 +386,7 @@ def test_all_faults_of_a_brief_are_reported_at_once_in_the_order_of_its_lines(fo
     assert refused.value.faults[2].endswith('not "plna"; write approve = "plan"')
     assert "did you mean 'acts'?" in refused.value.faults[5]
     assert "deliverable 'report.xlsx': xlsx: invalid rows: " in refused.value.faults[6]
-    assert "(it is -5); write rows = 5, or" in refused.value.faults[6]
+    assert "(the brief has -5); write rows = 5, or" in refused.value.faults[6]
 
 
 @pytest.mark.parametrize(
@@ -423,17 +423,17 @@ def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, 
     [
         ('{"goal": "x",\n "goal": "y"}', "brief.json, line 2: 'goal' appears twice; remove one of them"),
         ('{"goal": "x",\n "seconds": NaN}', "brief.json, line 2: NaN is not valid JSON; write a number"),
-        ('{"goal": "x"\n "seconds": 1}', "brief.json, line 2, column 2: it is not JSON: Expecting ',' delimiter"),
+        ('{"goal": "x"\n "seconds": 1}', "brief.json, line 2, column 2: invalid JSON: Expecting ',' delimiter"),
         ('{"deliverables": [{"path": "a.xlsx"}],\n"goal": "\\ud800"}', "brief.json, line 2: goal must be a text"),
         ('{"goal": "x", "deliverables": [{"path": "a.xlsx", "expect": {\n"a": ["\\ud800"]}}]}',
          "brief.json, line 2: expect contains "),
-        ("[]", "brief.json: it must be a table with fields"),
-        ("", "brief.json, line 1, column 1: it is not JSON: Expecting value"),
-        ("{}", 'brief.json: 2 faults: (1) it has no goal; write "goal": "Compare'),
+        ("[]", "brief.json: the brief must be a table with fields"),
+        ("", "brief.json, line 1, column 1: invalid JSON: Expecting value"),
+        ("{}", 'brief.json: 2 faults: (1) the field goal is missing; write "goal": "Compare'),
         ('{"goal": "x",\n\n"seconds": "y",\n"deliverables": [{"path": "a.xlsx"}]}', "brief.json, line 3: seconds must"),
         ('{"size":\n{"memory": 1},"goal": "x","deliverables": [{"path": "a.xlsx"}]}',
          'brief.json, line 2: size.memory must be a size from 16M to 1048576G, not 1; write "size": {"memory": "2G"}'),
-        ("9" * 5000, "brief.json: it is not JSON: Exceeds the limit"),
+        ("9" * 5000, "brief.json: invalid JSON: Exceeds the limit"),
         ("[" * 100_000, "brief.json, line 1: lists or tables are nested deeper than 16 levels"),
     ],
     ids=range(12),
@@ -445,8 +445,8 @@ def test_an_invalid_brief_in_json_is_refused_with_its_place(folder: Path, text: 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "brief.toml: 2 faults: (1) it has no goal; write goal ="),
-        ('goal = "x"', "brief.toml: it has no deliverables; write deliverables = [{path ="),
+        ("", "brief.toml: 2 faults: (1) the field goal is missing; write goal ="),
+        ('goal = "x"', "brief.toml: the field deliverables is missing; write deliverables = [{path ="),
         ('goal = "x"\ndeliverables = []', "brief.toml, line 2: deliverables is empty; write"),
         (
             'goal = "x"\ndeliverables = 5',
@@ -458,11 +458,11 @@ def test_an_invalid_brief_in_json_is_refused_with_its_place(folder: Path, text: 
         ),
         (
             'goal = "x"\n[[deliverables]]\npath = "a"',
-            "brief.toml, line 2: 'a' has no check; write check",
+            "brief.toml, line 2: 'a' has no check, and its",
         ),
-        ("goal = ", "brief.toml: it is not TOML: Invalid value"),
-        ("goal = 1\ngoal = 2\n", "brief.toml, line 2, column 9: it is not TOML: Cannot overwrite a value; correct"),
-        ("#" * (MAX_BRIEF_BYTES + 1), "brief.toml: it is larger than 1 MiB"),
+        ("goal = ", "brief.toml: invalid TOML: Invalid value"),
+        ("goal = 1\ngoal = 2\n", "brief.toml, line 2, column 9: invalid TOML: Cannot overwrite a value; correct"),
+        ("#" * (MAX_BRIEF_BYTES + 1), "brief.toml: the brief is larger than 1 MiB"),
         ("a = " + "[" * 100_000, "brief.toml, line 1: lists or tables are nested deeper than 16 levels"),
         ("\n" + "a." * 100_000 + "a = 1", "brief.toml, line 2: lists or tables are nested deeper than 16 levels"),
         ("[" + "a." * 100_000 + "a]", "brief.toml, line 1: lists or tables are nested deeper than 16 levels"),
@@ -474,7 +474,7 @@ def test_an_invalid_brief_is_refused(folder: Path, text: str, why: str) -> None:
 
 
 def test_what_is_not_utf_8_is_refused(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"^, line 2: it is not UTF-8"):
+    with pytest.raises(ValueError, match=r"^, line 2: the text is not UTF-8"):
         parse_job(b'goal = "x"\n# \xff', folder, scope_of)
 
 
@@ -482,7 +482,7 @@ def test_no_link_leads_an_input_out_of_its_folder(folder: Path, tmp_path_factory
     outside = tmp_path_factory.mktemp("outside")
     (folder / "away").symlink_to(outside)
     (folder / "near").symlink_to(folder / "invoices")
-    assert "line 1: the input 'away' is a link to a place outside; copy the file" in refusal(
+    assert "line 1: the input 'away' is a symbolic link to a place outside" in refusal(
         folder, f'inputs = ["away"]\n{LEAST}'
     )
     assert parse_job(f'inputs = ["near"]\n{LEAST}'.encode(), folder, scope_of).inputs == ("near",)
@@ -500,13 +500,13 @@ def test_without_the_switch_there_is_no_local_wall(folder: Path, monkeypatch: py
     assert parse_job(text.encode(), folder, scope_of).wall == "local"
     for value in ("", "0", "yes"):
         monkeypatch.setenv(SWITCH, value)
-        assert "line 1: wall must not be local" in refusal(folder, text)
+        assert "line 1: the wall local isolates nothing" in refusal(folder, text)
 
 
 @pytest.mark.parametrize("key", ["brain", "script", "command", "program"])
 def test_no_brief_says_what_this_machine_runs(folder: Path, key: str) -> None:
     told = refusal(folder, f'{key} = "brain.py"\n{LEAST}')
-    assert told.startswith(f"brief.toml, line 1: a brief must not set {key}: ")
+    assert told.startswith(f"brief.toml, line 1: this brief must not set {key}: ")
     assert "the programs of this machine; name models in `models`" in told
 
 
@@ -528,7 +528,7 @@ def test_others_than_the_operator_may_say_less(folder: Path, line: str, refused:
     if not refused:
         assert parse_job(text, folder, scope_of, operator=False)
         return
-    with pytest.raises(ValueError, match=r"^, line 1: a brief must not set \w+: .*; "):
+    with pytest.raises(ValueError, match=r"^, line 1: this brief must not set \w+: .*; "):
         parse_job(text, folder, scope_of, operator=False)
     if not OPERATOR_ONLY[line.split()[0]].always:
         assert parse_job(text, folder, scope_of, operator=True)
@@ -556,7 +556,7 @@ def test_a_memory_is_a_name(tmp_path: Path) -> None:
             "memory/ is reserved for files of earlier jobs; give 'memory' another path",
         ),
         (MEMORY + WANTED.replace("a.txt", "memory/a.txt"), "give 'memory/a.txt' another path"),
-        (MEMORY + 'inputs = ["drive:memory/orders/files/a.py"]\n' + WANTED, "is available through `memory` only"),
+        (MEMORY + 'inputs = ["drive:memory/orders/files/a.py"]\n' + WANTED, "belongs to a memory"),
     ],
 )
 def test_nothing_else_has_the_place_of_a_memory(tmp_path: Path, brief: str, said: str) -> None:

@@ -83,5 +83,5 @@ def test_a_report_needs_items() -> None:
 
 
 def test_only_the_operator_names_files_of_this_machine() -> None:
-    with pytest.raises(ValueError, match="a brief must not set each"):
+    with pytest.raises(ValueError, match="this brief must not set each"):
         parse_job(WHOLE.encode(), Path(), scope_of, operator=False)

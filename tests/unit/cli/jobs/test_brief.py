@@ -132,7 +132,7 @@ def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ("[ceiling]\ngrants = []", "the secret erp-token may not be granted (allowed: none); leave it out"),
+        ("[ceiling]\ngrants = []", "does not allow the secret erp-token (allowed: none); remove its grant"),
         (
             '[ceiling]\nhosts = ["read other.test"]',
             "GET https://erp.test/orders/*: the operator's ceiling does not admit it",
@@ -189,7 +189,7 @@ def test_a_brief_that_is_refused_is_exit_code_125(
     assert ended.value.code == 125
     first, missing, wrong = capsys.readouterr().err.splitlines()
     assert first == f"hotdesk: {brief}: 2 faults"
-    assert missing.startswith("  it has no deliverables; write ")
+    assert missing.startswith("  the field deliverables is missing; write ")
     assert wrong.startswith("  line 1: goal must be a text of at most 10000 characters, not 5; write ")
 
 

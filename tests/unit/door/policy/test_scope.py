@@ -126,7 +126,7 @@ def test_a_secret_goes_where_any_rule_could_let_the_desk_go(rule: str) -> None:
         ({"host": "erp.test"}, "`secret` and `host` are required"),
         ({"secret": "key", "host": "erp.test", "value": "x"}, "'value' is not a field"),
         ({"secret": "key", "host": "*.erp.test"}, "a pattern"),
-        ({"secret": "key", "host": "erp.test", "places": "bearer"}, "must be a list of places"),
+        ({"secret": "key", "host": "erp.test", "places": "bearer"}, "must be a list of at most"),
         ({"secret": "key", "host": "erp.test", "places": ["bearer basic"]}, "is not a place for a secret"),
         ({"secret": "key", "host": "erp.test", "places": ["bearer env=X"]}, "is not a place for a secret"),
         ({"secret": "key", "host": "erp.test", "places": [{"name": "x"}]}, "place"),
