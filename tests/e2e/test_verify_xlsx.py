@@ -45,7 +45,7 @@ EXPECT: dict[str, Any] = {
 }
 GOOD = ("good", "condition", "indexed", "theme", "shared", "hidden")
 WRONG = {
-    "stale": ("fresh", "Data!D3: expected 10 saved, as `=B3-C3` gives, found 0"),
+    "stale": ("fresh", "Data!D3: expected the saved value 10, the result of `=B3-C3`, found 0"),
     "division": ("errors", "Summary!B6: expected a value, found #DIV/0! from `=1/0`"),
     "hidden_error": (
         "errors",
@@ -66,22 +66,22 @@ WRONG = {
     "other_condition": ("colours", "Data!2:2: expected a row that is not red, because Difference is 0, found 4 of 4"),
     "half": (
         "total",
-        "Data!D8: expected a formula over all rows of Difference that gives 9, found 10 by `=SUM(D2:D6)`",
+        "Data!D8: expected a formula that reads all rows of Difference and gives 9, found 10 by `=SUM(D2:D6)`",
     ),
-    "dead": ("mutation", "Summary!B2: expected another value when Assumptions!B2 is set to 0.5, found 10.8 as before"),
+    "dead": ("mutation", "Summary!B2: expected a different value when Assumptions!B2 is set to 0.5, found 10.8, unch"),
     "hidden_row": ("shown", "Data: expected no hidden rows, found 1"),
     "flat_row": ("shown", "Data: expected no hidden rows, found 1"),
     "hidden_column": ("shown", "Data: expected no hidden columns, found 1"),
     "hidden_sheet": ("shown", "Data: expected no hidden sheet, found a hidden sheet"),
-    "chance": ("mutation", "Summary!B2 gives a different result each time"),
-    "beside": ("opens", "a main part is not at its standard location"),
+    "chance": ("mutation", "Summary!B2 gives a different result at each calculation"),
+    "beside": ("opens", "a main part of the workbook is not at its standard location"),
     "no_chart": ("kept", "Summary: expected charts as in model.xlsx: 1, found 0"),
     "ghost_chart": ("kept", "Summary: expected charts as in model.xlsx: 1, found 0"),
-    "uncalculated": ("calculated", "Data!D2: expected a value saved with the formula, found none"),
-    "no_validation": ("kept", "Assumptions: expected validations as in model.xlsx: 1, found 0"),
-    "no_name": ("kept", "the name Tax of model.xlsx"),
+    "uncalculated": ("calculated", "Data!D2: expected a value saved with the formula, found no value"),
+    "no_validation": ("kept", "Assumptions: expected data validations as in model.xlsx: 1, found 0"),
+    "no_name": ("kept", "the defined name Tax of model.xlsx"),
     "no_sheet": ("sheets", "expected a sheet Summary, found the sheets 'Data', 'Assumptions'"),
-    "truncated": ("opens", "it cannot be opened as a workbook: BadZipFile"),
+    "truncated": ("opens", "the file cannot be opened as a workbook: BadZipFile"),
 }
 
 

@@ -54,16 +54,16 @@ class SheetCheck:
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> SheetCheck:
         if unknown := sorted(set(expect) - set(KEYS)):
-            why = f"sheet cannot expect {make_printable(unknown[0][:80])!r}; write {EXAMPLE}"
+            why = f"sheet: expect has no option {make_printable(unknown[0][:80])!r}; write {EXAMPLE}"
             raise ExpectationError(why, (unknown[0],))
         columns, rows = expect.get("columns"), expect.get("rows")
         if not isinstance(columns, list) or not columns or not all(isinstance(each, str) for each in columns):
             raise ExpectationError(f"sheet: columns must be a list of headings; write {EXAMPLE}", ("columns",))
         if type(rows) is not int or not 0 <= rows <= MOST_CELLS:
-            raise ExpectationError(f"sheet: rows must be a number; write {EXAMPLE}", ("rows",))
+            raise ExpectationError(f"sheet: rows must be a whole number; write {EXAMPLE}", ("rows",))
         for key in ("red_where", "total"):
             if expect.get(key, columns[0]) not in columns:
-                raise ExpectationError(f"sheet: {key} must be one of the columns; write {EXAMPLE}", (key,))
+                raise ExpectationError(f"sheet: {key} names a column that is not in columns; write {EXAMPLE}", (key,))
         red_where, total = str(expect.get("red_where", "")), str(expect.get("total", ""))
         return cls(Expected(columns=tuple(columns), rows=Span(rows, rows), red_where=red_where, total=total))
 
@@ -117,7 +117,7 @@ class SheetCheck:
             f"{format_count(_count_formulas(sheet), 'formula')}, recalculated",
         ]
         if self.want.red_where:
-            facts.append(f"red where {self.want.red_where} is not 0, and only there")
+            facts.append(f"rows are red where {self.want.red_where} is not 0, and only there")
         return tuple(map(shorten_text, facts))
 
     def collect_values(self, sheet: Sheet) -> Mapping[str, Value]:
@@ -148,10 +148,14 @@ def _check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> 
     cell = sheet.cells[at]
     if now is None:
         yield make_fault(
-            "fresh", sheet.name_cell(at), "a sum of one column or a difference", sheet.quote_formula(at), SIMPLE
+            "fresh",
+            sheet.name_cell(at),
+            "a sum of one column or a difference of two cells",
+            sheet.quote_formula(at),
+            SIMPLE,
         )
     elif cell.number is None or not abs(cell.number - now) < CENT:
-        expected = f"{format_value(now)} saved, as {sheet.quote_formula(at)} gives"
+        expected = f"the saved value {format_value(now)}, the result of {sheet.quote_formula(at)}"
         yield make_fault("fresh", sheet.name_cell(at), expected, format_value(cell.value))
 
 
@@ -187,7 +191,7 @@ class Calculation:
         part = numbers[bisect_left(rows, where.top) : bisect_right(rows, where.bottom)]
         self.remaining -= len(part)
         if self.remaining < 0:
-            raise ValueError("its sums read too many cells to check")
+            raise ValueError(f"the sums of the sheet read more than {MOST_ADDED} cells, the most that can be checked")
         return sum_numbers(part)
 
     def read_number(self, text: str) -> float | None:
@@ -215,15 +219,17 @@ def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
     """Read a desk's report on the first sheet; `ValueError` for anything that was not requested."""
     match read_json(evidence):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as a workbook: {why}")
+            raise ValueError(f"the file cannot be opened as a workbook: {why}")
         case {"sheets": [{"name": name, "cells": list(cells)}, *_], "tools": {"Python": python}} if (
             0 < len(cells) <= MOST_CELLS
         ):
             found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
         case _:
-            raise ValueError("it has no sheet, or its sheet is empty or too large")
+            raise ValueError(
+                f"the workbook has no sheet, or its first sheet is empty or has more than {MOST_CELLS} cells"
+            )
     if len(found) != len(cells) or not any(row == 1 for row, _ in found):
-        raise ValueError("it has no first row, or two cells at the same position")
+        raise ValueError("the first sheet has no first row, or two cells at the same position")
     return Sheet(read_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": read_text(python)}
 
 

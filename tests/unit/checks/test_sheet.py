@@ -63,7 +63,7 @@ def judged(seen: object) -> tuple[bool, str]:
 def test_a_workbook_that_works_passes(seen: dict[str, Any]) -> None:
     assert judged(seen) == (
         True,
-        "6 columns, 3 rows; 4 formulas, recalculated; red where Difference is not 0, and only there",
+        "6 columns, 3 rows; 4 formulas, recalculated; rows are red where Difference is not 0, and only there",
     )
     vendor = next(cell for cell in seen["sheets"][0]["cells"] if cell["at"] == "C2")
     assert vendor == {"at": "C2", "value": "A & B <c>", "formula": "", "fill": "", "error": False}
@@ -84,31 +84,31 @@ Change = Callable[[dict[str, dict[str, Any]]], object]
     [
         (lambda at: at["A1"].update(value="Number"), "columns x!1:1: the headings Invoice, Order|'Number', 'Order'"),
         (lambda at: at["A1"].update(value="\x1b[31m"), r"columns x!1:1: the headings Invoice|'\x1b[31m'"),
-        (lambda at: [at.pop(key) for key in [*at] if key.endswith("5")], "rows x: 3 rows|2"),
-        (lambda at: at.pop("A3"), "rows x!A3: something in the first cell of every row|an empty cell"),
-        (lambda at: at["F3"].update(value=0.0), "fresh x!F3: 10.25 saved, as `=D3-E3` gives|0"),
-        (lambda at: at["F5"].update(value=1.0), "fresh x!F5: 9.25 saved, as `=SUM(F2:F4)` gives|1"),
+        (lambda at: [at.pop(key) for key in [*at] if key.endswith("5")], "rows x: 3 rows|2 rows"),
+        (lambda at: at.pop("A3"), "rows x!A3: a value in the first cell of every row|an empty cell"),
+        (lambda at: at["F3"].update(value=0.0), "fresh x!F3: the saved value 10.25, the result of `=D3-E3`|0"),
+        (lambda at: at["F5"].update(value=1.0), "fresh x!F5: the saved value 9.25, the result of `=SUM(F2:F4)`|1"),
         (
             lambda at: at["F5"].update(formula="SUM(F2:F3)", value=10.25),
-            "total x!F5: a formula over all rows of Difference|10.25",
+            "total x!F5: a formula that reads all rows of Difference and gives 9.25|10.25",
         ),
         (
             lambda at: at["F5"].update(formula=""),
-            "total x!F5: a formula over all rows of Difference that gives 9.25|9.25 without a formula",
+            "total x!F5: a formula that reads all rows of Difference and gives 9.25|9.25 without a formula",
         ),
         (lambda at: at["F3"].update(formula="WEBSERVICE(1)"), "fresh x!F3: a sum of one column|`=WEBSERVICE(1)`"),
         (lambda at: at["F3"].update(formula="other!D3-E3"), "fresh x!F3: a sum of one column|`=other!D3-E3`"),
         (lambda at: at["F3"].update(formula="@D3"), "fresh x!F3: a sum of one column|`=@D3`"),
         (lambda at: at["F5"].update(formula="SUM(E2:F4)"), "fresh x!F5: a sum of one column|`=SUM(E2:F4)`"),
-        (lambda at: at["F5"].update(value=None), "calculated x!F5: a value saved with the formula|none"),
+        (lambda at: at["F5"].update(value=None), "calculated x!F5: a value saved with the formula|no value"),
         (lambda at: at["C3"].update(error=True, value="#REF!"), "errors x!C3: a value|#REF!"),
         (
             lambda at: at.update(twice=at["C3"]),
-            "opens : a workbook|it has no first row, or two cells at the same position",
+            "opens : a workbook|a problem: the first sheet has no first row, or two cells at the same position",
         ),
         (
             lambda at: at["F2"].update(value=float("nan"), formula=""),
-            "opens : a workbook|the inspection report is not JSON",
+            "opens : a workbook|a problem: the inspection report is not JSON",
         ),
         (lambda at: at["B3"].update(fill=""), "colours x!3:3: a red row, because Difference is 10.25|5 of 6"),
         (lambda at: at["B3"].update(fill="FF00FF00"), "colours x!3:3: a red row|5 of 6 cells red"),
@@ -134,7 +134,7 @@ def test_sums_that_would_keep_us_busy_are_refused() -> None:
     cells = [{"at": f"A{row}", "value": 0.0, "formula": f"SUM(A1:A{rows})"} for row in range(2, rows + 2)]
     check = SheetCheck.from_expect({"columns": ["A"], "rows": rows})
     verdict = check.judge(evidence([{**CELL, "value": "A"}, *({**CELL, **each} for each in cells)]))
-    assert verdict.faults[0].found == "its sums read too many cells to check"
+    assert "the sums of the sheet read more than" in verdict.faults[0].found
 
 
 def test_a_sum_that_no_number_can_hold_is_a_fault_and_no_error(seen: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ def test_a_sum_that_no_number_can_hold_is_a_fault_and_no_error(seen: dict[str, A
             cell["value"] = 1.7e308
         if cell["at"] == "F4":
             cell["formula"] = "SUM(D2:D3)"
-    assert "F4: expected inf saved, as `=SUM(D2:D3)` gives, found -1" in judged(seen)[1]
+    assert "F4: expected the saved value inf, the result of `=SUM(D2:D3)`, found -1" in judged(seen)[1]
 
 
 CELL = {"at": "A1", "value": 1.0, "formula": "", "fill": "", "error": False}
@@ -196,8 +196,8 @@ def test_a_file_that_is_not_a_workbook_is_reported_as_such(tmp_path: Path) -> No
     file.write_bytes(b"not a zip")
     assert judged(look(str(file))) == (
         False,
-        "expected a workbook, found it cannot be opened as a workbook: BadZipFile: File is not a zip file. "
-        "Save it as an .xlsx workbook that LibreOffice opens.",
+        "expected a workbook, found a problem: the file cannot be opened as a workbook: BadZipFile: File is not a zip "
+        "file. Save the file as an .xlsx workbook that LibreOffice can open.",
     )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("xl/_rels/workbook.xml.rels", b" " * (17 << 20))
@@ -211,7 +211,7 @@ def test_a_formula_nobody_calculated_is_reported_as_such(report: Path, tmp_path:
         for name in source.namelist():
             text = source.read(name).decode()
             made.writestr(name, re.sub(r"(<f>SUM\(.*?</f>)<v>.*?</v>", rf"\g<1>{value}", text))
-    expected = "expected a value saved with the formula, found none: the formula was never calculated"
+    expected = "expected a value saved with the formula, found no value: the formula was never calculated"
     assert f"!F5: {expected}" in judged(look(str(other)))[1]
 
 
@@ -239,7 +239,7 @@ def test_a_relation_that_leads_to_two_places_is_not_followed(report: Path) -> No
     with zipfile.ZipFile(report) as source:
         first = re.findall(r'Id="(\w+)"', source.read("xl/_rels/workbook.xml.rels").decode())[0]
     seen = altered(report, "xl/_rels/workbook.xml.rels", "</Relationships>", twice.format(first))
-    assert "two of its relationships have the same name" in judged(seen)[1]
+    assert "two relationships of the workbook have the same name" in judged(seen)[1]
 
 
 def test_cells_that_no_office_shows_are_none(report: Path) -> None:
@@ -271,13 +271,13 @@ def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"colour": "red"}, "cannot expect 'colour'; write expect ="),
+        ({"colour": "red"}, "expect has no option 'colour'; write expect ="),
         ({"columns": "Invoice"}, "a list of headings"),
         ({"columns": []}, "a list of headings"),
-        ({"rows": True}, "rows must be a number"),
-        ({"rows": -1}, "rows must be a number"),
-        ({"red_where": "Colour"}, "red_where must be one of the columns"),
-        ({"total": 5}, "total must be one of the columns"),
+        ({"rows": True}, "rows must be a whole number"),
+        ({"rows": -1}, "rows must be a whole number"),
+        ({"red_where": "Colour"}, "red_where names a column that is not in columns"),
+        ({"total": 5}, "total names a column that is not in columns"),
     ],
 )
 def test_what_cannot_be_expected_is_refused(change: dict[str, object], why: str) -> None:

@@ -101,10 +101,10 @@ def test_a_workbook_that_works_passes_and_its_values_are_reported() -> None:
         "10 formulas, recalculated without an error",
         "4 columns",
         "5 rows",
-        "red where Difference is not 0, and only there",
+        "rows are red where Difference is not 0, and only there",
         "Summary!B1 agrees with Data!D7",
         "Summary!B1 agrees with erp.csv",
-        "Assumptions!B2 set to 0.5 changes the cells it should",
+        "Assumptions!B2 set to 0.5 changes the expected cells",
     )
     assert verdict.passed
     assert verdict.tools == {"LibreOffice": "25.2", "Python": "3.13"}
@@ -165,14 +165,14 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (lambda told: told["names"].append(["Gone", "#REF!$A$1"]), "errors", "name Gone"),
     (lambda told: told["broken"].append("xl/charts/chart1.xml"), "errors", "xl/charts/chart1.xml: expected a chart"),
     (summary(B2=("B1*(1+Assumptions!$B$2)", 12.0, None)), "calculated", "Summary!B2: expected a value saved with"),
-    (summary(B2=("B1*(1+Assumptions!$B$2)", 12.0, 0.0)), "fresh", "Summary!B2: expected 12 saved, as `=B1*"),
-    (summary(B2=("B1*(1+Assumptions!$B$2)", "twelve", 12.0)), "fresh", "expected 'twelve' saved, as"),
-    (summary(B2=("B1*(1+Assumptions!$B$2)", "", "x")), "fresh", "gives, found 'x'"),
+    (summary(B2=("B1*(1+Assumptions!$B$2)", 12.0, 0.0)), "fresh", "Summary!B2: expected the saved value 12, the"),
+    (summary(B2=("B1*(1+Assumptions!$B$2)", "twelve", 12.0)), "fresh", "expected the saved value 'twelve', the"),
+    (summary(B2=("B1*(1+Assumptions!$B$2)", "", "x")), "fresh", "+Assumptions!$B$2)`, found 'x'"),
     (summary(B6=("B6+1", "Err:522")), "circular", "own cell, found `=B6+1`, a circular reference"),
     (summary(B6=("B7+1", "Err:522"), B7=("B6-1", "Err:522")), "circular", "Summary!B7: expected a formula that"),
     (summary(B6=("IFERROR(SUM(B1:B6),1)", 1.0)), "circular", "Summary!B6"),
     (data(D4=("@D2", 0.0), D5=0.0), "families", "Data!D5: expected a formula like that of D4"),
-    (data(D4=("B4-C5", 2.0)), "families", "like that of D3 (the formula of D2, filled in), found `=B4-C5`"),
+    (data(D4=("B4-C5", 2.0)), "families", "like that of D3 (the formula of D2, copied to this cell), found `=B4-C5`"),
     (data(D4=("B4*1.1", 2.0)), "families", "Data!D4"),
     (summary(**MANY | {"B30": 2.0, "B31": 3.0}), "families", "Summary!B31: expected a formula like that of B32"),
     (summary(**(BY_SHEET | {"D9": ("Old!D2", 1.0)})), "wrong-sheet", "Summary!D9: expected a formula like"),
@@ -187,13 +187,13 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (data(A1="Number"), "columns", "Data!1:1: expected the headings Invoice, Invoiced"),
     (data(E1="More"), "columns", "'Difference', 'More'"),
     (data(A8="x", D8=("SUM(D2:D7)", 20.0)), "rows", "Data: expected 5 rows, found 6"),
-    (data(A4=...), "rows", "Data!A4: expected something in the first cell of every row"),
+    (data(A4=...), "rows", "Data!A4: expected a value in the first cell of every row"),
     (paint(3, "", "B"), "colours", "Data!3:3: expected a red row, because Difference is 10, found 3 of"),
     (paint(3, "99FF99"), "colours", "Data!3:3"),
     (paint(4, RED, "A"), "colours", "Data!4:4: expected a row that is not red, because Difference is 0, found 1 of 4"),
     (data(D4="none"), "colours", "Data!D4: expected a number in column Difference"),
-    (data(A3="I-9"), "colours", "Data: expected a row whose Invoice is I-2, found none"),
-    (data(D7=10.0), "total", "all rows of Difference that gives 10, found 10 without a formula"),
+    (data(A3="I-9"), "colours", "Data: expected a row whose Invoice is I-2, found no such row"),
+    (data(D7=10.0), "total", "all rows of Difference and gives 10, found 10 without a formula"),
     (data(D7=("SUM(D2:D5)", 10.0)), "total", "Data!D7"),
     (data(D7=("SUM(D2:D6)*2", 20.0)), "total", "Data!D7"),
     (data(D7=...), "total", "Data!D7"),
@@ -202,26 +202,26 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (summary(B1=("Data!D7", 11.0)), "reconcile", "Summary!B1: expected 10, as in Data!D7, found 11"),
     (lambda told: told.update(sums=[{"sum": 9.0, "count": 5}]), "reconcile", "9, the sum of Difference of"),
     (lambda told: told.update(sums=[{"why": "it has no column"}]), "reconcile", "cannot be read: it has no"),
-    (lambda told: told.update(sums=[]), "reconcile", "it was not read"),
-    (mutation(after=[12.0, 10.0]), "mutation", "Summary!B2: expected another value when Assumptions!B2 is set to"),
-    (mutation(after=[15.0, 11.0]), "mutation", "Summary!B1: expected 10 as before when Assumptions!B2 is set to 0.5"),
+    (lambda told: told.update(sums=[]), "reconcile", "the source was not read"),
+    (mutation(after=[12.0, 10.0]), "mutation", "Summary!B2: expected a different value when Assumptions!B2 is set to"),
+    (mutation(after=[15.0, 11.0]), "mutation", "Summary!B1: expected 10, unchanged when Assumptions!B2 is set to 0.5"),
     (mutation(after=["#DIV/0!", 10.0]), "mutation", "Summary!B2: expected a value when"),
     (mutation(before=["", 10.0], after=["", 10.0]), "mutation", "Summary!B2: expected a value when"),
     (mutation(held="FORMULA", was="=1+1"), "mutation", "Assumptions!B2: expected a typed value, found a formula, '=1"),
     (mutation(held="EMPTY"), "mutation", "Assumptions!B2: expected a typed value, found nothing"),
     (lambda told: told.update(mutations=[{"why": "the sheet does not exist"}]), "mutation", "the sheet does not exist"),
-    (lambda told: told.update(mutations=[]), "mutation", "it was not tried"),
+    (lambda told: told.update(mutations=[]), "mutation", "the check did not change the cell"),
     *(
         (like(**{name: 9}), "kept", f"Data: expected {words} as in model.xlsx: 9, found")
         for name, words in [
-            ("charts", "charts"), ("pivots", "pivot tables"), ("validations", "validations"),
+            ("charts", "charts"), ("pivots", "pivot tables"), ("validations", "data validations"),
             ("formats", "conditional formats"), ("formulas", "formulas"),
         ]
     ),
     (like(name="Model"), "kept", "expected the sheet Model of model.xlsx, found no such sheet"),
-    (lambda told: told["like"]["names"].append("Rate"), "kept", "the name Rate of model.xlsx"),
+    (lambda told: told["like"]["names"].append("Rate"), "kept", "the defined name Rate of model.xlsx"),
     (lambda told: told.update(like={"why": "BadZipFile"}), "kept", "model.xlsx: expected a workbook to compare with"),
-    (lambda told: told.update(like=None), "kept", "it was not inspected"),
+    (lambda told: told.update(like=None), "kept", "the workbook was not inspected"),
 ]  # fmt: skip
 
 
@@ -246,10 +246,10 @@ def test_forty_cells_that_were_never_calculated_are_one_line_and_hide_nothing() 
             "names": [], "tables": []}  # fmt: skip
     verdict = judged(told, {})
     remedy = (
-        "Before you deliver it, recalculate with LibreOffice "
-        "(`soffice --headless --convert-to xlsx --outdir DIR FILE`), or write values."
+        "Before you deliver the workbook, recalculate with LibreOffice "
+        "(`soffice --headless --convert-to xlsx --outdir DIR FILE`), or write plain values."
     )
-    never = "expected a value saved with the formula, found none: the formula was never calculated"
+    never = "expected a value saved with the formula, found no value: the formula was never calculated"
     assert verdict.findings == (
         f"Invoices!H2:H41 (40 cells): {never}. {remedy}",
         f"Summary!B5:B8, B20 (5 cells): {never}. {remedy}",
@@ -292,13 +292,13 @@ def test_what_is_required_names_every_cell_that_is_judged() -> None:
     for sentence in (
         'Row 1 of the first sheet must have exactly these headings, in this order: "File", "Invoiced", "Per ERP", '
         '"Difference".',
-        "Column Difference must be a formula in every row.",
-        "Sheet Summary: cells B9:B11 must be formulas.",
+        "Column Difference must have a formula in every row.",
+        "On sheet Summary, cells B9:B11 must have formulas.",
         "When Invoices!F7, a typed value, is set to 1, Summary!B9 and Summary!B11 must change and Summary!B10 must not "
         "change.",
         "Summary!B9 must be equal to the sum of column Sum of erp.csv, within 0.005.",
-        "Some formula must read every number in Assumptions!B2:B9.",
-        "The workbook must have the sheets Invoices and Summary; it may have others.",
+        "Every number in Assumptions!B2:B9 must be read by at least one formula.",
+        "The workbook must have the sheets Invoices and Summary; it may have other sheets, too.",
     ):
         assert sentence in required
     assert any(each.startswith("Every formula must be saved with its calculated value.") for each in required)
@@ -400,27 +400,27 @@ def test_what_a_check_needs_beside_it_is_what_its_expectations_name() -> None:
 @pytest.mark.parametrize(
     ("expect", "why"),
     [
-        ({"colour": "red"}, "cannot expect 'colour'; it can expect sheet, sheets"),
-        ({"columns": []}, "columns: it must be a list"),
+        ({"colour": "red"}, "expect has no option 'colour'; its options are sheet, sheets"),
+        ({"columns": []}, "columns: expected a list of 1 to 100 entries"),
         ({"columns": [5]}, "write columns = "),
-        ({"rows": True}, r"invalid rows: expected a number, or \{min"),
-        ({"rows": {"least": 1}}, r"invalid rows: expected a number, or \{min"),
-        ({"rows": {"min": 5, "max": 1}}, r"invalid rows: expected a number, or \{min"),
-        ({"columns": ["A"], "red_where": "B"}, "red_where must be one of the columns"),
-        ({"columns": ["A"], "total": "B"}, "total must be one of the columns"),
-        ({"columns": ["A"], "formulas": ["column B"]}, "formulas must be one of the columns"),
-        ({"formulas": ["B2"]}, "it must name a sheet"),
+        ({"rows": True}, r"invalid rows: expected a whole number, or a range such as \{min"),
+        ({"rows": {"least": 1}}, r"invalid rows: expected a whole number, or a range such as \{min"),
+        ({"rows": {"min": 5, "max": 1}}, r"invalid rows: expected a whole number, or a range such as \{min"),
+        ({"columns": ["A"], "red_where": "B"}, "red_where names a column"),
+        ({"columns": ["A"], "total": "B"}, "total names a column"),
+        ({"columns": ["A"], "formulas": ["column B"]}, "formulas names a column"),
+        ({"formulas": ["B2"]}, "must name its sheet"),
         ({"formulas": ["Data!B2:ZZ9999"]}, "more than 500 cells"),
-        ({"coloured": {"colour": "mauve", "rows": [2]}}, "unknown colour; write one of red"),
-        ({"coloured": {"colour": "red"}}, "it names no rows"),
-        ({"coloured": {"colour": "red", "rows": [1]}}, "rows must be row numbers from 2 on"),
-        ({"reconcile": [{"cell": "A!B2"}]}, "either `with` or a `source`"),
-        ({"reconcile": [{"cell": "A!B2:B3", "with": "A!B4"}]}, "it must be one cell"),
+        ({"coloured": {"colour": "mauve", "rows": [2]}}, "unknown colour; the colours are red"),
+        ({"coloured": {"colour": "red"}}, "expected either rows, or column and is"),
+        ({"coloured": {"colour": "red", "rows": [1]}}, "rows must be a list of row numbers from 2"),
+        ({"reconcile": [{"cell": "A!B2"}]}, "expected either with .another cell., or source"),
+        ({"reconcile": [{"cell": "A!B2:B3", "with": "A!B4"}]}, "expected one cell"),
         ({"reconcile": [{"cell": "A!B2", "with": "A!B4", "within": "x"}]}, "within must be a number"),
         ({"mutate": [{"set": "A!B2", "to": True, "moves": ["A!B3"]}]}, "to must be a number or a text"),
-        ({"mutate": [{"set": "A!B2", "to": 1}]}, "moves and stays are empty"),
-        ({"mutate": [{"set": "A!B2", "to": 1, "move": ["A!B3"]}]}, "unknown or missing keys"),
-        ({"like": ""}, "it must be a text; write like = "),
+        ({"mutate": [{"set": "A!B2", "to": 1}]}, "moves and stays must have 1 to 500 cells"),
+        ({"mutate": [{"set": "A!B2", "to": 1, "move": ["A!B3"]}]}, "expected a table with set, to, and optionally"),
+        ({"like": ""}, "expected a text of 1 to 500 characters; write like = "),
     ],
 )
 def test_what_cannot_be_expected_is_refused_with_what_can(expect: dict[str, object], why: str) -> None:
@@ -491,7 +491,7 @@ def test_more_cells_or_references_than_are_looked_at_fail() -> None:
     cells = [[2, 1, "n", 1.0, formula, "", "n", 1.0]]
     cells += [[2, row, "n", 1.0, "@B1", "", "n", 1.0] for row in range(2, 1000)]
     told = broken(lambda told: told["sheets"][0].update(cells=cells))
-    assert "too many cells to check" in str(judged(json.loads(told), {}).faults[0])
+    assert "references in total, the most that can be checked" in str(judged(json.loads(told), {}).faults[0])
 
 
 @pytest.mark.slow

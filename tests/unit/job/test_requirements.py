@@ -61,8 +61,8 @@ async def test_what_a_check_judges_is_reported_before_the_first_delivery(tmp_pat
     told = describe(task)
     for sentence in (
         "Every formula must be saved with its calculated value.",
-        "Column Difference must be a formula in every row.",
-        "Sheet Summary: cells B9:B11 must be formulas.",
+        "Column Difference must have a formula in every row.",
+        "On sheet Summary, cells B9:B11 must have formulas.",
         "When Invoices!A7, a typed value, is set to 1, Summary!B9 and Summary!B11 must change and Summary!B10 must not",
     ):
         assert sentence in told

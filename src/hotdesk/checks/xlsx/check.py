@@ -147,9 +147,9 @@ class XlsxCheck:
         if self.want.rows:
             facts.append(f"{self.want.rows} rows")
         if self.want.red_where:
-            facts.append(f"red where {self.want.red_where} is not 0, and only there")
+            facts.append(f"rows are red where {self.want.red_where} is not 0, and only there")
         facts += [f"{each.cell} agrees with {each.other or each.source}" for each in self.want.reconcile]
-        facts += [f"{each.cell} set to {each.to} changes the cells it should" for each in self.want.mutate]
+        facts += [f"{each.cell} set to {each.to} changes the expected cells" for each in self.want.mutate]
         return tuple(map(shorten_text, facts))
 
     def collect_values(self, book: Workbook) -> Mapping[str, Value]:

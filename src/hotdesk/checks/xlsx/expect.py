@@ -33,8 +33,8 @@ EXAMPLES = {
     "assumptions": '["Assumptions!B2:B9"]',
     "like": '"model.xlsx"',
 }
-SOME = Length(MAX_ITEMS, 1, "it must be a list, and not too long")
-Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("it must be a text")]
+SOME = Length(MAX_ITEMS, 1, f"expected a list of 1 to {MAX_ITEMS} entries")
+Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("expected a text of 1 to 500 characters")]
 Names: TypeAlias = Annotated[tuple[Name, ...], SOME]
 text: Callable[[object], str] = compile_reader(Name)
 texts: Callable[[object], tuple[str, ...]] = compile_reader(Names)
@@ -88,9 +88,9 @@ class Mutate:
 def _parse_sheet_area(value: object) -> Area:
     found = parse_area(text(value))
     if not found.sheet:
-        raise ValueError("it must name a sheet")
+        raise ValueError("the cell range must name its sheet, as in Summary!B2:B5")
     if found.size > MOST_OUTPUTS:
-        raise ValueError(f"it has more than {MOST_OUTPUTS} cells")
+        raise ValueError(f"the cell range has more than {MOST_OUTPUTS} cells")
     return found
 
 
@@ -131,7 +131,7 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
         raise ExpectationError(f"xlsx: invalid {key}: {e.why}; write {key} = {EXAMPLES[key]}", e.path) from None
     for key, column in _list_named_columns(expected):
         if expected.columns and column not in expected.columns:
-            why = f"xlsx: {key} must be one of the columns; write {key} = {EXAMPLES[key]}"
+            why = f"xlsx: {key} names a column that is not in columns; write {key} = {EXAMPLES[key]}"
             raise ExpectationError(why, (key,))
     return expected
 
@@ -146,7 +146,7 @@ def _list_named_columns(expected: Expected) -> list[tuple[str, str]]:
 def _parse_cell(value: object) -> Area:
     found = _parse_sheet_area(value)
     if found.size != 1:
-        raise ValueError("it must be one cell")
+        raise ValueError("expected one cell, such as Summary!B2")
     return found
 
 
@@ -160,7 +160,8 @@ def _read_formulas(value: object) -> tuple[Area | str, ...]:
 
 def require_table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:
     if not isinstance(value, dict) or not needed <= set(value) <= needed | allowed:
-        raise ValueError("it has unknown or missing keys")
+        optional = f", and optionally {', '.join(sorted(allowed))}" if allowed else ""
+        raise ValueError(f"expected a table with {', '.join(sorted(needed))}{optional}")
     return value
 
 
@@ -168,29 +169,31 @@ def _read_coloured(value: object) -> Coloured:
     fields = require_table(value, {"colour"}, {"rows", "column", "is"})
     colour = text(fields["colour"])
     if colour not in COLOURS and not re.fullmatch(r"[0-9A-Fa-f]{6}", colour, re.ASCII):
-        raise ValueError(f"unknown colour; write one of {', '.join(COLOURS)}, or RRGGBB")
+        raise ValueError(
+            f"unknown colour; the colours are {', '.join(COLOURS)}, or six hexadecimal digits such as FFC7CE"
+        )
     if set(fields) == {"colour", "rows"}:
         numbers = fields["rows"]
         if not isinstance(numbers, list) or not all(type(each) is int and each > 1 for each in numbers):
-            raise ValueError("rows must be row numbers from 2 on")
+            raise ValueError("rows must be a list of row numbers from 2: row 1 has the headings")
         return Coloured(colour, frozenset(numbers))
     if set(fields) == {"colour", "column", "is"} and isinstance(fields["is"], list):
         return Coloured(colour, frozenset(), text(fields["column"]), frozenset(map(text, fields["is"])))
-    raise ValueError("it names no rows")
+    raise ValueError("expected either rows, or column and is, to select the coloured rows")
 
 
 def _read_reconcile(value: object) -> Reconcile:
     fields = require_table(value, {"cell"}, {"with", "source", "column", "within"})
     within = fields.get("within", CENT)
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
-        raise ValueError("within must be a number")
+        raise ValueError("within must be a number from 0")
     if "with" in fields and not {"source", "column"} & set(fields):
         return Reconcile(_parse_cell(fields["cell"]), _parse_cell(fields["with"]), within=float(within))
     if {"source", "column"} <= set(fields) and "with" not in fields:
         return Reconcile(
             _parse_cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within)
         )
-    raise ValueError("it needs either `with` or a `source` and its `column`")
+    raise ValueError("expected either with (another cell), or source (a file) and column")
 
 
 def _read_mutate(value: object) -> Mutate:
@@ -200,5 +203,5 @@ def _read_mutate(value: object) -> Mutate:
         raise ValueError("to must be a number or a text")
     moves, stays = (compile_reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
-        raise ValueError("moves and stays are empty, or have too many cells")
+        raise ValueError(f"moves and stays must have 1 to {MOST_OUTPUTS} cells in total")
     return Mutate(_parse_cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

@@ -41,13 +41,13 @@ def parse_area(text: str) -> Area:
     sheet, mark, rest = text.rpartition("!")
     found = _AREA_SHAPE.fullmatch(rest)
     if found is None or (mark and not sheet):
-        raise ValueError("it is not a cell of a sheet, such as Summary!B2")
+        raise ValueError("expected a cell or a cell range, such as Summary!B2:B5")
     if sheet.startswith("'") and sheet.endswith("'") and len(sheet) > 2:
         sheet = sheet[1:-1].replace("''", "'")
     columns = sorted((parse_column(found[1]), parse_column(found[3] or found[1])))
     rows = sorted((int(found[2]), int(found[4] or found[2])))
     if columns[1] > LAST_COLUMN or rows[1] > LAST_ROW:
-        raise ValueError("the cell is beyond the largest possible sheet")
+        raise ValueError("the cell is outside the largest possible sheet, which ends at XFD1048576")
     return Area(sheet, columns[0], rows[0], columns[1], rows[1])
 
 

@@ -19,38 +19,38 @@ STANDING = (
     SAVED_VALUES,
     NO_ERRORS,
     "No formula may depend on its own cell.",
-    "Within a column (or row) of formulas that follow one pattern no single cell may differ: no other formula, no "
+    "Within a column (or row) of formulas that follow one pattern, no single cell may differ: no other formula, no "
     "other sheet, no typed number. A total below the column, and another pattern in another column, are fine.",
     "Numbers must be stored as numbers, not as text.",
 )
 UNUSED = (
     "If there is a sheet called Assumptions, Inputs, Parameters or Drivers, every labelled number on it must be "
-    "used by some formula."
+    "used by at least one formula."
 )
 REMEDIES: Mapping[str, str] = {
-    "opens": "Save it as an .xlsx workbook that LibreOffice opens.",
+    "opens": "Save the file as an .xlsx workbook that LibreOffice can open.",
     "errors": "Correct the formula, or the cells it reads, so that it gives a value.",
-    "calculated": f"Before you deliver it, {RECALCULATE}, or write values.",
-    "fresh": f"Before you deliver it, {RECALCULATE}, so that every saved value is what its formula gives.",
+    "calculated": f"Before you deliver the workbook, {RECALCULATE}, or write plain values.",
+    "fresh": f"Before you deliver the workbook, {RECALCULATE}, so that every saved value is the result of its formula.",
     "circular": "Change the formula so that it does not depend on its own cell.",
     "families": "Use the same formula as in the neighbouring cells.",
     "wrong-sheet": "Make the formula read the same sheet as its neighbours.",
     "unused": "Use this input in a formula, or remove it.",
-    "text-numbers": "Store it as a number.",
+    "text-numbers": "Store the value as a number, not as text.",
     "sheets": "Add the sheet under exactly this name.",
     "columns": "Write exactly these headings into row 1, in this order, and nothing else.",
     "rows": "Write the rows directly below the headings, none of them empty, and nothing below them but the total.",
-    "shown": "Unhide it.",
+    "shown": "Unhide the sheet, and its rows and columns.",
     "total": "Write a sum over all rows, such as =SUM(D2:D9), directly below the last row, and nothing below it.",
     "formulas": "Write a formula instead of a typed value.",
-    "reconcile": "Correct the cell, or what it is calculated from, until both numbers agree.",
+    "reconcile": "Correct the cell, or the cells it reads, until both numbers are equal.",
     "kept": "Edit a copy of that workbook instead of making a new one, so that nothing in it is lost.",
 }
-FILL = "Fill every cell of the row, from the first heading to the last, with that colour."
+FILL = "Fill every cell of the row, from the first heading to the last, with the expected colour."
 NO_FILL = "Remove that colour from every cell of the row."
 MOVES = "Calculate the cell by a formula that depends on that input."
 STAYS = "Correct the formula: the cell must not depend on that input."
-INPUT = "Store a plain value in this cell: the check changes it and calculates again."
+INPUT = "Store a plain value in this cell, not a formula: the check changes the value and recalculates the workbook."
 
 
 def describe_workbook(want: Expected) -> tuple[str, ...]:
@@ -93,30 +93,32 @@ def _describe_coloured(coloured: Coloured) -> str:
     if coloured.column:
         rows = f"the rows whose {show(coloured.column)} is {list_words(sorted(coloured.values), 'or')}"
     else:
-        rows = list_numbers("row", coloured.rows) if coloured.rows else "no row at all"
+        if not coloured.rows:
+            return f"No cell of any row may be filled {show(coloured.colour)}."
+        rows = list_numbers("row", coloured.rows)
     return f"Every cell of {rows} must be filled {show(coloured.colour)}, and no cell of any other row."
 
 
 def _describe_rest(want: Expected) -> Iterator[str]:
     if want.sheets:
         sheets = "the sheets" if len(want.sheets) > 1 else "a sheet called"
-        yield f"The workbook must have {sheets} {list_words(want.sheets)}; it may have others."
+        yield f"The workbook must have {sheets} {list_words(want.sheets)}; it may have other sheets, too."
     if want.of_a_table:
         name = f"sheet {show(want.sheet)}" if want.sheet else "the first sheet"
         yield f"Neither {name} nor any of its rows and columns may be hidden."
     for each in want.formulas:
         if isinstance(each, str):
-            yield f"Column {show(each)} must be a formula in every row."
+            yield f"Column {show(each)} must have a formula in every row."
         else:
-            yield f"Sheet {show(each.sheet)}: {_show_cells(each)} must be {_describe_formulas(each)}."
+            yield f"On sheet {show(each.sheet)}, {_show_cells(each)} must have {_describe_formulas(each)}."
     yield from map(_describe_reconcile, want.reconcile)
     yield from map(_describe_mutate, want.mutate)
     for each in want.assumptions:
-        yield f"Some formula must read every number in {show(each)}."
+        yield f"Every number in {show(each)} must be read by at least one formula."
     if want.like:
         yield (
-            f"Everything that {show(want.like)} has must still be there: its sheets, formulas, charts, pivot tables, "
-            "validations, conditional formats and names. Edit a copy of it."
+            f"The workbook must still have everything in {show(want.like)}: its sheets, formulas, charts, pivot "
+            "tables, data validations, conditional formats and defined names. Edit a copy of it."
         )
 
 

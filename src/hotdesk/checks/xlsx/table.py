@@ -38,7 +38,7 @@ class Table:
     @cached_property
     def rows(self) -> Mapping[int, list[Cell]]:
         if self.last > _MOST_ROWS:
-            raise ValueError("a sheet has too many rows to examine all of them")
+            raise ValueError(f"a sheet has more than {_MOST_ROWS} rows, the most that can be examined")
         found: dict[int, list[Cell]] = {row: [] for row in range(2, self.last + 1)}
         columns = set(self.heads.values())
         for (row, column), cell in self.sheet.cells.items():
@@ -66,12 +66,12 @@ class Table:
         if want is None:
             return
         if found not in want:
-            yield make_fault("rows", self.sheet.name, f"{want} rows", f"{found}")
+            yield make_fault("rows", self.sheet.name, f"{want} rows", f"{found} rows")
         first = min(self.heads.values(), default=1)
         for row in self.rows:
             if (row, first) not in self.sheet.cells:
                 where = f"{self.sheet.name}!{format_column(first)}{row}"
-                yield make_fault("rows", where, "something in the first cell of every row", "an empty cell")
+                yield make_fault("rows", where, "a value in the first cell of every row", "an empty cell")
 
     def check_red_rows(self) -> Iterator[Fault]:
         column = self.heads.get(self.want.red_where)
@@ -105,7 +105,9 @@ class Table:
         missing = want.values - {str(self.get_cell_text(row, want.column)) for row in expected}
         for value in sorted(missing):
             text = f"a row whose {want.column} is {value}"
-            yield make_fault("colours", self.sheet.name, text, "none", "Add the row, and fill it with that colour.")
+            yield make_fault(
+                "colours", self.sheet.name, text, "no such row", "Add the row, and fill it with the expected colour."
+            )
         for row, cells in self.rows.items():
             yield from self.check_row_colour(row, cells, want.colour, row in expected, "")
 
@@ -146,7 +148,7 @@ class Table:
             if cell:
                 how = f"by {self.sheet.quote_formula(at)}" if cell.formula else "without a formula"
                 found = f"{format_value(cell.shown)} {how}"
-            expected = f"a formula over all rows of {self.want.total} that gives {value:.12g}"
+            expected = f"a formula that reads all rows of {self.want.total} and gives {value:.12g}"
             yield make_fault("total", self.sheet.name_cell(at), expected, found)
 
     def sum_column(self, column: int) -> float:

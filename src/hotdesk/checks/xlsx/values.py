@@ -17,10 +17,10 @@ _UNSTEADY = {"NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY"}
 _PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", "SUBTOTAL", "AGGREGATE", "INDIRECT"}
 """Functions that may name their own cell and not need its value."""
 MOST_STEPS = 5_000_000
-NOT_CALCULATED = ("a value saved with the formula", "none: the formula was never calculated")
+NOT_CALCULATED = ("a value saved with the formula", "no value: the formula was never calculated")
 _ACYCLIC = "a formula that does not depend on its own cell"
-_NAME = "Delete the name, or point it at cells that exist."
-_CHART = "Point every series of the chart at cells that exist."
+_NAME = "Delete the defined name, or let it refer to existing cells."
+_CHART = "Let every series of the chart read existing cells."
 
 
 def find_errors(book: Workbook) -> Iterator[Fault]:
@@ -35,9 +35,11 @@ def find_errors(book: Workbook) -> Iterator[Fault]:
                 yield make_fault("errors", sheet.name_cell(at), "a value", format_error(cell.value))
     for name, stands in book.names.items():
         if "#REF!" in stands:
-            yield make_fault("errors", f"name {name}", "a name for cells that exist", quote_text(stands), _NAME)
+            yield make_fault(
+                "errors", f"name {name}", "a defined name that refers to existing cells", quote_text(stands), _NAME
+            )
     for chart in book.broken:
-        yield make_fault("errors", chart, "a chart of cells that exist", "#REF!", _CHART)
+        yield make_fault("errors", chart, "a chart that reads existing cells", "#REF!", _CHART)
 
 
 def find_uncalculated(book: Workbook) -> Iterator[Fault]:
@@ -53,7 +55,7 @@ def find_stale_values(book: Workbook) -> Iterator[Fault]:
         if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
             continue
         if not is_same_value(cell.value, cell.fresh):
-            expected = f"{format_value(cell.fresh)} saved, as {sheet.quote_formula(at)} gives"
+            expected = f"the saved value {format_value(cell.fresh)}, the result of {sheet.quote_formula(at)}"
             yield make_fault("fresh", sheet.name_cell(at), expected, format_saved_value(cell))
 
 

@@ -16,7 +16,7 @@ from hotdesk.checks.xlsx.workbook import Like, Mutation, Shown, Sum, Workbook
 KINDS = {
     "charts": "charts",
     "pivots": "pivot tables",
-    "validations": "validations",
+    "validations": "data validations",
     "formats": "conditional formats",
     "formulas": "formulas",
 }
@@ -49,7 +49,7 @@ def check_reconciliations(want: Expected, book: Workbook) -> Iterator[Fault]:
     for each in want.reconcile:
         cell = book.find_cell(each.cell)
         value = cell.number if cell else None
-        source = next(sources, Sum(why="it was not read")) if each.source else None
+        source = next(sources, Sum(why="the source was not read")) if each.source else None
         statement, expected = _find_expected_value(each, book, source)
         if expected is None or value is None or abs(value - expected) > each.within:
             found = format_value(cell.shown) if cell else "nothing"
@@ -70,14 +70,22 @@ def _find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) ->
 
 def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
     for place, each in enumerate(want.mutate):
-        done = book.mutations[place] if place < len(book.mutations) else Mutation(why="it was not tried")
+        done = (
+            book.mutations[place] if place < len(book.mutations) else Mutation(why="the check did not change the cell")
+        )
         yield from _check_mutation(each, done)
 
 
 def _check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
     change = f"when {each.cell} is set to {each.to if isinstance(each.to, str) else f'{each.to:.12g}'}"
     if done.why or len(done.before) != len(each.outputs):
-        yield make_fault("mutation", str(each.cell), "an input that can be set", done.why or "something else", INPUT)
+        yield make_fault(
+            "mutation",
+            str(each.cell),
+            "an input that can be set",
+            f"a problem: {done.why}" if done.why else "an incomplete result",
+            INPUT,
+        )
         return
     if done.input_kind not in ("VALUE", "TEXT"):
         found = f"a formula, {format_value(done.was)}" if done.input_kind == "FORMULA" else "nothing"
@@ -89,10 +97,10 @@ def _check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
                 "mutation", str(output), f"a value {change}", format_value(after), MOVES if shall else STAYS
             )
         elif shall and is_same_value(before, after):
-            found = f"{format_value(after)} as before"
-            yield make_fault("mutation", str(output), f"another value {change}", found, MOVES)
+            found = f"{format_value(after)}, unchanged"
+            yield make_fault("mutation", str(output), f"a different value {change}", found, MOVES)
         elif not shall and not is_same_value(before, after):
-            expected = f"{format_value(before)} as before {change}"
+            expected = f"{format_value(before)}, unchanged {change}"
             yield make_fault("mutation", str(output), expected, format_value(after), STAYS)
 
 
@@ -103,9 +111,9 @@ def is_error(shown: Shown) -> bool:
 def find_losses(want: Expected, book: Workbook) -> Iterator[Fault]:
     if not want.like:
         return
-    like = book.like or Like(why="it was not inspected")
+    like = book.like or Like(why="the workbook was not inspected")
     if like.why:
-        yield make_fault("kept", want.like, "a workbook to compare with", like.why)
+        yield make_fault("kept", want.like, "a workbook to compare with", f"a problem: {like.why}")
     for name, counts in like.sheets.items():
         sheet = book.find_sheet(name)
         if sheet is None:
@@ -117,4 +125,4 @@ def find_losses(want: Expected, book: Workbook) -> Iterator[Fault]:
                 yield make_fault("kept", name, f"{words} as in {want.like}: {counts[kind]}", f"{has[kind]}")
     for name in like.names:
         if name not in book.names and not name.startswith(_OWN_NAMES):
-            yield make_fault("kept", "", f"the name {name} of {want.like}", "no such name")
+            yield make_fault("kept", "", f"the defined name {name} of {want.like}", "no such name")

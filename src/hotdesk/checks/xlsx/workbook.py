@@ -86,9 +86,9 @@ class Sheet:
     def quote_formula(self, at: tuple[int, int]) -> str:
         text = self.cells[at].formula if at in self.cells else ""
         if text[:1] == "@":
-            return f"the formula of {text[1:]}, filled in"
+            return f"the formula of {text[1:]}, copied to this cell"
         if text[:1] == "{":
-            return f"part of the array {text[1:-1]}"
+            return f"part of the array formula {text[1:-1]}"
         shown = text.removeprefix("=").replace("`", "'")
         return f"`={shown if len(shown) <= MAX_FORMULA_CHARS else shown[: MAX_FORMULA_CHARS - 1] + '…'}`"
 
@@ -161,7 +161,7 @@ def read_book(data: bytes) -> Workbook:
     """Read evidence; `ValueError` for anything that was not asked for."""
     match read_json(data):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as a workbook: {why[:MAX_TEXT_CHARS]}")
+            raise ValueError(f"the file cannot be opened as a workbook: {why[:MAX_TEXT_CHARS]}")
         case {
             "sheets": list(sheets),
             "names": list(names),
@@ -182,7 +182,7 @@ def read_book(data: bytes) -> Workbook:
                 _read_like(like) if like is not None else None,
                 {"LibreOffice": _read_short_text(office), "Python": _read_short_text(python)},
             )
-    raise ValueError("it has no sheet, too many sheets, or the description does not match the request")
+    raise ValueError(f"the workbook has no sheet or more than {MOST_SHEETS}, or the inspection report is malformed")
 
 
 def _read_sheets(records: list[object]) -> list[Sheet]:
@@ -195,9 +195,11 @@ def _read_sheets(records: list[object]) -> list[Sheet]:
     if len({sheet.name.casefold() for sheet in sheets}) != len(sheets):
         raise ValueError("two sheets have the same name")
     if sum(len(cell.formula) for sheet in sheets for cell in sheet.cells.values()) > _MOST_FORMULAS:
-        raise ValueError("its formulas are too long to check")
+        raise ValueError(
+            f"the formulas have more than {_MOST_FORMULAS} characters in total, the most that can be checked"
+        )
     if sum(len(form.reads) for sheet in sheets for form in sheet.formulas.values()) > _MOST_READ:
-        raise ValueError("its formulas read too many cells to check")
+        raise ValueError(f"the formulas have more than {_MOST_READ} references in total, the most that can be checked")
     return sheets
 
 
@@ -234,7 +236,7 @@ def read_cell(record: object) -> Cell:
                 raise ValueError("malformed inspection report: a formula has no result, or a value has one")
             now = read_value(*fresh) if len(fresh) == 2 else ("", None)
             if fresh and not now[0]:
-                raise ValueError("a formula has no value")
+                raise ValueError("malformed inspection report: a formula has no result")
             return Cell(column, row, *read_value(kind, value), formula, fill, *now)
     raise ValueError("malformed inspection report: invalid cell")
 
@@ -287,7 +289,7 @@ def _read_like(record: Mapping[object, object]) -> Like:
             return Like(why=_read_short_text(why))
         case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= _MOST_NAMED:
             return Like(dict(_read_counts(each) for each in sheets), [_read_short_text(each) for each in names])
-    raise ValueError("the description of the input workbook does not match the request")
+    raise ValueError("malformed inspection report: invalid description of the input workbook")
 
 
 def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
