@@ -66,14 +66,14 @@ WRONG = {
     "cropped.pdf": [("clipped", "page 1")] * 4 + [("links", "page 2")],
     "wrong.pptx": [
         ("overflow", "slide 1"), ("overflow", "slide 2"), ("overlap", "slide 3"),
-        ("fonts", "'Nowhere Grotesk', which is drawn as 'Noto Sans'"), ("media", "slide 10"), ("media", "slide 9"),
+        ("fonts", "'Nowhere Grotesk', which is replaced by 'Noto Sans'"), ("media", "slide 10"), ("media", "slide 9"),
         ("charts", "slide 7"), ("charts", "slide 8"), ("leftovers", "slide 4"), ("links", "slide 6"),
     ],
     "lost.pptx": [("media", "slide 1")],
     "wrong.docx": [
         ("blank", "page 7"), ("overflow", "table 'table 1'"), *[("overflow", "row 'table 2")] * 4,
         ("overflow", "picture 'Picture 1'"), ("overflow", "frame 'A frame: These words need some more room'"),
-        ("overflow", "text box 'Box 9'"), ("fonts", "'Nowhere Grotesk', which is drawn as 'Noto Sans'"),
+        ("overflow", "text box 'Box 9'"), ("fonts", "'Nowhere Grotesk', which is replaced by 'Noto Sans'"),
         ("leftovers", "page 8"), *[("links", f"page {at}") for at in range(1, 10)],
     ],
     "lost.docx": [("media", "word/document.xml")],
@@ -87,14 +87,14 @@ async def test_what_is_wrong_is_found_on_its_page(desk: Desk, name: str) -> None
 
 
 UNOPENED = {
-    "truncated.pdf": "it is truncated",
-    "empty.pdf": "it has no readable page",
+    "truncated.pdf": "the file is truncated",
+    "empty.pdf": "the file has no readable page",
     "encrypted.pdf": "Incorrect password",
     "other.pdf": "does not start with a PDF header",
     "other.pptx": "not a zip file",
     "truncated.pptx": "not a zip file",
-    "other.docx": "its content does not match its suffix",
-    "encrypted.docx": "it is encrypted",
+    "other.docx": "the content of the file does not match its suffix",
+    "encrypted.docx": "the file is encrypted",
     "missing.docx": "No such file",
 }
 

@@ -62,7 +62,7 @@ class FileInspection:
         suffix = PurePosixPath(name).suffix[1:].lower()
         kind = self.inspect_content(data, suffix, where, depth, office)
         if kind not in ("text", "unknown") and suffix in active_text.OPENED_AS_TEXT:
-            self.found.add("polyglot", where, f"a {kind} by its bytes, {suffix} by its name")
+            self.found.add("polyglot", where, f"content of the type {kind} under a name that ends in .{suffix}")
             active_text.look(data.decode("latin-1"), suffix, self.code, self.found, where)
         return kind
 
@@ -78,7 +78,7 @@ class FileInspection:
         if b"%PDF-" in data[:1024]:
             active_pdf.look(data, self.found, where)
             if zipfile.is_zipfile(io.BytesIO(data)):
-                self.found.add("polyglot", where, "an archive in the same bytes")
+                self.found.add("polyglot", where, "an archive inside the PDF")
             return "pdf"
         if self.inspect_program(data, where):
             return "program"
@@ -155,7 +155,7 @@ class FileInspection:
         """Look at one member of an archive; `package` when that is an office document."""
         office = package is not None
         if STARTED.search(name) and not self.code:
-            self.found.add("programs", where, "a file name of a program")
+            self.found.add("programs", where, "a file name with the suffix of a program")
         if active_text.BIDI.search(name):
             self.found.add("bidi", where, "bidirectional control characters in the name")
         if office:
@@ -170,8 +170,10 @@ class FileInspection:
     def inspect_part(self, name: str, data: bytes, where: str, package: active_office.OfficeParts) -> None:
         text = active_text.decode_text(data)
         if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
-            family = "unreadable" if text is None else "entities"
-            self.found.add(family, where, "a part with an unusual or missing text encoding")
+            found = ("unreadable", "a part with an unusual or missing text encoding")
+            if text is not None:
+                found = ("entities", "a custom entity or document type definition")
+            self.found.add(found[0], where, found[1])
             return
         active_office.inspect_xml(name, data, self.found, where, package)
 
@@ -202,9 +204,9 @@ def look(path: str, code: bool = False) -> dict[str, object]:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if not data or len(data) > MAX_FILE_BYTES:
-            return {"unreadable": "it is empty, or too large"}
+            return {"unreadable": f"the file is empty, or larger than {MAX_FILE_BYTES >> 20} MiB"}
         if STARTED.search(path) and not code:
-            looking.found.add("programs", "", "a file name of a program")
+            looking.found.add("programs", "", "a file name with the suffix of a program")
         kind = looking.inspect_file(data, path)
     except TooMuchError:
         looking.found.add("archive-bomb", "", "more unpacked data than the limit for one file")

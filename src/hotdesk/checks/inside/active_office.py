@@ -283,7 +283,9 @@ def _inspect_alternatives(root: Element, found: Found, where: str) -> None:
         for words, links in choices:
             if words != other[0] or not other[1] <= links:
                 found.add(
-                    "alternate-content", where, f"{words or 'other parts'} for some, {other[0] or 'others'} for others"
+                    "alternate-content",
+                    where,
+                    f"{words or 'parts'} in some programs, {other[0] or 'other parts'} in others",
                 )
 
 

@@ -58,7 +58,11 @@ def _inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
             found.add("ambiguous-archive", where + name, f"a name that appears {same}")
         by_folded_name[name.casefold()] = name
         if _leads_out(name):
-            found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or has odd characters")
+            found.add(
+                "ambiguous-archive",
+                where + name,
+                "a name that leads out of the archive's folder, or has invalid characters",
+            )
     for info in file.infolist():
         if info.external_attr >> 16 & 0o170000 == LINK:
             found.add("ambiguous-archive", where + info.filename, "a link to another file")
@@ -75,13 +79,13 @@ def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str
     """Find bytes that belong to no member: before, between, over each other, and after."""
     end = data.rfind(END)
     if end < 0:
-        raise zipfile.BadZipFile("its end record is missing")
+        raise zipfile.BadZipFile("the end record is missing")
     *_, comment = ENDED.unpack_from(data, end)
     if end + ENDED.size != len(data):
         trailer = "a comment" if comment and end + ENDED.size + comment == len(data) else "data"
-        found.add("ambiguous-archive", where, f"{trailer} after its end")
+        found.add("ambiguous-archive", where, f"{trailer} after the end of the archive")
     if data.count(END) > 1 and data.find(END) != end and _is_directory(data, data.find(END)):
-        found.add("ambiguous-archive", where, "a second archive in the same bytes")
+        found.add("ambiguous-archive", where, "a second archive inside the same file")
     at = loose = 0
     for info in sorted(file.infolist(), key=lambda each: each.header_offset):
         signature, *_, name_size, more = LOCAL.unpack_from(data, info.header_offset)
@@ -96,12 +100,12 @@ def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str
             found.add(
                 "ambiguous-archive",
                 where + info.filename,
-                "bytes before it that belong to no member, or to two members",
+                "bytes before this member that belong to no member, or to two members",
             )
         at = info.header_offset + LOCAL.size + name_size + more + info.compress_size
         loose = 24 if info.flag_bits & 8 else 0  # sizes that follow the member
     if file.infolist() and not at <= file.start_dir <= at + loose:
-        found.add("ambiguous-archive", where, "bytes between its members and its directory")
+        found.add("ambiguous-archive", where, "bytes between the members and the directory of the archive")
 
 
 def _describe_strange_field(extra: bytes, name: bytes) -> str:
@@ -110,7 +114,7 @@ def _describe_strange_field(extra: bytes, name: bytes) -> str:
         kind, size = EXTRA.unpack_from(extra, at)
         value, at = extra[at + EXTRA.size : at + EXTRA.size + size], at + EXTRA.size + size
         if kind == OTHER_NAME and value[5:] != name:
-            return f"a different name for some programs: {value[5:105].decode('utf-8', 'replace')}"
+            return f"a second name, which some programs use: {value[5:105].decode('utf-8', 'replace')}"
         if kind not in (*PLAIN_EXTRA, OTHER_NAME):
             return f"an extra field that cannot be inspected: {kind:#06x}"
     return "" if not extra[at:].strip(b"\0") and at <= len(extra) else "truncated extra fields"

@@ -16,10 +16,10 @@ def read_rows(path: str, delimiter: str) -> list[list[str]]:
     with open(path, "rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise ValueError("it is too large")
+        raise ValueError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB")
     text = data.decode("utf-8-sig")
     if any(ord(letter) < 32 and letter not in "\t\r\n" for letter in set(text)):
-        raise ValueError("it is not text")
+        raise ValueError("the file has control characters, so it is not text")
     csv.field_size_limit(MAX_FILE_BYTES)
     lines = io.StringIO(text, newline="")  # ends lines where spreadsheets do, and not at every mark that Unicode has
     return [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]

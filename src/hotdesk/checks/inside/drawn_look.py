@@ -200,7 +200,7 @@ def _describe_picture(page: Any, item: Any) -> dict[str, object]:
     report: dict[str, object] = {"pixels": [width.value, height.value], "problem": "", "plain": False, "own": True}
     bitmap = pdfium.FPDFImageObj_GetBitmap(item)
     if not bitmap:
-        return {**report, "problem": "it cannot be decoded"}
+        return {**report, "problem": "a picture that cannot be decoded"}
     report["plain"] = is_plain(bitmap) and is_plain(pdfium.FPDFImageObj_GetRenderedBitmap(page.pdf, page, item))
     return report
 
@@ -237,7 +237,7 @@ def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
 def describe_error(error: Exception) -> str:
     """Explain why a file cannot be opened."""
     message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return "it has no readable page" if message.endswith("(PDFium: Success).") else message[:MAX_TEXT_CHARS]
+    return "the file has no readable page" if message.endswith("(PDFium: Success).") else message[:MAX_TEXT_CHARS]
 
 
 def describe_tools() -> dict[str, str]:

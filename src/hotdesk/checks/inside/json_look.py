@@ -35,7 +35,7 @@ def look(path: str) -> dict[str, object]:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
-            raise ValueError("it is too large")
+            raise ValueError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB")
         text = data.decode("utf-8")
         return {
             "document": json.loads(

@@ -178,7 +178,7 @@ def _load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iter
         copy = shutil.copy(path, Path(folder) / f"copy{Path(path).suffix}")
         document = desktop.loadComponentFromURL(Path(copy).as_uri(), "_blank", 0, make_properties(chosen))
         if document is None:
-            raise ValueError("LibreOffice cannot open it")
+            raise ValueError("LibreOffice cannot open the file")
         try:
             yield document
         finally:

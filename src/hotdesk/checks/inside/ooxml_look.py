@@ -36,16 +36,16 @@ class OoxmlPackage:
     def __init__(self, path: str, main: str) -> None:
         with Path(path).open("rb") as file:
             if file.read(4) == OLD:
-                raise ValueError("it is encrypted, or in a format from before Office 2007")
+                raise ValueError("the file is encrypted, or in a format from before Office 2007")
         self.file = zipfile.ZipFile(path)
         self.names = set(self.file.namelist())
         if sum(each.file_size for each in self.file.infolist()) > MAX_UNPACKED_BYTES:
-            raise ValueError("its unpacked size is too large")
+            raise ValueError("the unpacked size of the file is too large")
         if broken := self.file.testzip():
             raise ValueError(f"{broken} is damaged")
         opened = [target for kind, target, _ in self.read_relations("").values() if kind == "officeDocument"]
         if len(opened) != 1 or self.read_types().get(opened[0]) != main:
-            raise ValueError("its content does not match its suffix")
+            raise ValueError("the content of the file does not match its suffix")
         self.main = opened[0]
         """The part an office opens."""
 
@@ -87,9 +87,9 @@ class OoxmlPackage:
             for kind, target, outside in self.read_relations(name).values() if not name.endswith(".rels") else ():
                 where = places.get(name, name)
                 if outside and kind in ("image", "video", "audio", "media"):
-                    found.append([target[:MAX_TEXT_CHARS], where, "it is not in the file"])
+                    found.append([target[:MAX_TEXT_CHARS], where, "a link to a file outside"])
                 elif not outside and target not in self.names and not target.startswith("#"):
-                    found.append([target[:MAX_TEXT_CHARS], where, "it is missing"])
+                    found.append([target[:MAX_TEXT_CHARS], where, "no such file"])
                 elif kind == "image" and (problem := self.describe_problem(target)):
                     found.append([target[:MAX_TEXT_CHARS], where, problem])
         return found[:MAX_ENTRIES]
@@ -98,14 +98,14 @@ class OoxmlPackage:
         """Describe what is wrong with a picture; empty: nothing."""
         data = self.file.read(name) if name in self.names else b""
         if not data:
-            return "it is empty"
+            return "an empty file"
         if not name.casefold().endswith(DRAWN):
             return ""
         try:
             with Image.open(io.BytesIO(data)) as image:
                 image.load()
         except Exception:  # noqa: BLE001 - whatever a broken picture does to its decoder
-            return "it cannot be decoded"
+            return "a picture that cannot be decoded"
         return ""
 
     def read_charts(self, places: dict[str, str]) -> list[dict[str, object]]:
@@ -127,7 +127,7 @@ class OoxmlPackage:
         try:
             book = self.open_workbook(name, root)
         except Exception:  # noqa: BLE001 - whatever a broken workbook does to its parser
-            return {**report, "problem": "its workbook cannot be opened", "series": []}
+            return {**report, "problem": "a chart whose workbook cannot be opened", "series": []}
         return {**report, "series": [_read_series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
 
     def open_workbook(self, name: str, root: Element) -> openpyxl.Workbook | None:

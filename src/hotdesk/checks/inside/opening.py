@@ -83,7 +83,7 @@ class PdfViewer:
         self.calls = pdfium.FPDF_FORMFILLINFO()
         self.calls.version = 2
         self.answer("FFI_DoURIAction", lambda _, target: self.note("an action that opens an address", target))
-        self.answer("FFI_ExecuteNamedAction", lambda _, name: self.note("an action of the viewer", name))
+        self.answer("FFI_ExecuteNamedAction", lambda _, name: self.note("an action that controls the viewer", name))
 
     def answer(self, name: str, call: Any) -> None:
         kinds = dict(pdfium.FPDF_FORMFILLINFO._fields_)
@@ -97,7 +97,7 @@ class PdfViewer:
         """Open the document and show its pages; return the actions it started."""
         form = pdfium.FPDFDOC_InitFormFillEnvironment(self.file, self.calls)
         if not form:
-            raise ValueError("PDFium has no viewer for it")
+            raise ValueError("PDFium cannot show the file")
         try:
             pdfium.FORM_DoDocumentJSAction(form)
             pdfium.FORM_DoDocumentOpenAction(form)

@@ -16,9 +16,9 @@ BEGINNING, ENDING = b"%PDF-", b"%%EOF"
 def _require_complete(path: str) -> None:
     data = Path(path).read_bytes()
     if BEGINNING not in data[:1024]:
-        raise ValueError("it does not start with a PDF header")
+        raise ValueError("the file does not start with a PDF header")
     if ENDING not in data[-2048:]:
-        raise ValueError("it is truncated: its end is missing")
+        raise ValueError("the file is truncated: its end is missing")
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:

@@ -23,7 +23,7 @@ def look(path: str) -> tuple[dict[str, object], bytes]:
         with Image.open(path, formats=["PNG"]) as picture:
             width, height = picture.size
             if width * height > MAX_PIXELS:
-                raise ValueError("it is too large")
+                raise ValueError(f"the picture has more than {MAX_PIXELS} pixels")
             drawn = Image.new("RGBA", picture.size, "white")
             drawn.alpha_composite(picture.convert("RGBA"))
         small = drawn.convert("RGB")

@@ -23,7 +23,7 @@ def find_claims(document: object, place: str) -> list[object]:
     for name in filter(None, place.split(".")):
         document = document.get(name) if isinstance(document, dict) else None
     if not isinstance(document, list) or len(document) > MAX_CLAIMS:
-        raise ValueError("the list of claims is missing or too long")
+        raise ValueError(f"the list of claims is missing or has more than {MAX_CLAIMS} entries")
     return document
 
 
@@ -41,7 +41,7 @@ def look(path: str, source: str, claims: str) -> dict[str, object]:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
-            raise ValueError("it is too large")
+            raise ValueError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB")
         entries = find_claims(json.loads(data), claims)
         pages = read_pages(source)
         return {"pages": len(pages), "quotes": [look_up(at, each, pages) for at, each in enumerate(entries, 1)]}

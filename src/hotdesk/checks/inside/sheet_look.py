@@ -55,12 +55,12 @@ class OpenedSheet:
         for name, kinds in ways.items():
             relations = list(self.parse_part(name))
             if len({each.get("Id") for each in relations}) != len(relations):
-                raise ValueError("two of its relationships have the same name")
+                raise ValueError("two relationships of the workbook have the same name")
             for each in relations:
                 kind, target = each.get("Type", "").rpartition("/")[2], each.get("Target", "")
                 folder = "/xl" if name.startswith("xl/") else "/"
                 if kind in kinds and posixpath.normpath(posixpath.join(folder, target)) != PLACES[kind]:
-                    raise ValueError("a main part is not at its standard location: " + PLACES[kind])
+                    raise ValueError("a main part of the workbook is not at its standard location: " + PLACES[kind])
 
     def read_texts(self) -> list[str]:
         return [_get_shown_text(item) for item in self.parse_part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
@@ -136,7 +136,7 @@ class SheetRows:
                 rows.setdefault(row, {})[column] = text[:MAX_CELL_CHARS]
                 count += 1
             if count > MOST_TEXTS or len(rows) > MOST_ROWS:
-                raise ValueError(f"it has more than {MOST_ROWS - 1} rows, or more than {MOST_TEXTS} cells")
+                raise ValueError(f"the sheet has more than {MOST_ROWS - 1} rows, or more than {MOST_TEXTS} cells")
         return [[cells.get(at, "") for at in range(1, max(cells) + 1)] for _, cells in sorted(rows.items())]
 
     def find_sheet(self) -> str:
@@ -146,7 +146,7 @@ class SheetRows:
         for sheet in self.book.parse_part("xl/workbook.xml").iter(MAIN + "sheet"):
             if sheet.get("state", "visible") == "visible":
                 return posixpath.normpath(posixpath.join("/xl", targets[sheet.get(RELATION)])).lstrip("/")
-        raise ValueError("it has no sheet that is shown")
+        raise ValueError("the workbook has no visible sheet")
 
     def read_cell(self, cell: ElementTree.Element) -> str:
         kind, text = cell.get("t", "n"), cell.findtext(MAIN + "v") or ""
@@ -166,7 +166,7 @@ def _find_place(at: str) -> tuple[int, int]:
     for letter in found[1]:
         column = column * 26 + ord(letter) - 64
     if column > MOST_COLUMNS:
-        raise ValueError(f"it has more than {MOST_COLUMNS} columns")
+        raise ValueError(f"the sheet has more than {MOST_COLUMNS} columns")
     return column, int(found[2])
 
 

@@ -103,7 +103,7 @@ def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
     document.calculateAll()
     for (sheet, at), output, was in zip(request["outputs"], outputs, before, strict=True):
         if read(output) != was:
-            return {"why": f"{sheet}!{at} gives a different result each time"[:MAX_TEXT_CHARS]}
+            return {"why": f"{sheet}!{at} gives a different result at each calculation"[:MAX_TEXT_CHARS]}
     if isinstance(request["to"], str):
         cell.setString(request["to"])
     else:

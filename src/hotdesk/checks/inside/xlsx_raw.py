@@ -64,7 +64,7 @@ class Raw:
             hidden = sheet.get("state", "visible") != "visible"
             found.append({"name": sheet.get("name", "")[:MAX_TEXT_CHARS], "hidden": hidden, **content})
         if len(found) > MOST_SHEETS:
-            raise ValueError(f"it has more than {MOST_SHEETS} sheets")
+            raise ValueError(f"the workbook has more than {MOST_SHEETS} sheets")
         return found
 
     def describe_chartsheet(self, part: str) -> dict[str, object]:
@@ -77,7 +77,7 @@ class Raw:
         cells = list(self.iterate_cells(root))
         self.remaining -= len(cells)
         if self.remaining < 0:
-            raise ValueError(f"it has more than {MOST_CELLS} cells")
+            raise ValueError(f"the workbook has more than {MOST_CELLS} cells")
         return {
             "cells": cells,
             "hidden_rows": sum(is_hidden(row, "ht") for row in root.iter(MAIN + "row")),

@@ -20,13 +20,13 @@ def sum_column(path: str, column: str) -> dict[str, object]:
     except Exception as e:  # noqa: BLE001 - whatever a broken source does to the parsers, it is a broken source
         return {"why": f"{type(e).__name__}: {e}"[:500]}
     if not numbers:
-        return {"why": f"it has no column {column}"[:500]}
+        return {"why": f"the source has no column {column}"[:500]}
     return {"sum": math.fsum(numbers), "count": len(numbers)}
 
 
 def _read_column(path: str, column: str) -> list[object]:
     if Path(path).stat().st_size > MAX_FILE_BYTES:
-        raise ValueError("it is too large")
+        raise ValueError(f"the source is larger than {MAX_FILE_BYTES >> 20} MiB")
     match Path(path).suffix.lower():
         case ".csv":
             return _of_csv(path, column)
@@ -35,7 +35,7 @@ def _read_column(path: str, column: str) -> list[object]:
             return [each[column] for each in (data.values() if isinstance(data, dict) else data)]
         case ".xlsx":
             return _of_workbook(path, column)
-    raise ValueError("it is not a CSV, JSON or xlsx file")
+    raise ValueError("the source is not a CSV, JSON or xlsx file")
 
 
 def _of_csv(path: str, column: str) -> list[object]:

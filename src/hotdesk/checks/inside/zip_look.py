@@ -37,7 +37,7 @@ def look(path: str) -> dict[str, object]:
         with zipfile.ZipFile(path) as file:
             infos = [info for info in file.infolist() if not info.filename.endswith("/")]
             if len(infos) > MOST_MEMBERS or sum(info.file_size for info in infos) > BUDGET:
-                raise ValueError("it is too large")
+                raise ValueError(f"the archive has more than {MOST_MEMBERS} members, or {BUDGET >> 20} MiB unpacked")
             members, remaining = [], BUDGET
             for info in infos:
                 members.append([info.filename[:1000], info.file_size, is_whole(file, info, remaining), get_kind(info)])

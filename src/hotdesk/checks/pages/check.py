@@ -62,7 +62,7 @@ class PagesCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        return ("whether its statements are true", "what pictures show", *self.unseen)
+        return ("the truth of its statements", "the content of pictures", *self.unseen)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class PagesCheck:
         if self.want.sources:
             facts.append("every footer link leads to a listed source")
         if document.charts:
-            facts.append(f"{format_count(len(document.charts), 'chart')} with their numbers")
+            facts.append(f"{format_count(len(document.charts), 'chart')} with numbers")
         if shown := count_pictures(document.leaves):
             facts.append(f"{format_count(shown, 'picture')}, whose content was not read")
         return tuple(each[:MAX_TEXT_CHARS] for each in facts)
@@ -128,10 +128,15 @@ def _check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, .
     elif document.count == 0:
         yield Fault("drawn", "", f"a {word}", "none")
     elif not document.count == len(document.leaves) == len(pages):
-        yield Fault("drawn", "", f"{document.count} {word}s drawn", f"{len(pages)}")
+        yield Fault("drawn", "", f"{document.count} rendered {word}s", f"{len(pages)}")
     for place, (leaf, page) in enumerate(zip(document.leaves, pages, strict=False)):
         if abs(leaf.height / leaf.width - page.height / page.width) > 0.05 * leaf.height / leaf.width + 2 / page.width:
-            yield Fault("drawn", f"{word} {place + 1}", "a picture of its shape", f"{page.width} x {page.height}")
+            yield Fault(
+                "drawn",
+                f"{word} {place + 1}",
+                f"a rendered picture in the proportions of the {word}",
+                f"{page.width} x {page.height}",
+            )
 
 
 def collect_values(document: DocumentEvidence) -> dict[str, Value]:

@@ -25,7 +25,7 @@ FAR = Otherwise("malformed inspection report: a position is out of range")
 
 
 def _limit_length(count: int, name: str) -> Length:
-    return Length(count, why=f"it has more {name} than the {count} that can be checked")
+    return Length(count, why=f"the file has too many {name}: at most {count} can be checked")
 
 
 Point: TypeAlias = Annotated[float, Range(-FARTHEST, FARTHEST), FAR, float]
@@ -204,7 +204,7 @@ class Frame:
 class DocumentEvidence:
     """Everything a desk reported about a file."""
 
-    count: Annotated[int, Range(0), Otherwise("its pages were not counted")]
+    count: Annotated[int, Range(0), Otherwise("malformed inspection report: no count of pages")]
     leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _limit_length(MOST_PAGES, "pages")] = ()
     title: Short = ""
     tools: Annotated[Mapping[Word, Word], Length(20)] = field(default_factory=dict)
@@ -225,6 +225,6 @@ def read_report(report: bytes, kind: str) -> DocumentEvidence:
     """Read a desk's report; `ValueError` for anything that was not requested."""
     found = read_json(report)
     if isinstance(found, dict) and "unreadable" in found:
-        raise ValueError(f"it cannot be opened as {kind}: {read_text(found['unreadable'])}")
+        raise ValueError(f"the file cannot be opened as {kind}: {read_text(found['unreadable'])}")
     evidence: DocumentEvidence = compile_reader(DocumentEvidence, ignore_unknown=True)(found)
     return evidence

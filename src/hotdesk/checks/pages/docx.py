@@ -16,6 +16,6 @@ class DocxCheck(PagesCheck):
     needs: ClassVar[tuple[str, ...]] = ("office", "drawn_look", "ooxml_look", "printed_look")
     unseen: ClassVar[tuple[str, ...]] = (
         "line and page breaks in programs other than LibreOffice",
-        "comments, and changes that were not accepted",
+        "comments and tracked changes",
         "rotated text",
     )

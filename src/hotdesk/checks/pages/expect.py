@@ -44,7 +44,7 @@ def _require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
 _Visible: TypeAlias = Annotated[str, re.compile(r"(?s).*\S.*")]
 Words: TypeAlias = Annotated[tuple[_Visible, ...], Length(sys.maxsize, 1), Otherwise("expected a list of texts")]
 Numbers: TypeAlias = Annotated[
-    frozenset[Annotated[int, Range(1, MAX_COUNT)]], Otherwise("expected a list of page numbers, from 1")
+    frozenset[Annotated[int, Range(1, MAX_COUNT)]], Otherwise("expected a list of page numbers from 1")
 ]
 _Switch: TypeAlias = Annotated[bool, Otherwise("expected true or false")]
 Count: TypeAlias = Annotated[Span | None, By(read_span)]
@@ -58,11 +58,11 @@ class PageExpectations:
     blank: Numbers = frozenset()
     """Pages that may be blank."""
     words: Words = ()
-    characters: Annotated[int, Range(0, MAX_COUNT), Otherwise(f"expected a whole number, at most {MAX_COUNT}")] = 0
+    characters: Annotated[int, Range(0, MAX_COUNT), Otherwise(f"expected a whole number from 0 to {MAX_COUNT}")] = 0
     """Letters and digits that every page has at least, but those that may be blank or are scanned."""
     text: _Switch = True
     """Whether what can be read on a page must be text."""
-    scanned: Annotated[bool | Numbers, Otherwise("expected a list of page numbers, from 1")] = False
+    scanned: Annotated[bool | Numbers, Otherwise("expected true, or a list of page numbers from 1")] = False
     """Whether pages, or which, may be pictures of text."""
     sources: Annotated[Words, _require_web] = ()
     """Where links in a footer may lead."""
@@ -76,7 +76,7 @@ class PageExpectations:
     """Fonts that need not be there: whoever reads the file has them."""
     embedded: _Switch = False
     """Whether a PDF must bring even the fonts that every reader has."""
-    title: Annotated[_Visible | bool, Otherwise("expected true or false")] = False
+    title: Annotated[_Visible | bool, Otherwise("expected a title, or true for any title")] = False
     """The title in the file's properties; True: any."""
     allow: Words = ()
     """What looks left over from a template, and is meant."""
@@ -91,7 +91,9 @@ class PageExpectations:
             name = str(e.path[0])
             raise ExpectationError(f"{kind}: invalid {name}: {e.why}; write {EXAMPLES[name]}", e.path) from None
         if expectations.footer and not expectations.sources:
-            raise ExpectationError(f"{kind}: footer needs sources; write {EXAMPLES['sources']}", ("footer",))
+            raise ExpectationError(
+                f"{kind}: footer = true needs a list of sources; write {EXAMPLES['sources']}", ("footer",)
+            )
         return expectations
 
     def may_be_scanned(self, page: int) -> bool:

@@ -48,19 +48,21 @@ class Layout:
     def blank(self) -> Iterator[Fault]:
         for place in sorted(self.blanks):
             if place + 1 not in self.want.blank:
-                yield Fault("blank", self.describe_place(place), f"something on every {self.word}", "nothing")
+                yield Fault("blank", self.describe_place(place), f"content on every {self.word}", "a blank {self.word}")
 
     def clipped(self) -> Iterator[Fault]:
         for place, leaf in enumerate(self.document.leaves):
             whole = Box(0, 0, leaf.width, leaf.height)
             for line in leaf.lines:
                 if not line.how and (side := _find_crossed_edge(line.box, whole, NEAR)):
-                    found = f"{quote_start(line.text)} beyond its {side} edge"
-                    yield Fault("clipped", self.describe_place(place, line.box), "text on the page", found)
+                    found = f"{quote_start(line.text)}, which extends beyond the {side} edge"
+                    yield Fault("clipped", self.describe_place(place, line.box), f"text inside the {self.word}", found)
             for picture in leaf.own_pictures:
                 if is_cut(picture.box, whole) and (side := _find_crossed_edge(picture.box, whole, NEAR)):
-                    found = f"a picture beyond its {side} edge"
-                    yield Fault("clipped", self.describe_place(place, picture.box), "pictures on the page", found)
+                    found = f"a picture that extends beyond the {side} edge"
+                    yield Fault(
+                        "clipped", self.describe_place(place, picture.box), f"pictures inside the {self.word}", found
+                    )
             if place < len(self.pages):
                 yield from self.find_edge_ink(place, leaf, self.pages[place])
 
@@ -72,7 +74,8 @@ class Layout:
                 part * along for part in find_edge_strokes(page, name) if not _is_in_picture(leaf, name, part * along)
             ]
             if len(strokes) >= FEWEST:
-                where = f"{self.describe_place(place)}, {name} edge, {strokes[0]:.0f} pt along"
+                start = "top" if name in ("left", "right") else "left"
+                where = f"{self.describe_place(place)}, {name} edge, {strokes[0]:.0f} pt from the {start}"
                 yield Fault("clipped", where, "a margin", "text or lines that run off the edge")
 
     def overlap(self) -> Iterator[Fault]:
@@ -88,8 +91,8 @@ class Layout:
                 yield Fault(
                     "overlap",
                     self.describe_place(place),
-                    "text that can be compared",
-                    "too many lines close together to compare them",
+                    "lines that can be compared with each other",
+                    "too many lines close together",
                 )
                 return
 
@@ -104,7 +107,7 @@ class Layout:
             elif frame.text:
                 yield from self.check_height(frame, seeking)
         if seeking.remaining <= 0:
-            yield Fault("overflow", "", "shapes whose text can be found", "too many of them")
+            yield Fault("overflow", "", "a number of shapes that can be checked", "too many shapes")
         yield from self.find_margin_text()
 
     def check_frame(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
@@ -113,29 +116,34 @@ class Layout:
         where = f"{self.describe_place(frame.page, frame.box)}, {frame.kind} {make_printable(frame.name)!r}"
         side = _find_crossed_edge(frame.box, whole, 2 * NEAR)
         if side and _has_content(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
-            yield Fault("overflow", where, f"shapes on the {self.word}", f"one beyond its {side} edge")
+            yield Fault(
+                "overflow", where, f"shapes inside the {self.word}", f"a shape that extends beyond the {side} edge"
+            )
         if frame.kind != "text" or frame.grows or not frame.text.strip():
             return
         drawn = min(
             seeking.find(frame.text, leaf.lines), key=lambda box: _measure_distance(box, frame.box), default=frame.box
         )
         if side := _find_crossed_edge(drawn, frame.box, 2 * NEAR):
-            found = f"{quote_start(frame.text)} beyond its {side} edge, {_measure_overhang(drawn, frame.box):.0f} pt"
-            yield Fault("overflow", where, "text within its shape", found)
+            overhang = f"{_measure_overhang(drawn, frame.box):.0f} pt"
+            found = f"{quote_start(frame.text)}, which extends {overhang} beyond the {side} edge of the shape"
+            yield Fault("overflow", where, "text inside its shape", found)
 
     def check_width(self, frame: Frame) -> Iterator[Fault]:
         area = self.document.area
         if area is not None and frame.box.width > area.width + 2 * FAR:
-            found = f"{frame.box.width:.0f} pt"
+            found = f"a width of {frame.box.width:.0f} pt"
             where = f"{frame.kind} {make_printable(frame.name)!r}"
-            yield Fault("overflow", where, f"at most the {area.width:.0f} pt between the margins", found)
+            yield Fault(
+                "overflow", where, f"a width of at most {area.width:.0f} pt, the space between the margins", found
+            )
 
     def check_height(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
         needed = [box.height for lines in self.document.loose for box in seeking.find(frame.text, lines)]
         if needed and min(needed) > frame.box.height + NEAR:
             found = f"{quote_start(frame.text)}, which needs {min(needed):.0f} pt"
             where = f"{frame.kind} {make_printable(frame.name)!r}"
-            yield Fault("overflow", where, f"text that fits into {frame.box.height:.0f} pt", found)
+            yield Fault("overflow", where, f"text that fits into a height of {frame.box.height:.0f} pt", found)
 
     def find_margin_text(self) -> Iterator[Fault]:
         area = self.document.area

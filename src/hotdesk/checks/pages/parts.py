@@ -45,26 +45,26 @@ class DocumentParts:
             for name, embedded in leaf.fonts:
                 if not embedded and not self.is_known(name) and name not in reported:
                     reported.add(name)
-                    found = f"{quote_start(name)}, which is not"
+                    found = f"{quote_start(name)}, which is not embedded"
                     yield Fault("fonts", f"{self.word} {place + 1}", "every font embedded", found)
         for font in self.document.fonts:
             if font.name not in self.want.fonts and not _is_alike(font.name, font.drawn):
-                found = f"{quote_start(font.name)}, which is drawn as {quote_start(font.drawn)}"
-                yield Fault("fonts", "", "fonts that are installed, or as wide as one that is", found)
+                found = f"{quote_start(font.name)}, which is replaced by {quote_start(font.drawn)}"
+                yield Fault("fonts", "", "an installed font, or one with the same letter widths", found)
 
     def is_known(self, name: str) -> bool:
         return name in self.want.fonts or (name in _EVERYWHERE and not self.want.embedded)
 
     def media(self) -> Iterator[Fault]:
         for medium in self.document.media:
-            yield Fault("media", medium.where, f"{quote_start(medium.name)} in the file, and whole", medium.problem)
+            yield Fault("media", medium.where, f"{quote_start(medium.name)} complete inside the file", medium.problem)
         for place, leaf in enumerate(self.document.leaves):
             for picture in leaf.own_pictures:
                 where = f"{self.word} {place + 1}, at {picture.box}"
                 if picture.problem:
                     yield Fault("media", where, "a picture", picture.problem)
                 elif picture.plain and picture.box.area > _MIN_PICTURE_SHARE * leaf.width * leaf.height:
-                    yield Fault("media", where, "a picture that shows something", "one of a single colour")
+                    yield Fault("media", where, "a picture that is not blank", "a picture of a single colour")
         yield from self.check_count("media", "pictures", count_pictures(self.document.leaves))
 
     def charts(self) -> Iterator[Fault]:

@@ -17,7 +17,7 @@ class PptxCheck(PagesCheck):
     program: ClassVar[str] = "pptx_look"
     needs: ClassVar[tuple[str, ...]] = ("office", "drawn_look", "ooxml_look", "printed_look")
     unseen: ClassVar[tuple[str, ...]] = (
-        "line breaks and text shrinking in other programs",
+        "line breaks and shrinking of text in programs other than LibreOffice",
         "notes, animations, sound and film",
         "decoration beyond a slide",
         "rotated text",

@@ -50,15 +50,20 @@ class DocumentText:
         for place, leaf in enumerate(self.document.leaves):
             count, free = _count_letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
             if self.want.text and not free and _is_picture(leaf, count):
-                found = f"{count} letters, and the rest as a picture"
+                found = f"{count} letters of text, and the rest as a picture"
                 yield Fault("text", self.describe_place(place), "text that can be selected and searched", found)
             elif not free and count < self.want.characters:
-                yield Fault("text", self.describe_place(place), f"at least {self.want.characters} letters", str(count))
+                yield Fault(
+                    "text",
+                    self.describe_place(place),
+                    f"at least {self.want.characters} letters and digits",
+                    str(count),
+                )
 
     def words(self) -> Iterator[Fault]:
         for word in self.want.words:
             if not self.list_pages_with(word):
-                yield Fault("words", "", repr(make_printable(word)), f"no {self.word} with these words")
+                yield Fault("words", "", repr(make_printable(word)), f"no {self.word} with this text")
 
     def list_pages_with(self, word: str) -> list[int]:
         sought = _fold_text(word)
@@ -74,14 +79,14 @@ class DocumentText:
         for frame in self.document.frames:
             if frame.empty:
                 where = f"{self.describe_place(frame.page)}, {make_printable(frame.name)!r}"
-                yield Fault("leftovers", where, "every placeholder filled or removed", "an empty one")
+                yield Fault("leftovers", where, "no empty placeholder", "an empty placeholder")
 
     def garbled(self) -> Iterator[Fault]:
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
                 if "\ufffd" in line.text or _MOJIBAKE.search(line.text):
                     where = f"{self.describe_place(place)}, at {line.box}"
-                    yield Fault("garbled", where, "letters", quote_start(line.text))
+                    yield Fault("garbled", where, "readable letters", quote_start(line.text))
             if leaf.unmapped > max(3, _count_letters(leaf.text) * 0.1):
                 found = f"{leaf.unmapped} characters without a Unicode mapping"
                 yield Fault("garbled", self.describe_place(place), "text that can be copied", found)

@@ -78,4 +78,4 @@ def test_fonts_are_here_or_are_as_wide_as_one_that_is(
     verdict = judged(find("docx", expect), told(lambda seen: seen.update(fonts=[[name, drawn]])))
     assert verdict.passed is passes
     if not passes:
-        assert only(verdict).found == f"{name!r}, which is drawn as {drawn!r}"
+        assert only(verdict).found == f"{name!r}, which is replaced by {drawn!r}"

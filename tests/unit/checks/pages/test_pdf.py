@@ -28,10 +28,10 @@ def test_fonts_are_embedded_or_every_reader_has_them(
     assert str(font[0]) in str(verdict.values["fonts"])
     if not passes:
         fault = only(verdict)
-        assert (fault.rule, fault.where, fault.found) == ("fonts", "page 1", f"{font[0]!r}, which is not")
+        assert (fault.rule, fault.where, fault.found) == ("fonts", "page 1", f"{font[0]!r}, which is not embedded")
 
 
 def test_a_file_that_cannot_be_opened_says_why() -> None:
     verdict = judged(find("pdf", {}), {"unreadable": "its end is missing", "pages": []})
-    assert only(verdict).found == "it cannot be opened as a PDF: its end is missing"
+    assert only(verdict).found == "a problem: the file cannot be opened as a PDF: its end is missing"
     assert "overlap" in verdict.looked_for

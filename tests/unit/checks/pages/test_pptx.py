@@ -26,16 +26,16 @@ def deck(*frames: dict[str, Any], lines: list[Any] = LINES) -> dict[str, Any]:
 
 FRAMES = [
     (frame("text", [60, 295, 300, 330], TEXT), ""),
-    (frame("text", [60, 295, 300, 312], TEXT), "beyond its bottom edge, 13 pt"),
-    (frame("text", [60, 310, 300, 330], TEXT), "beyond its top edge, 10 pt"),
-    (frame("text", [60, 295, 150, 330], TEXT), "beyond its right edge, 34 pt"),
+    (frame("text", [60, 295, 300, 312], TEXT), "13 pt beyond the bottom edge of the shape"),
+    (frame("text", [60, 310, 300, 330], TEXT), "10 pt beyond the top edge of the shape"),
+    (frame("text", [60, 295, 150, 330], TEXT), "34 pt beyond the right edge of the shape"),
     (frame("text", [60, 295, 300, 312], TEXT, grows=True), ""),
     (frame("text", [60, 295, 300, 312], "Something that was never drawn"), ""),
     (frame("text", [60, 295, 300, 312], f"{TEXT} {'x' * 90}"), ""),
-    (frame("text", [500, 400, 700, 450], "Away"), "one beyond its right edge"),
-    (frame("chart", [-50, 400, 300, 450]), "one beyond its left edge"),
-    (frame("table", [60, 400, 300, 850]), "one beyond its bottom edge"),
-    (frame("picture", [60, -90, 300, 100]), "one beyond its top edge"),
+    (frame("text", [500, 400, 700, 450], "Away"), "a shape that extends beyond the right edge"),
+    (frame("chart", [-50, 400, 300, 450]), "a shape that extends beyond the left edge"),
+    (frame("table", [60, 400, 300, 850]), "a shape that extends beyond the bottom edge"),
+    (frame("picture", [60, -90, 300, 100]), "a shape that extends beyond the top edge"),
     (frame("picture", [-9, -9, 609, 809]), ""),
     (frame("text", [500, 400, 700, 450]), ""),
 ]
@@ -86,7 +86,7 @@ def test_shapes_that_cannot_all_be_looked_for_are_a_fault() -> None:
         (),
         frozenset(),
     )
-    assert [fault.found for fault in layout.overflow()] == ["too many of them"]
+    assert [fault.found for fault in layout.overflow()] == ["too many shapes"]
 
 
 def test_a_place_of_the_template_that_nobody_filled_is_found() -> None:
