@@ -233,7 +233,7 @@ async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> 
     before = office.blobs()
     receipt = await carry_out(office, job(), cheat)
     assert (receipt.outcome, receipt.kept, receipt.checks[0].outcome) == ("failed", (), "failed")
-    assert "expected a workbook, found it cannot be opened" in receipt.why
+    assert "expected a workbook, found a problem: the file cannot be opened" in receipt.why
     assert receipt.why.startswith("the step delivered the same file again; ")
     assert len(receipt.burnt) == 3, receipt.why
     assert office.blobs() == before
@@ -246,7 +246,7 @@ def test_a_job_that_failed_says_why_and_prints_no_path(office: Office, tmp_path:
     done = office.hotdesk("work", str(tmp_path / "brief.toml"), "--script", str(tmp_path / "brain.py"), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"a.xlsx failed its checks: " in done.stderr
-    assert b"expected a workbook, found it cannot be opened" in done.stderr
+    assert b"expected a workbook, found a problem: the file cannot be opened" in done.stderr
 
 
 @pytest.mark.long

@@ -124,7 +124,7 @@ def told(value: object) -> Evidence:
     "a run is told whole",
     Removal(
         "checks/execution.py",
-        '            raise ValueError("malformed inspection report: expected a run")\n',
+        '            raise ValueError("malformed inspection report: invalid result of a program")\n',
         '            return Run(0, "42", "")\n',
     ),
     cases="program | command",
@@ -181,7 +181,7 @@ async def test_nothing_a_program_prints_is_its_verdict(machine: Verifier, lie: s
     text = f"import sys\nprint({lie!r})\nsys.stderr.write('42')\nsys.exit(1)\n"
     made = await machine.look("a.py", text.encode(), "program", output="42")
     assert not made.passed
-    assert any("expected exit code 0, found 1" in fault for fault in made.faults)
+    assert any("expected exit code 0, found exit code 1" in fault for fault in made.faults)
     assert all(fault.isprintable() for fault in made.faults)
 
 
@@ -293,7 +293,7 @@ async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine
 async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) -> None:
     text = b"import sys\nfor _ in range(100): sys.stdout.write('x' * (1 << 20))\n"
     made = await machine.look("a.py", text, "program", contains=["x"], seconds=40)
-    assert any("it printed too much output" in fault for fault in made.faults)
+    assert any("a program that printed too much output" in fault for fault in made.faults)
     assert len(machine.verifying.log.papers.read(machine.verdicts()[-1].paper)) < 100_000
 
 

@@ -40,13 +40,13 @@ FAMILIES: Mapping[str, str] = {
     "xlm": "no Excel 4 macro sheet, and no function that runs a program",
     "dde": "no DDE: link, field or formula",
     "external-links": "no links except hyperlinks: no other workbook, picture, field or object from outside the file",
-    "queries": "no connection, Power Query or data model",
+    "queries": "no data connection, Power Query or data model",
     "remote-template": "no linked template",
     "embedded": "no OLE object, embedded file or document except a clean workbook",
     "activex": "no ActiveX or form control",
     "alternate-content": "the same text and parts for every program that opens the file",
-    "ambiguous-archive": "every member once, at its declared position, with a plain name, and no data around them",
-    "polyglot": "one file, without data before or after it",
+    "ambiguous-archive": "an archive with every member once, at its position, under a plain name, and no other data",
+    "polyglot": "a file of one format, without data before or after it",
     "encrypted": "nothing encrypted",
     "legacy-format": "no legacy format, in which macros cannot be ruled out",
     "scripts": "no script, event handler, script link or frame",
@@ -61,8 +61,8 @@ FAMILIES: Mapping[str, str] = {
 }
 """What is looked for, and what must be so. A brief can name each, and it is let be."""
 ALWAYS: Mapping[str, str] = {
-    "archive-bomb": "nothing that unpacks to far more than its size",
-    "unreadable": "nothing that cannot be inspected",
+    "archive-bomb": "no content that unpacks to far more than its size",
+    "unreadable": "only content that can be inspected",
 }
 """What no brief can name: what was not looked into is not known to be anything."""
 LOOKED_FOR = (*FAMILIES, *ALWAYS)
@@ -77,8 +77,8 @@ REACHING = frozenset(
     }
 )  # fmt: skip
 """Families of content that may reach for something when it is opened. A file that may hold one may do so."""
-_CODE = "It may be a program; it must be a single file that can be inspected."
-_NOT_OPENED = "what it does when a program opens it: the file was inspected, not opened"
+_CODE = "The file may be a program. It must be a single file that can be inspected."
+_NOT_OPENED = "the behaviour of the file when a program opens it: it was inspected, not opened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ class ActiveCheck:
         allow, *flags = (expect.get("allow", []), *(expect.get(key, False) for key in FIELDS[1:]))
         if set(expect) - set(FIELDS) or not isinstance(allow, list) or not all(type(each) is bool for each in flags):
             raise BriefError(
-                f"{NAME} takes no expect; the deliverable says which active content is allowed: write {EXAMPLE}"
+                f"the check {NAME} has no options in expect; write {EXAMPLE} in the deliverable to allow content"
             )
         for each in allow:
             if not isinstance(each, str) or each not in FAMILIES:
                 families = ", ".join(FAMILIES)
                 raise BriefError(
-                    f"{make_printable(str(each)[:80])!r} is not a kind of active content; write {EXAMPLE}, of "
-                    f"{families}"
+                    f"{make_printable(str(each)[:80])!r} is not a kind of active content; write {EXAMPLE}; the kinds "
+                    f"are {families}"
                 )
         return cls(tuple(allow), *map(bool, flags))
 
@@ -125,9 +125,13 @@ class ActiveCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        named = [f"{each}: the brief allows it" for each in self.allow]
+        named = [f"{each}, allowed by the brief" for each in self.allow]
         unopened = () if self.open else (_NOT_OPENED,)
-        return (*named, *unopened, "vulnerabilities of the programs that open it, and the targets of its hyperlinks")
+        return (
+            *named,
+            *unopened,
+            "vulnerabilities of the programs that open the file, and the targets of its hyperlinks",
+        )
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -165,7 +169,7 @@ class ActiveCheck:
             values["allowed and found"] = ", ".join(let_be) or "nothing"
         facts = [f"{findings.kind}: {len(LOOKED_FOR) - len(self.allow)} kinds of active content looked for, none found"]
         if self.open:
-            facts.append(f"opened by {findings.opener}: it requested nothing outside the file")
+            facts.append(f"opened by {findings.opener}: the file requested nothing from outside")
         faults, more = limit_faults(bad, REMEDIES)
         return Verdict(LOOKED_FOR, faults, tuple(facts), values, findings.tools, more=more)
 
@@ -187,7 +191,7 @@ class ActiveFindings:
         """Read it; `ValueError` for what makes no sense, or was not opened though it should have been."""
         match read_json(report):
             case {"unreadable": str(why)}:
-                raise ValueError(f"it cannot be inspected: {make_printable(why[:200])}")
+                raise ValueError(f"the file cannot be inspected: {make_printable(why[:200])}")
             case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
                 faults = tuple(map(_read_fault, found))
                 if read_number(count) < len(faults) or (read_number(count) and not faults):
@@ -217,7 +221,7 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
             return read_text(by, 40), tuple(_read_request(each) for each in requests)
         case {"by": by, "why": str(why)}:
             opener = read_text(by, 40)
-            found = f"{opener} cannot open it: {make_printable(why[:160])}"
+            found = f"a file that {opener} cannot open: {make_printable(why[:160])}"
             return opener, (Fault("unreadable", "", ALWAYS["unreadable"], found),)
         case _:
             raise ValueError("malformed inspection report: invalid opener")
@@ -228,6 +232,6 @@ def _read_request(thing: object) -> Fault:
         case [str(what), target]:
             family = "actions" if what.startswith("an action") else "external-links"
             found = f"{read_text(what, 80)}: {read_text(target, 120)}"
-            return Fault(family, "when it is opened", FAMILIES[family], found)
+            return Fault(family, "when the file is opened", FAMILIES[family], found)
         case _:
             raise ValueError("malformed inspection report: invalid request")

@@ -34,7 +34,7 @@ _PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "markup": (
         ("scripts", "scripts, event handlers, frames"),
         ("external-references", "pictures, styles or fonts loaded from elsewhere"),
-        ("entities", "XML entities of its own"),
+        ("entities", "custom XML entities"),
     ),
     "table": (),
     "archive": (("programs", "programs, scripts, shortcuts"), ("encrypted", "encrypted members")),
@@ -43,30 +43,30 @@ _PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """What a kind of file must not hold, each with the word by which a brief allows it."""
 REMEDIES: Mapping[str, str] = {
-    "macros": "Save it without macros.",
+    "macros": "Save the file without macros.",
     "xlm": "Remove that sheet or function.",
     "dde": "Remove the link, field or formula.",
     "external-links": "Put the content into the file itself instead of linking it.",
     "queries": "Remove the connection and keep its values.",
-    "remote-template": "Save it without a linked template.",
-    "embedded": "Remove it, or put its content into the file as text or a picture.",
+    "remote-template": "Save the file without a linked template.",
+    "embedded": "Remove the embedded object, or put its content into the file as text or a picture.",
     "activex": "Remove the control.",
-    "alternate-content": "Write it once, the same for every program.",
+    "alternate-content": "Write the content once, the same for every program.",
     "ambiguous-archive": "Write the file again, without duplicate parts and without data before or after it.",
     "polyglot": "Write the file again, without data before or after it.",
-    "encrypted": "Save it without a password.",
-    "legacy-format": "Save it in the current format: .docx, .xlsx or .pptx.",
-    "scripts": "Remove the script, or the link to one.",
+    "encrypted": "Save the file without a password.",
+    "legacy-format": "Save the file in a current format: .docx, .xlsx or .pptx.",
+    "scripts": "Remove the script, event handler, script link or frame.",
     "actions": "Remove the action.",
     "forms": "Remove the form, or print it to a plain PDF.",
-    "external-references": "Put it into the file itself.",
-    "entities": "Write the text itself.",
+    "external-references": "Embed the resource in the file instead of linking it.",
+    "entities": "Write the text itself instead of an entity, and remove the document type definition.",
     "formulas": "Change the cell so that a spreadsheet treats it as text, or write its value.",
-    "programs": "Remove it.",
+    "programs": "Remove the program, script or shortcut.",
     "bidi": "Remove these characters.",
-    "unknown-format": "Save it in a common format, under its usual suffix.",
-    "archive-bomb": "Reduce its unpacked size.",
-    "unreadable": "Save it in the format of its suffix, and open it once to see that it works.",
+    "unknown-format": "Save the file in a common format, under the usual suffix of that format.",
+    "archive-bomb": "Reduce the unpacked size of the content.",
+    "unreadable": "Save the file in the format of its suffix, and open it once to test it.",
 }
 
 
@@ -91,4 +91,4 @@ def describe_active(suffix: str, allow: Collection[str], *, code: bool, opened: 
         yield "It must not need a password."
     if opened:
         program = "a PDF viewer" if kind == "pdf" else "LibreOffice"
-        yield f"It must open in {program} without reaching for the network or for another file."
+        yield f"It must open in {program} without a request to the network or for another file."

@@ -45,7 +45,7 @@ class CommandCheck(Ending):
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        what = f"The command `{show(shlex.join(self.argv))}` ({FILE} is replaced by the file)"
+        what = f"The command `{show(shlex.join(self.argv))}` ({FILE} stands for the path of the file)"
         ending = self.describe_ending(what, self.seconds)
         return (*map(show, self.stated), *ending, *execution.describe_inputs(self.beside))
 

@@ -35,7 +35,7 @@ def read_span(value: object) -> Span:
             span = Span(value.get("min", 0), value.get("max", MAX_COUNT))
             if 0 <= span.least <= span.most <= MAX_COUNT:
                 return span
-    raise ValueError("expected a number, or {min = 1, max = 9}")
+    raise ValueError("expected a whole number, or a range such as {min = 1, max = 9}")
 
 
 def format_count(count: int, word: str) -> str:

@@ -28,10 +28,10 @@ REMEDIES: Mapping[str, str] = {
     "opens": "Write a table in UTF-8 with a row of headings.",
     "width": "Give every row as many cells as there are headings; quote a cell that contains the delimiter.",
     "columns": "Write exactly these headings into the first line, in this order, each once.",
-    "rows": "Write one line for each row, and no other lines.",
+    "rows": "Write the required number of rows below the headings, one line each, and no other lines.",
     "numeric": "Write a plain number: a point for decimals, no thousands separator, no unit.",
-    "unique": "Remove the repeated row, or correct the value.",
-    "sums": "Correct the column until it adds up.",
+    "unique": "Remove the row with the repeated value, or correct the value.",
+    "sums": "Correct the values of the column until their sum is the expected one.",
     "formulas": "Change the cell so that a spreadsheet treats it as text, or write its value.",
 }
 MOST_CELLS = 1_000_000
@@ -63,12 +63,13 @@ class CsvCheck:
     def from_expect(cls, expect: Mapping[str, object]) -> CsvCheck:
         check = read_expectations(cls, "csv", expect, EXAMPLE)
         if not check.source and any(isinstance(each, str) for each in check.sums.values()):
-            why = f"csv: sums must be numbers, because no source is named; write expect = {EXAMPLE}"
+            why = f"csv: sums must be numbers unless source names another table; write expect = {EXAMPLE}"
             raise ExpectationError(why, ("sums",))
         for name in (*check.numeric, *check.unique, *check.sums):
             if check.columns and name not in check.columns:
                 shown = make_printable(name[:80])
-                raise ExpectationError(f"csv: {shown!r} must be one of the columns; write expect = {EXAMPLE}")
+                why = f"csv: {shown!r} in numeric, unique or sums is not listed in columns; write expect = {EXAMPLE}"
+                raise ExpectationError(why)
         return check
 
     @property
@@ -85,7 +86,7 @@ class CsvCheck:
 
     def list_requirements(self) -> Iterator[str]:
         between = "commas" if self.delimiter == "," else "tabs" if self.delimiter == "\t" else f"{self.delimiter!r}"
-        yield f"It must be a table in UTF-8 with {between} between cells and a first line of headings, each once."
+        yield f"It must be a table in UTF-8 with {between} between cells and a first line of unique headings."
         if self.columns:
             yield f"The headings must be exactly these, in this order: {list_exactly(self.columns)}."
         if self.rows is not None:
@@ -132,10 +133,10 @@ class CsvCheck:
         if self.columns and tuple(head) != self.columns:
             yield Fault("columns", "line 1", f"the headings {_format_cells(self.columns)}", _quote_cells(head))
         if len(set(head)) != len(head):
-            yield Fault("columns", "line 1", "every heading once", _quote_cells(head))
+            yield Fault("columns", "line 1", "unique headings", _quote_cells(head))
         for number, row in enumerate(table, 1):
             if len(row) != len(head):
-                yield Fault("width", f"line {number}", f"{len(head)} cells", f"{len(row)}")
+                yield Fault("width", f"line {number}", f"{len(head)} cells", f"{len(row)} cells")
         for name in (*self.numeric, *self.unique, *self.sums):
             if name not in head:
                 yield Fault("columns", "line 1", f"a heading {_format_cells([name])}", _quote_cells(head))
@@ -151,8 +152,8 @@ class CsvCheck:
                     yield Fault(
                         "unique",
                         f"line {number}, {_format_cells([name])}",
-                        "every value once",
-                        f"{_quote_cells([cell])} again, as in line {first[cell]}",
+                        "unique values",
+                        f"{_quote_cells([cell])}, which is also in line {first[cell]}",
                     )
                 first.setdefault(cell, number)
 
@@ -180,7 +181,10 @@ class CsvCheck:
         for name, expected in self.sums.items():
             if isinstance(expected, str) and (not source or expected not in source[0]):
                 yield Fault(
-                    "sums", _format_cells([name]), f"a source with a column {_format_cells([expected])}", "none"
+                    "sums",
+                    _format_cells([name]),
+                    f"a source with a column {_format_cells([expected])}",
+                    "no such column",
                 )
                 continue
             goal = sum_column(source, expected) if isinstance(expected, str) else Decimal(str(expected))
@@ -209,7 +213,7 @@ def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
     """Read what the desk said strictly: the table, and its source."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as a table: {make_printable(why[:200])}")
+            raise ValueError(f"the file cannot be read as a table: {make_printable(why[:200])}")
         case {"rows": rows, "source": source}:
             return read_table(rows), read_table(source) if source else []
         case _:
@@ -218,14 +222,14 @@ def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
 
 def read_table(value: object) -> list[list[str]]:
     if not isinstance(value, list) or not value:
-        raise ValueError("it has no rows")
+        raise ValueError("the table has no rows")
     count = 0
     for row in value:
         if not isinstance(row, list) or not all(isinstance(cell, str) for cell in row):
             raise ValueError("malformed inspection report: invalid rows")
         count += len(row)
     if count > MOST_CELLS:
-        raise ValueError("it has too many cells to check")
+        raise ValueError(f"the table has more than {MOST_CELLS} cells, the most that can be checked")
     return value
 
 

@@ -25,7 +25,7 @@ from hotdesk.strict import Alias, Otherwise
 EXAMPLE = '{file = "check.py", image = "office", given = {least = 5}}'
 LOOKED_FOR = ("runs", "holds")
 MOST_VALUES = 50
-_RUNS = "The check could not run on this file: make the file one that it can read."
+_RUNS = "The brief's check program failed on this file: write a file that the program can read."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,16 @@ class CustomCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        return (f"anything that {self.file} does not examine; its result comes from the desk it ran in",)
+        return (f"anything that {self.file} does not examine, and whether the file manipulated it in the same desk",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
         """List the brief's statements on its own check; no one else knows what it looks for."""
         given = f", given {show(json.dumps(dict(self.given), default=str))}" if self.given else ""
-        return (*map(show, self.stated), f"The brief's own program {show(self.file)}{given}, must find no fault in it.")
+        return (
+            *map(show, self.stated),
+            f"The brief's own program {show(self.file)}{given}, must find no fault in the file.",
+        )
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         argv = ["python3", "-B", f"beside/{locate_input(self.file)}", path]
@@ -71,11 +74,13 @@ class CustomCheck:
             run = found["check"]
             if run.trouble or run.exit_code:
                 why = run.trouble or f"exit code {run.exit_code}: {execution.show_output(run.stderr)}"
-                fault = Fault("runs", self.file, "a check that ends with exit code 0", why, _RUNS)
+                fault = Fault("runs", self.file, "a check program that ends with exit code 0", why, _RUNS)
                 return Verdict(LOOKED_FOR, (fault,))
             faults, facts, values = read_output(run.stdout)
         except (ValueError, RecursionError) as e:
-            return make_unreadable_verdict(LOOKED_FOR, 'JSON: {"faults": [], "held": ["what holds"], "values": {}}', e)
+            return make_unreadable_verdict(
+                LOOKED_FOR, 'JSON such as {"faults": [], "held": ["the total is right"], "values": {}}', e
+            )
         return Verdict(LOOKED_FOR, faults, facts, values)
 
 
@@ -84,13 +89,13 @@ def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str
     match read_json(text.strip().encode()):
         case {"faults": list(faults), "held": list(facts), "values": dict(values), **more} if not more:
             if not faults and not facts:
-                raise ValueError("the report has neither faults nor held")
+                raise ValueError("the report must have at least one entry in faults or held")
             if max(len(faults), len(facts), len(values)) > MOST_VALUES:
-                raise ValueError("the report has too many entries")
+                raise ValueError(f"the report has more than {MOST_VALUES} faults, held or values")
             shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
             return tuple(map(_read_fault, faults)), tuple(map(read_text, facts)), shown
         case _:
-            raise ValueError("the report has unknown fields or wrong types")
+            raise ValueError("the report must have exactly the lists faults and held and the object values")
 
 
 def _read_fault(value: object) -> Fault:
@@ -98,7 +103,7 @@ def _read_fault(value: object) -> Fault:
         case {"where": where, "expected": expected, "found": found, **more} if not more:
             return Fault("holds", read_text(where, 200), read_text(expected, 300), read_text(found, 300))
         case _:
-            raise ValueError("a fault is not an object with where, expected and found")
+            raise ValueError("every fault must be an object with exactly the texts where, expected and found")
 
 
 def read_value(value: object) -> Value:

@@ -197,5 +197,6 @@ def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[
 
 
 def make_unreadable_verdict(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
-    found = make_printable(str(error)[:MAX_TEXT_CHARS]) or "nothing"
+    """Return the verdict on a file that could not be examined: `expected X, found a problem: ERROR`."""
+    found = f"a problem: {make_printable(str(error)[:MAX_TEXT_CHARS])}" if str(error) else "nothing"
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

@@ -26,9 +26,9 @@ QUOTED = 300
 """Characters of an output that are shown."""
 RUN_TIMEOUT_S = 60.0
 REMEDIES: Mapping[str, str] = {
-    "ends": "Make it end by itself, within its limits of time and memory.",
-    "exit": "Run it the same way yourself, and correct what makes it fail.",
-    "output": "Run it the same way yourself, and correct what it prints.",
+    "ends": "Correct the file until the program ends by itself, within its limits of time, memory and output.",
+    "exit": "Run the same command yourself, and correct the cause of the failure.",
+    "output": "Run the same command yourself, and correct the file until the output is as expected.",
 }
 _ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 
@@ -65,11 +65,11 @@ def as_text(data: bytes) -> str:
 def describe_failure(done: Done) -> str:
     """Explain why a program did not end by itself."""
     if done.timed_out:
-        return "it ran out of time"
+        return "a program that ran out of time"
     if done.truncated:
-        return "it printed too much output"
+        return "a program that printed too much output"
     if done.out_of_memory:
-        return "it ran out of memory"
+        return "a program that ran out of memory"
     return ""
 
 
@@ -92,7 +92,7 @@ def _read_run(each: object) -> Execution:
         case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:
             return Execution(int(read_number(code)), stdout, stderr, read_text(trouble))
         case _:
-            raise ValueError("malformed inspection report: expected a run")
+            raise ValueError("malformed inspection report: invalid result of a program")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ class Ending:
         if run.trouble:
             yield Fault("ends", where, "a program that ends by itself", run.trouble, REMEDIES["ends"])
         if run.exit_code != self.exit_code:
-            why = f"{run.exit_code}: {show_output(run.stderr)}" if run.stderr.strip() else str(run.exit_code)
+            code = f"exit code {run.exit_code}"
+            why = f"{code}: {show_output(run.stderr)}" if run.stderr.strip() else code
             yield Fault("exit", where, f"exit code {self.exit_code}", why, REMEDIES["exit"])
         if self.output is not None and run.stdout.rstrip("\n") != self.output.rstrip("\n"):
             expected = f"the output {show_output(self.output)}" if self.output else "no output"
@@ -141,4 +142,4 @@ def show_output(text: str) -> str:
 
 def describe_inputs(beside: Sequence[str]) -> Iterator[str]:
     if beside:
-        yield f"The check puts {list_words(beside)} into the folder beside/."
+        yield f"The check provides {list_words(beside)} in the folder beside/."

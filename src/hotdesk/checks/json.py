@@ -21,10 +21,10 @@ EXAMPLE = '{required = ["orders[].id"], types = {total = "number"}, lengths = {o
 LOOKED_FOR = ("opens", "required", "types", "lengths", "values")
 REMEDIES: Mapping[str, str] = {
     "opens": "Write JSON in UTF-8, as `json.dump` does: no comments, no NaN, no duplicate keys.",
-    "required": "Add what is missing there.",
-    "types": "Write a value of that type.",
-    "lengths": "Correct how many there are.",
-    "values": "Write exactly that value.",
+    "required": "Add the missing value at this place.",
+    "types": "Write a value of the expected type at this place.",
+    "lengths": "Correct the number of items, or of characters in a text, to the expected length.",
+    "values": "Write exactly the expected value at this place.",
 }
 KINDS: Mapping[str, tuple[type, ...]] = {
     "text": (str,),
@@ -79,7 +79,7 @@ class JsonCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        return ("parts that the brief does not name",)
+        return ("parts of the document that the brief does not name",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -141,7 +141,9 @@ def _find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
     for step in split_place(place):
         at = [each for where, value in at for each in _step_into(where, value, step)]
         if len(at) > MOST_PLACES:
-            raise ValueError("it has too many values to check")
+            raise ValueError(
+                f"the document has more than {MOST_PLACES} values at one place, the most that can be checked"
+            )
     yield from ((make_printable(where[:200]), value) for where, value in at)
 
 
@@ -190,7 +192,7 @@ def _read_document(report: bytes) -> object:
     """Read what the desk said: the document, as it read it."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be read as JSON: {make_printable(why[:200])}")
+            raise ValueError(f"the file cannot be read as JSON: {make_printable(why[:200])}")
         case {"document": document, **more} if not more:
             return document
         case _:

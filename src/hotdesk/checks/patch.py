@@ -25,12 +25,12 @@ from hotdesk.strict import Alias, Otherwise
 EXAMPLE = '{repository = "repo", tests = ["python3", "-m", "unittest"], allowed = ["src/*"]}'
 LOOKED_FOR = ("applies", "red before", "green after", "allowed", "tests unchanged", "plain files")
 REMEDIES: Mapping[str, str] = {
-    "applies": "Make it with `git diff` inside the repository, and try it with `git apply --check` on a fresh copy.",
+    "applies": "Make the patch with `git diff` inside the repository; test it with `git apply --check` in a new copy.",
     "red before": "Run the tests on the repository as it was given: the patch must fix a test that fails there.",
     "green after": "Run the same tests with the patch, and correct the program until they pass.",
-    "allowed": "Leave this file as it was.",
-    "tests unchanged": "Leave this file as it was: correct the program, not its tests.",
-    "plain files": "Change plain files only.",
+    "allowed": "Leave this file unchanged.",
+    "tests unchanged": "Leave this file unchanged: correct the program, not its tests.",
+    "plain files": "Change regular files only, no symbolic links.",
 }
 _TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",
               "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml",
@@ -89,10 +89,10 @@ class PatchCheck:
             yield f"It may change {list_words(self.allowed)} and nothing else."
         if not self.may_change_tests:
             yield (
-                "It must not change, add or remove tests, nor how they are run (such as conftest.py or setup.cfg), "
+                "It must not change, add or remove tests, nor test configuration (such as conftest.py or setup.cfg), "
                 "and must not add a file that shadows a module of the standard library."
             )
-        yield "It must change plain files only: no symbolic links."
+        yield "It must change regular files only: no symbolic links."
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Apply it to a copy, list what that changed, and only then run anything; without it first."""
@@ -128,20 +128,20 @@ class PatchCheck:
             "changed": make_printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
         }
         count = f"{format_count(len(changed), 'file')} changed"
-        facts = (count, "tests fail without the change", "tests pass with it")
+        facts = (count, "tests fail without the change", "tests pass with the change")
         return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
     def find_forbidden_changes(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
         for how, path, mode in changed:
             where = make_printable(path[:200])
             if mode not in PLAIN:
-                yield Fault("plain files", where, "a plain file", "a link or something else")
+                yield Fault("plain files", where, "a regular file", "a symbolic link or another special file")
             if self.allowed and not is_any(path, self.allowed):
-                yield Fault("allowed", where, f"changes to {', '.join(self.allowed)} only", "a change")
+                yield Fault("allowed", where, f"changes to {', '.join(self.allowed)} only", "a change to this file")
             if not self.may_change_tests and (
                 is_any(path, self.test_paths) or (how == "A" and _is_shadowing_stdlib(path))
             ):
-                yield Fault("tests unchanged", where, "tests, and how they are run, as they were", "a change")
+                yield Fault("tests unchanged", where, "unchanged tests and test configuration", "a change to this file")
 
     def check_tests(self, before: Execution, after: Execution) -> Iterator[Fault]:
         if before.exit_code == 0 or before.exit_code in _NOT_STARTED or before.trouble:
@@ -167,16 +167,16 @@ def _check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object
             found = f"exit code {runs[step].exit_code}: {_show_tail(runs[step])}"
             yield Fault("applies", "", "a patch that git can apply", found)
     if not changed:
-        yield Fault("applies", "", "a patch that changes something", "no change")
+        yield Fault("applies", "", "a patch that changes at least one file", "no change")
 
 
 def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
     """Read what git listed: how each path was changed, and what it is now."""
     if listed.exit_code not in (0, 1) or listed.trouble:
-        raise ValueError(f"changes that cannot be listed: {show_output(listed.stderr)}")
+        raise ValueError(f"the changes of the patch cannot be listed: {show_output(listed.stderr)}")
     found = CHANGE.findall(listed.stdout)
     if CHANGE.sub("", listed.stdout):
-        raise ValueError("a malformed list of changes")
+        raise ValueError("malformed inspection report: invalid list of changes")
     return [(how, path.partition("/")[2], new) for _, new, how, path in found]
 
 

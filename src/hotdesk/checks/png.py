@@ -15,9 +15,9 @@ from hotdesk.errors import make_printable
 
 EXAMPLE = "{width = {min = 600}, height = 400}"
 LOOKED_FOR = ("opens", "width", "height", "blank")
-_SIZE = "Save it in that size."
-_BLANK = "Draw it again, and look at it before you deliver it."
-_OPENS = "Save it as a PNG."
+_SIZE = "Save the picture in the expected size."
+_BLANK = "Draw the picture again, and look at it before you deliver it."
+_OPENS = "Save the picture as a PNG file."
 CALM = 3
 """How much a pixel may differ from another to be taken for the same colour."""
 
@@ -39,7 +39,7 @@ class PngCheck:
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        return ("what the picture shows",)
+        return ("the content of the picture, beyond its size and colours",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class PngCheck:
         return (
             "It must be a PNG that is not blank: more than one colour.",
             *(f"It must be {show_count(span, 'pixel')} {word}." for word, span in sizes.items() if span is not None),
-            *([f"It must have {show_count(self.colours, 'colour')} that differ."] if self.colours is not None else []),
+            *([f"It must have {show_count(self.colours, 'different colour')}."] if self.colours is not None else []),
         )
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
@@ -58,17 +58,17 @@ class PngCheck:
         try:
             size = read_size(evidence.report)
             if len(evidence.pages) != 1:
-                raise ValueError("it was not rendered")
+                raise ValueError("the picture was not rendered")
         except (ValueError, RecursionError) as e:
             return make_unreadable_verdict(LOOKED_FOR, "a picture", e, _OPENS)
         faults = [
-            Fault(name, "", f"a {name} of {show_count(span, 'pixel')}", f"{size[name]}", _SIZE)
+            Fault(name, "", f"a {name} of {show_count(span, 'pixel')}", f"{size[name]} pixels", _SIZE)
             for name, span in (("width", self.width), ("height", self.height))
             if span is not None and size[name] not in span
         ]
         shown = _count_colours(evidence.pages[0])
         if shown < 2:
-            faults.append(Fault("blank", "", "a picture that shows something", "a single colour", _BLANK))
+            faults.append(Fault("blank", "", "a picture that is not blank", "a single colour", _BLANK))
         elif self.colours is not None and shown not in self.colours:
             faults.append(Fault("blank", "", show_count(self.colours, "colour"), str(shown), _BLANK))
         facts = (f"{size['width']} by {size['height']} pixels, not blank",)
@@ -78,11 +78,11 @@ class PngCheck:
 def read_size(report: bytes) -> dict[str, int]:
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as a picture: {make_printable(why[:200])}")
+            raise ValueError(f"the file cannot be opened as a picture: {make_printable(why[:200])}")
         case {"width": width, "height": height, "format": form} if read_text(form) == "PNG":
             return {"width": int(read_number(width)), "height": int(read_number(height))}
         case _:
-            raise ValueError("it is not a PNG")
+            raise ValueError("the file is not a PNG")
 
 
 def _count_colours(page: DrawnPixels) -> int:

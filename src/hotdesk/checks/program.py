@@ -44,14 +44,14 @@ class ProgramCheck(Ending):
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        return ("what it does with other arguments and input",)
+        return ("the behaviour of the program with other arguments and input",)
 
     @property
     def requirements(self) -> tuple[str, ...]:
         args = f" with the arguments {quote_words(self.args)}" if self.args else " without arguments"
         stdin = f' and the input "{show(self.stdin)}"' if self.stdin else ""
         return (
-            f"It is run{args}{stdin}, in a clean desk without network access.",
+            f"The check runs it{args}{stdin}, in a clean desk without network access.",
             *execution.describe_inputs(self.beside),
             *self.describe_ending("It", self.seconds),
             *([f"It must write {list_words(self.makes)}, not empty, into its working folder."] if self.makes else []),
@@ -73,7 +73,9 @@ class ProgramCheck(Ending):
             return make_unreadable_verdict(LOOKED_FOR, "a program that can be run", e, "Write a program that starts.")
         faults = list(self.find_faults(run))
         faults += [
-            Fault("makes", make_printable(name[:200]), "a file that is not empty", "none", _MAKES)
+            Fault(
+                "makes", make_printable(name[:200]), "a file that is not empty", "no such file, or an empty one", _MAKES
+            )
             for name, size in sizes.items()
             if size < 1
         ]
@@ -90,7 +92,7 @@ class ProgramCheck(Ending):
             or set(sizes) != set(self.makes)
             or not all(type(each) is int for each in sizes.values())
         ):
-            raise ValueError("a malformed list of the files it made")
+            raise ValueError("malformed inspection report: invalid list of written files")
         return found["program"], sizes
 
 

@@ -21,7 +21,7 @@ MOST_CLAIMS = 1000
 _MAX_PAGES = 5000
 REMEDIES: Mapping[str, str] = {
     "opens": "Write JSON in UTF-8 with a list of claims, each with a page and a quote.",
-    "claims": "Give every claim the number of its page and the words that support it.",
+    "claims": "Give every claim a page number and a quote of the required length.",
     "evidence": "Quote the words of that page exactly as pdftotext reads them, with single spaces.",
 }
 
@@ -74,7 +74,7 @@ class QuotesCheck:
         except (ValueError, RecursionError) as e:
             return make_unreadable_verdict(LOOKED_FOR, "claims about a PDF that can be read", e, REMEDIES["opens"])
         faults, more = limit_faults(self.find_faults(quotes), REMEDIES)
-        facts = (f"{len(quotes)} quotes found on their pages, of {pages}",)
+        facts = (f"{len(quotes)} quotes found on their pages of a PDF with {pages} pages",)
         return Verdict(LOOKED_FOR, faults, facts, {"pages": pages, "quotes": len(quotes)}, more=more)
 
     def find_faults(self, quotes: list[tuple[str, int, int, bool]]) -> Iterator[Fault]:
@@ -85,14 +85,14 @@ class QuotesCheck:
                 found = f"page {page}, a quote of {length} characters"
                 yield Fault("claims", where, f"a page and a quote of at least {self.least} characters", found)
             elif not is_there:
-                yield Fault("evidence", where, f"words of page {page}", "words that are not on that page")
+                yield Fault("evidence", where, f"a quote from page {page}", "a quote that is not on that page")
 
 
 def _read_report(report: bytes) -> tuple[int, list[tuple[str, int, int, bool]]]:
     """Parse the desk's report: pages, and for each claim its source, page, length, and whether it is there."""
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be compared with its source: {read_text(why, 200)}")
+            raise ValueError(f"the claims cannot be compared with the PDF: {read_text(why, 200)}")
         case {"pages": pages, "quotes": list(quotes), **more} if not more and len(quotes) <= MOST_CLAIMS:
             return int(min(read_number(pages), _MAX_PAGES)), [_read_quote(each) for each in quotes]
         case _:

@@ -19,10 +19,10 @@ from hotdesk.errors import make_printable
 EXAMPLE = '{members = ["report.csv"], only = true, sizes = {"report.csv" = {min = 1}}}'
 LOOKED_FOR = ("opens", "members", "count", "sizes", "names", "whole")
 REMEDIES: Mapping[str, str] = {
-    "opens": "Make it with `zip` or Python's zipfile, with at least one file in it.",
+    "opens": "Make the archive with `zip` or Python's zipfile, with at least one file in it.",
     "members": "Pack exactly the required files, under these names.",
     "count": "Pack the required number of files.",
-    "sizes": "Correct that file before you pack it.",
+    "sizes": "Correct the size of this file, and pack it again.",
     "names": "Pack only regular files, each name once and relative to the archive.",
     "whole": "Write the archive again: its contents are damaged.",
 }
@@ -66,7 +66,7 @@ class ZipCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        yield "It must be a zip archive of plain files: no links, every name once and relative."
+        yield "It must be a zip archive of regular files: no links, every name unique and relative."
         if self.members:
             alone = " and nothing else" if self.only else ""
             yield f"It must contain {list_words(self.members)}{alone}."
@@ -93,15 +93,15 @@ class ZipCheck:
         there = {each.name: each for each in members}
         for name in self.members:
             if name not in there:
-                yield Fault("members", make_printable(name[:200]), "a member of that name", "none")
+                yield Fault("members", make_printable(name[:200]), "a member of this name", "no such member")
         if self.only:
             for name in sorted(set(there) - set(self.members)):
-                yield Fault("members", make_printable(name[:200]), "no other member", "one")
+                yield Fault("members", make_printable(name[:200]), "only the required members", "another member")
         if self.count is not None and len(members) not in self.count:
-            yield Fault("count", "", f"{self.count} members", str(len(members)))
+            yield Fault("count", "", f"{self.count} members", f"{len(members)} members")
         for name, span in self.sizes.items():
             if name not in there or there[name].size not in span:
-                size = f"{there[name].size}" if name in there else "no such member"
+                size = f"{there[name].size} bytes" if name in there else "no such member"
                 yield Fault("sizes", make_printable(name[:200]), f"{span} bytes", size)
 
 
@@ -111,25 +111,27 @@ def _find_unsound_members(members: tuple[Member, ...]) -> Iterator[Fault]:
     for each in members:
         where = make_printable(each.name[:200])
         if not each.whole:
-            yield Fault("whole", where, "bytes that match their checksum", "others")
+            yield Fault("whole", where, "bytes that match their checksum", "different bytes")
         if each.kind != "file":
             yield Fault("names", where, "a file", each.kind)
         path = PurePosixPath(each.name)
         if path.is_absolute() or ".." in path.parts or "\\" in each.name or ":" in each.name or not each.name:
-            yield Fault("names", where, "a relative name inside the archive", "one outside of it")
+            yield Fault("names", where, "a relative name inside the archive", "a name that leads outside the archive")
         if each.name.casefold() in visited:
-            yield Fault("names", where, "every name once, regardless of case", "a second one")
+            yield Fault("names", where, "unique names, regardless of case", "the same name again")
         visited.add(each.name.casefold())
 
 
 def _read_members(report: bytes) -> tuple[Member, ...]:
     match read_json(report):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as an archive: {make_printable(why[:200])}")
+            raise ValueError(f"the file cannot be opened as an archive: {make_printable(why[:200])}")
         case {"members": list(members)} if 0 < len(members) <= MOST_MEMBERS:
             return tuple(map(_read_member, members))
         case _:
-            raise ValueError("malformed inspection report, or the archive is empty")
+            raise ValueError(
+                f"the archive is empty or has more than {MOST_MEMBERS} members, or the inspection report is malformed"
+            )
 
 
 def _read_member(record: object) -> Member:

@@ -55,7 +55,7 @@ def test_every_key_is_reported_and_shown(name: str) -> None:
 def test_a_check_that_lists_its_keys_lists_those_of_the_guide(name: str) -> None:
     with pytest.raises(BriefError) as refused:
         find(name, {"no such key": 1})
-    listed = re.search(r"it can expect ([\w, -]+)", str(refused.value))
+    listed = re.search(r"its options are ([\w, -]+)", str(refused.value))
     known = getattr(import_module(CHECKS[name].partition(":")[0]), "KEYS", listed and listed[1].split(", "))
     if known:
         assert sorted(known) == sorted(keys(SECTIONS["pdf" if name in AS_PDF else name]))

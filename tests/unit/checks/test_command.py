@@ -32,7 +32,7 @@ async def test_a_command_is_run_beside_the_file() -> None:
     assert found["poor"].faults[0].rule == "output"
     assert found["bad"].faults[0].rule == "exit"
     assert nothing.findings == (
-        "expected a file for the command to examine, found the file is missing or empty. Write the file.",
+        "expected a file for the command to examine, found a problem: the file is missing or empty. Write the file.",
     )
 
 

@@ -60,7 +60,7 @@ def test_a_table_that_holds_passes(tmp_path: Path) -> None:
         ("10.10", "10,10", "width", "line 2: expected 3 cells, found 4"),
         ("10.10", "", "numeric", "line 2, Amount: expected a number, found nothing"),
         ("10.10", "nan", "numeric", "expected a number, found 'nan'"),
-        ("P3", "P1", "unique", "line 4, Order: expected every value once, found 'P1' again, as in line 2"),
+        ("P3", "P1", "unique", "line 4, Order: expected unique values, found 'P1', which is also in line 2"),
         ("10.10", "10.11", "sums", "Amount: expected a sum of 19.85, found 19.86"),
         ("A & B", "=1+1", "formulas", "line 2: expected no cell that a spreadsheet would calculate, found '=1+1'"),
         ("A & B", "@x", "formulas", "found '@x'"),

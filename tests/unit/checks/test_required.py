@@ -59,7 +59,7 @@ def test_what_the_brief_allows_is_not_forbidden() -> None:
     text = "\n".join(list_requirements(deliverable("a.xlsx", "xlsx", active=("macros", "external-links"))))
     assert "macros" not in text
     assert "linked files" not in text
-    assert "without reaching for the network" not in text
+    assert "without a request to the network" not in text
     assert "DDE" in text
 
 

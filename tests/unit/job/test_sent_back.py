@@ -70,7 +70,8 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
     assert told[0] == ""
     assert told[-1].splitlines() == [
         "list.csv failed its checks: correct exactly what is listed here, then finish again.",
-        "- expected 2 rows, found 1. Write one line for each row, and no other lines.",
+        "- expected 2 rows, found 1. Write the required number of rows below the headings, one line each, and no "
+        "other lines.",
     ]
     (sent,) = [event for event in events if isinstance(event, SentBack)]
     assert (sent.step, sent.path) == ("count", "list.csv")
