@@ -95,7 +95,7 @@ def test_what_cannot_be_is_reported_in_a_line(run: Hotdesk, place: Path) -> None
         ("get", "none"): b"none is not in the drive, which is still empty",
         ("put", "absent"): b"absent cannot be read",
         ("put", "there", "../up"): b"is not a valid drive name",
-        ("put", "there", "a@3"): b"which means a version",
+        ("put", "there", "a@3"): b"which selects a version",
         ("put", "there", "--owner", "me"): b"is not an identity",
         ("rm", "none"): b"no such name in the drive: none",
         ("history", "none"): b"no such name",

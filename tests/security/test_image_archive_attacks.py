@@ -118,7 +118,7 @@ def test_another_payload_of_the_same_length_is_refused(refuse: Callable[[bytes],
     good, bad = pack(PYTHON, plain), pack(PYTHON, ("etc/motd", {}, b"b"))
     assert len(good) == len(bad)
     line = sign_line(encode_canonical(fields_of(good, SIGNER)), SIGNER)
-    assert "does not have the digest" in refuse(MAGIC + line + bad)
+    assert "does not have the signed digest" in refuse(MAGIC + line + bad)
 
 
 @falls_without(

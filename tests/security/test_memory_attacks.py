@@ -612,7 +612,7 @@ async def test_what_is_in_a_memory_is_no_input_and_no_part_of_a_check(
         with pytest.raises(BriefError, match="cannot be used as an input or in a check"):
             read_input(Drive(machine.config.lib / "drive"), name, get_current_user())
     else:
-        with pytest.raises(ValueError, match="is available through `memory` only"):
+        with pytest.raises(ValueError, match="belongs to a memory"):
             parse_job(f'{BRIEF}inputs = ["{name}"]\n'.encode(), tmp_path, scope_of)
 
 

@@ -78,7 +78,10 @@ class Blobs:
         while data := source.read(CHUNK):
             size += len(data)
             if size > limit:
-                raise BriefError(f"the file has more than {limit} bytes, which is what its owner's quota has left")
+                raise BriefError(
+                    f"the file has more than the {limit} bytes that remain of its owner's quota; remove versions with "
+                    "`hotdesk drive rm NAME@VERSION`"
+                )
             digest.update(data)
             with private_files.translate_errors(self.folder):
                 file.write(data)
@@ -122,7 +125,7 @@ class Blobs:
                 raise HostError(f"the stored file {path} cannot be read: {e.strerror}; restore it from a backup") from e
         with open(fd, "rb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise HostError(f"{path} is not a regular file; the stored file was changed")
+                raise HostError(f"the stored file {path} is not a regular file; restore it from a backup")
             yield file
 
     def measure_size(self, sha256: str, most: int) -> int:

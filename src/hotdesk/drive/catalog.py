@@ -144,7 +144,7 @@ class Catalog:
             raise BriefError(f"no such name in the drive: {format_name(name)}; `hotdesk drive ls` lists the names")
         if len(owners) > 1:
             raise BriefError(
-                f"several owners have a {format_name(name)}: {', '.join(sorted(owners)[:8])}; pass --owner OWNER"
+                f"several owners have a file {format_name(name)!r}: {', '.join(sorted(owners)[:8])}; pass --owner OWNER"
             )
         return found
 
@@ -212,7 +212,7 @@ def require_plain(path: Path) -> None:
     except OSError as e:
         raise HostError(f"the drive's catalog {path} cannot be used: {e.strerror}") from e
     if not stat.S_ISREG(kind):
-        raise HostError(f"{path} is not a regular file; move it away")
+        raise HostError(f"the drive's catalog {path} is not a regular file; move it away")
 
 
 def set_up(db: sqlite3.Connection) -> None:
@@ -226,7 +226,7 @@ def set_up(db: sqlite3.Connection) -> None:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > FORMAT:
             raise HostError(
-                f"the drive has format {version}, but this hotdesk only supports {FORMAT}; use a newer hotdesk"
+                f"the drive has format {version}, but this version of hotdesk supports {FORMAT}; use a newer version"
             )
         tables = read_schema(db)
         if not tables:
@@ -243,6 +243,6 @@ def translate_errors() -> Iterator[None]:
         yield
     except sqlite3.Error as e:
         code = str(getattr(e, "sqlite_errorname", ""))
-        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process uses it; try again"}
+        remedies = {"SQLITE_FULL": "free some disk space", "SQLITE_BUSY": "another process uses the file; try again"}
         remedy = next((text for name, text in remedies.items() if code.startswith(name)), "check the disk")
         raise HostError(f"the drive's catalog cannot be used: {e}; {remedy}") from e

@@ -130,7 +130,7 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     body = encode_canonical(fields)
     signed = body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
     if len(signed) > LARGEST:
-        raise BriefError(f"the certificate would have more than {LARGEST} bytes; reduce the checks of this deliverable")
+        raise BriefError(f"the certificate would have more than {LARGEST} bytes; use fewer checks for this deliverable")
     return signed
 
 
@@ -146,22 +146,26 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     The signer is not checked: a key in a certificate proves only that its holder wrote it.
     """
     if len(data) > LARGEST:
-        raise BriefError(f"it is not a certificate: it has more than {LARGEST} bytes")
+        raise BriefError(f"the file is not a certificate: it has more than {LARGEST} bytes")
     ending = ENDING.fullmatch(data[-LENGTH:])
     if ending is None:
-        raise BriefError("it is not a complete certificate: it does not end in a signature")
+        raise BriefError("the certificate is incomplete: it does not end with a signature")
     body = data[:-LENGTH] + b"}"
     fields = parse(body)
     shape = next((each for number, each in _FORMATS.items() if fields.get("format") == number), None)
     if shape is None:
-        raise BriefError("the certificate has an unknown format; use the hotdesk version that made it, or a newer one")
+        raise BriefError(
+            "the certificate has an unknown format; use the version of hotdesk that wrote it, or a newer one"
+        )
     if not fits(fields, shape) or encode_canonical(fields) != body:
         raise BriefError(
-            "it is not a certificate: a field is missing, unknown, of the wrong type, or not in canonical form"
+            "the file is not a certificate: a field is missing, unknown, of the wrong type, or not in canonical form"
         )
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
-        raise BriefError("its signature is not valid: it was changed after it was signed, or signed as something else")
+        raise BriefError(
+            "the signature is not valid: the file was changed after it was signed, or is another kind of document"
+        )
     return fields, public
 
 
@@ -172,7 +176,7 @@ def parse(data: bytes) -> Fields:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise BriefError("it is not a certificate: it is not canonical JSON")
+        raise BriefError("the file is not a certificate: it is not canonical JSON")
     return found
 
 

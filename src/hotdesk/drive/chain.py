@@ -61,7 +61,7 @@ class Head:
 def parse_head(text: str) -> Head:
     found = HEAD.fullmatch(text.strip())
     if found is None:
-        raise BriefError(f"{text[:80]!r} is not a head; `hotdesk journal head` prints heads")
+        raise BriefError(f"{text[:80]!r} is not the head of a journal chain; `hotdesk journal head` prints heads")
     chain, seq, digest, signature = found.groups()
     return Head(chain, int(seq), bytes.fromhex(digest), bytes.fromhex(signature))
 
@@ -87,4 +87,4 @@ def check_names(chain: str, actor: str) -> None:
     if not _CHAIN.fullmatch(chain):
         raise BriefError(f"{chain[:80]!r} is not a valid chain name; use letters, digits, `.`, `_` and `-`")
     if not _ACTOR.fullmatch(actor):
-        raise BriefError(f"{actor[:80]!r} may not write to the journal")
+        raise BriefError(f"{actor[:80]!r} is not a valid actor name; use at most 32 lower-case letters, digits and `-`")

@@ -67,7 +67,12 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
             case Head() as head if head.chain not in ended:
                 ended[head.chain] = head
             case _:
-                walk.blame("unreadable", "", 0, f"line {number} is not an event or a head, or is in the wrong place")
+                walk.blame(
+                    "unreadable",
+                    "",
+                    0,
+                    f"line {number} of the export is not an event or a head, or is in the wrong place",
+                )
     _check_ends(walk, ended)
     walk.finish(since)
     return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))

@@ -53,7 +53,7 @@ def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
 
 def check_owner(text: str) -> str:
     if not SHAPE.fullmatch(text):
-        raise BriefError(f"{make_printable(text[:80])!r} is not an identity; write it like uid:1000")
+        raise BriefError(f"{make_printable(text[:80])!r} is not a valid identity; write a user such as uid:1000")
     return text
 
 
@@ -61,7 +61,7 @@ def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
     """Refuse readers that name no one; return each once."""
     found = tuple(dict.fromkeys(readers))
     if len(found) > _MOST_READERS:
-        raise BriefError(f"more than {_MOST_READERS} readers; use * to let everyone read it")
+        raise BriefError(f"a file can have at most {_MOST_READERS} readers; use * to let everyone read it")
     return tuple(each if each == EVERYBODY else check_owner(each) for each in found)
 
 

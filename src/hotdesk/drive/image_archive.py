@@ -107,7 +107,7 @@ def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifes
     `signers` has the trusted fingerprints.
     """
     if stream.read(len(MAGIC)) != MAGIC:
-        raise ImageError("This is not an image that `hotdesk image export` wrote.")
+        raise ImageError("The file is not an image that `hotdesk image export` wrote.")
     manifest, public = parse(stream.readline(MAX_MANIFEST_BYTES + 1))
     signer = compute_fingerprint(public)
     if signer not in signers:
@@ -116,7 +116,7 @@ def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifes
             "or add it to `signers` in [verify] of the settings."
         )
     if manifest.arch != os.uname().machine:
-        raise ImageError(f"The image is for {manifest.arch}, and this machine is {os.uname().machine}.")
+        raise ImageError(f"The image is for {manifest.arch} processors, but this machine has {os.uname().machine}.")
     return manifest
 
 
@@ -159,7 +159,7 @@ def _get_limits(manifest: ImageManifest) -> ArchiveLimits:
 def _check_room(store: Path, manifest: ImageManifest, floor: int) -> None:
     needed = manifest.payload.size + manifest.size + floor
     if (free := shutil.disk_usage(store).free) < needed:
-        raise HostError(f"The image needs {needed / 1e9:.1f} GB below {store}, and {free / 1e9:.1f} GB are free.")
+        raise HostError(f"The image needs {needed / 1e9:.1f} GB below {store}, but only {free / 1e9:.1f} GB are free.")
 
 
 def _spool_payload(stream: IO[bytes], spool: IO[bytes], manifest: ImageManifest) -> None:
@@ -170,9 +170,9 @@ def _spool_payload(stream: IO[bytes], spool: IO[bytes], manifest: ImageManifest)
         spool.write(data)
         remaining -= len(data)
     if remaining:
-        raise ImageError(f"The image is incomplete: {remaining} bytes are missing.")
+        raise ImageError(f"The image file is incomplete: {remaining} bytes are missing. Copy it again.")
     if stream.read(1):
-        raise ImageError("The image is longer than its manifest says.")
+        raise ImageError("The image file is longer than its manifest says. Copy it again.")
     if sha256.hexdigest() != manifest.payload.sha256:
-        raise ImageError("The image is damaged: its payload does not have the digest that was signed.")
+        raise ImageError("The image file is damaged: its payload does not have the signed digest. Copy it again.")
     spool.flush()

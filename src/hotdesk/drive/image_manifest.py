@@ -77,7 +77,7 @@ def parse(line: bytes) -> tuple[ImageManifest, Ed25519PublicKey]:
     """
     ending = ENDING.fullmatch(line[-LENGTH:])
     if ending is None:
-        raise ImageError("The image's manifest is incomplete, or too long.")
+        raise ImageError(f"The image's manifest is incomplete, or longer than {MAX_MANIFEST_BYTES} bytes.")
     body = line[:-LENGTH] + b"}"
     try:
         manifest = read(ImageManifest, parse_json(body))

@@ -68,7 +68,7 @@ class Journal:
         check_names(chain, actor)
         data = to_json(event)
         if len(data) > LARGEST:
-            raise BriefError(f"{type(event).__name__} has more than {LARGEST} bytes, the limit of an event")
+            raise BriefError(f"the event {type(event).__name__} has more than {LARGEST} bytes, the limit of an event")
         at = int(time.time() * 1000) if at is None else at
         self._buffer.append(Row(0, chain, 0, at, actor, type(event).__name__, VERSION, data, b"", None))
 
@@ -212,7 +212,9 @@ def find_chain(path: Path, text: str) -> str:
     if text in found or not found or not text:
         return text
     if len(found) > 1:
-        raise BriefError(f"several chains start with {text[:40]!r}: {', '.join(found[:20])}")
+        raise BriefError(
+            f"several chains start with {text[:40]!r}: {', '.join(found[:20])}; write one of these names in full"
+        )
     return found[0]
 
 

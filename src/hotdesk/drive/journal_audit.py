@@ -88,7 +88,7 @@ class Walk:
         if row.seq > expected:
             self.blame("gap", row.chain, row.seq, f"events {expected} to {row.seq - 1} of the chain are missing")
         elif row.seq < expected:
-            self.blame("order", row.chain, row.seq, f"it stands where event {expected} should be")
+            self.blame("order", row.chain, row.seq, f"event {row.seq} is in the place of event {expected}")
         elif compute_digest(row, before) != row.hash:
             self.blame("changed", row.chain, row.seq, "this event or the one before it was changed")
 

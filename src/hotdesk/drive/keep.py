@@ -193,11 +193,14 @@ def _select_version(found: list[Version], number: int | None) -> Version:
 def read_input(drive: Drive, text: str, who: str) -> bytes:
     """Return the file that an input such as `drive:reports/june.xlsx@3` names."""
     if not text.startswith(INPUT):
-        raise BriefError(f"{format_name(text)!r} is not a valid drive name; write it like 'drive:reports/june.xlsx@3'")
+        raise BriefError(
+            f"{format_name(text)!r} is not an input from the drive; write it like 'drive:reports/june.xlsx@3'"
+        )
     name, number = parse_reference(text.removeprefix(INPUT))
     if name.partition("/")[0] == MEMORY:
         raise BriefError(
-            f"{format_name(name)!r} was stored by a worker for later jobs and cannot be used as an input or in a check"
+            f"{format_name(name)!r} belongs to a memory and cannot be used as an input or in a check; review the file "
+            "and store it in the drive under another name"
         )
     return drive.find(name, number, who=who)
 

@@ -28,15 +28,15 @@ def describe_fault(name: str) -> str:
     """Describe what is wrong with a name; empty: nothing."""
     parts = name.split("/")
     if len(name) > _MAX_NAME_LENGTH or len(parts) > DEEPEST:
-        return f"it has more than {_MAX_NAME_LENGTH} characters or more than {DEEPEST} parts"
+        return f"it has more than {_MAX_NAME_LENGTH} characters, or more than {DEEPEST} parts between slashes"
     if make_printable(name) != name or unicodedata.normalize("NFC", name) != name:
-        return "it has invisible characters, or characters with several encodings"
+        return "it has invisible characters, or characters that are not in Unicode form NFC"
     if any(part in ("", ".", "..") or part != part.strip() for part in parts):
-        return "a part of it is empty, `.` or `..`, or starts or ends with a space"
+        return "a part between slashes is empty, `.` or `..`, or starts or ends with a space"
     if any(len(part.encode()) > _LONGEST_PART for part in parts):
-        return f"a part of it has more than {_LONGEST_PART} bytes"
+        return f"a part between slashes has more than {_LONGEST_PART} bytes"
     if split(name)[1] is not None:
-        return "a name must not end in @ and a number, which means a version"
+        return "a name must not end with @ and a number, which selects a version"
     return ""
 
 

@@ -60,7 +60,7 @@ def publish(folder: Path, public: Ed25519PublicKey) -> None:
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     private_files.write_first(folder, PUBLIC, pem, 0o644)
     if private_files.read(folder, PUBLIC, public=True) != pem:
-        raise HostError(f"{folder / PUBLIC} is not the public half of {KEY}; move it away")
+        raise HostError(f"{folder / PUBLIC} is not the public key of {KEY}; move it away, and hotdesk writes it again")
 
 
 def load_public(path: Path) -> Ed25519PublicKey:
@@ -73,7 +73,7 @@ def load_public(path: Path) -> Ed25519PublicKey:
 def load_own_public(folder: Path) -> Ed25519PublicKey:
     pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:
-        raise BriefError(f"{folder / PUBLIC} does not exist; name the public key of the signer")
+        raise BriefError(f"the public key {folder / PUBLIC} does not exist; pass the path of the signer's public key")
     return _parse_public(pem, folder / PUBLIC)
 
 

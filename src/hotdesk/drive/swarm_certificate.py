@@ -97,14 +97,14 @@ def read_proof(data: bytes) -> ItemProof:
     """Read a proof a stranger may have written; `BriefError` says what is wrong with it."""
     try:
         if len(data) > MAX_PROOF_BYTES:
-            raise ValueError("it is too large")
+            raise ValueError(f"it has more than {MAX_PROOF_BYTES} bytes")
         fields = parse_json(data.decode("ascii"))
         if not fits(fields, PROOF) or len(fields["siblings"]) > _MAX_SIBLINGS:
             raise ValueError("a field is missing, unknown, or of the wrong type")
         record = from_json(ItemEnded.__name__, encode_canonical(fields["record"]).decode())
         siblings = tuple(base64.b64decode(each, validate=True) for each in fields["siblings"])
     except (ValueError, StrictError, RecursionError, binascii.Error) as e:
-        raise BriefError(f"it is not a proof of an item: {str(e)[:200]}") from None
+        raise BriefError(f"the file is not a proof of a swarm item: {str(e)[:200]}") from None
     assert isinstance(record, ItemEnded)
     return ItemProof(record, fields["index"], fields["count"], siblings)
 
@@ -126,14 +126,18 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     """Read a swarm's certificate and hold it against its own signature; `BriefError` says what is wrong with it."""
     ending = ENDING.fullmatch(data[-LENGTH:]) if len(data) <= LARGEST else None
     if ending is None:
-        raise BriefError("it is not a complete certificate: it does not end in a signature")
+        raise BriefError("the certificate is incomplete: it does not end with a signature")
     body = data[:-LENGTH] + b"}"
     fields = parse_fields(body)
     if fields.get("format") != FORMAT or not fits(fields, SHAPE) or encode_canonical(fields) != body:
-        raise BriefError("it is not a swarm certificate: a field is missing, unknown, or of the wrong type or format")
+        raise BriefError(
+            "the file is not a swarm certificate: a field is missing, unknown, or of the wrong type or format"
+        )
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
-        raise BriefError("its signature is not valid: it was changed after it was signed, or signed as something else")
+        raise BriefError(
+            "the signature is not valid: the file was changed after it was signed, or is another kind of document"
+        )
     return fields, public
 
 

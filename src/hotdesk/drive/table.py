@@ -55,7 +55,7 @@ def require_plain(path: Path) -> None:
     except OSError as e:
         raise BriefError(f"there is no journal at {path}: {e.strerror}") from e
     if not stat.S_ISREG(kind):
-        raise HostError(f"{path} is not a regular file; move it away")
+        raise HostError(f"the journal {path} is not a regular file; move it away")
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -114,7 +114,7 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as e:
-        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process uses it; try again"}
+        remedies = {"SQLITE_FULL": "free some disk space", "SQLITE_BUSY": "another process uses the file; try again"}
         code = str(getattr(e, "sqlite_errorname", ""))
         remedy = next((text for name, text in remedies.items() if code.startswith(name)), "check the disk")
         raise HostError(f"the journal cannot be used: {e}; {remedy}") from e

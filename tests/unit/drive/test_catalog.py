@@ -105,7 +105,7 @@ def test_a_catalog_is_the_owners_alone_and_keeps_what_it_has_committed(tmp_path:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("PRAGMA user_version=2", "format 2, but this hotdesk only supports 1"),
+        ("PRAGMA user_version=2", "format 2, but this version of hotdesk supports 1"),
         ("CREATE TRIGGER t AFTER INSERT ON versions BEGIN DELETE FROM versions; END", "changed schema"),
         ("DROP INDEX blobs", "changed schema"),
     ],

@@ -386,7 +386,7 @@ def test_a_head_is_one_line_and_only_a_whole_one_is_read(path: Path, journal: Jo
         line.replace(" 6 ", " 06 "),
         line.upper(),
     ):
-        with pytest.raises(BriefError, match="not a head"):
+        with pytest.raises(BriefError, match="not the head of"):
             parse_head(wrong)
     with pytest.raises(BriefError, match="no chain"):
         export_head(path, "i77")
@@ -637,7 +637,7 @@ def test_an_invalid_signing_key_and_a_public_half_of_another_are_named(path: Pat
     folder = path.parent
     load_signer(folder)
     (folder / "signing.key").rename(folder / "old.key")
-    with pytest.raises(HostError, match="not the public half"):
+    with pytest.raises(HostError, match="not the public key of"):
         load_signer(folder)
     (folder / "signing.key").write_text("no key")
     with pytest.raises(HostError, match="not an Ed25519 key"):
