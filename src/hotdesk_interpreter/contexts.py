@@ -65,7 +65,7 @@ class Contexts:
         if not isinstance(folder, str) or "\0" in folder or not (Path(self.home) / folder).is_dir():
             raise HttpError(400, f"cwd {str(folder)[:100]!r} is not a folder")
         if len(self.by_id) >= MAX_CONTEXTS:
-            raise HttpError(429, f"the limit of {MAX_CONTEXTS} contexts is reached; remove one")
+            raise HttpError(429, f"the limit of {MAX_CONTEXTS} contexts is reached; remove a context first")
         context = Context(str(uuid.uuid4()), language, str(Path(self.home) / folder))
         self.by_id[context.id] = context
         return context

@@ -43,7 +43,7 @@ def _as_words(code: str, env: Mapping[str, str]) -> bytes:
 def as_script(code: str, env: Mapping[str, str]) -> bytes:
     """Write an order as a script for bash, its variables put back afterwards."""
     if "\0" in code or any("\0" in value for value in env.values()):
-        raise HttpError(400, "a bash script must not contain the character NUL")
+        raise HttpError(400, "a bash script and its variables must not contain the character NUL")
     before = [f"__was_{key}=$(declare -p {key} 2>/dev/null); export {key}={shlex.quote(env[key])}" for key in env]
     after = [f'unset {key}; eval "${{__was_{key}/declare /declare -g }}"; unset __was_{key}' for key in env]
     return "\0".join(("\n".join(before), code, "\n".join(after), "")).encode("utf-8", "replace")
@@ -88,8 +88,11 @@ def check_variables(data: object) -> dict[str, str]:
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise HttpError(400, "env_vars must be a table of names and texts")
+        raise HttpError(400, "env_vars must be an object of names and texts")
     for key, value in data.items():
         if not VARIABLE.fullmatch(key) or not isinstance(value, str) or "\0" in value:
-            raise HttpError(400, f"{key[:40]!r} is not a valid environment variable, or its value is not valid")
+            raise HttpError(
+                400,
+                f"{key[:40]!r} is not a valid name of an environment variable, or its value is not a text without NUL",
+            )
     return dict(data)

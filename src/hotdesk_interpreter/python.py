@@ -156,7 +156,7 @@ def as_text(value: object) -> str:
     try:
         return str(value)
     except Exception as e:  # noqa: BLE001 - whatever a program's own error does
-        return f"an error whose text cannot be written: {type(e).__name__}"
+        return f"(the message of the error cannot be shown: str() raised {type(e).__name__})"
 
 
 def _make_shell(channel: EventChannel) -> InterpreterShell:

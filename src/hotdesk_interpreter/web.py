@@ -90,11 +90,11 @@ async def read_request(reader: asyncio.StreamReader) -> InterpreterRequest | Non
     except asyncio.IncompleteReadError:
         return None
     except asyncio.LimitOverrunError:
-        raise HttpError(431, "the head is too long") from None
+        raise HttpError(431, "the head of the request is too long") from None
     first, *rest = head.decode("latin-1").split("\r\n")[:-2]
     words = first.split(" ")
     if len(words) != 3:
-        raise HttpError(400, "this is not HTTP")
+        raise HttpError(400, "the request is not valid HTTP")
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
     if "chunked" in fields.get("transfer-encoding", "").lower():
         body = await read_chunks(reader)

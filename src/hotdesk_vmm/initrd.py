@@ -42,7 +42,7 @@ exec $b env -i PATH=/usr/bin:/bin HOME=/home/user LANG=C.UTF-8 $b switch_root /r
 def find_kernel() -> str:
     releases = sorted(each.name for each in MODULES.iterdir() if Path(f"/boot/vmlinuz-{each.name}").is_file())
     if not releases:
-        raise OSError("the image vmm has no kernel")
+        raise OSError("the image vmm has no Linux kernel; `hotdesk setup --wall microvm` builds it again")
     return releases[-1]
 
 

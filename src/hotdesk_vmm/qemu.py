@@ -186,7 +186,7 @@ class Emulator:
         end = time.monotonic() + _REPLY_TIMEOUT_S
         while "MIGRATION completed" not in self.events:
             if "MIGRATION failed" in self.events:
-                raise EmulatorError("the machine's state was refused")
+                raise EmulatorError("the emulator could not load or save the state of the machine")
             self.read(end)
 
     def use_memory_file(self) -> None:

@@ -83,7 +83,7 @@ class MachineSupervisor:
             assert self.emulator is not None
             self.emulator.load(state)
         except EmulatorError as e:
-            print(f"the template was refused: {e}", file=sys.stderr, flush=True)
+            print(f"the emulator refused the template: {e}", file=sys.stderr, flush=True)
             self.stop()
             return False
         return True
@@ -114,7 +114,7 @@ class MachineSupervisor:
             raise SupervisorError(f"the machine cannot be saved: {e}") from e
         self.stop()
         if not self.load(ram, state):
-            raise SupervisorError("the machine that was just saved cannot be loaded")
+            raise SupervisorError("the emulator cannot load the machine that it just saved")
         hand_over(ram, state)
         os.unlink(ram)
         os.unlink(state)
@@ -158,7 +158,7 @@ class MachineSupervisor:
                 self.take_root()
             elif self.link is not None and fd in self.link.ends:
                 if self.link.turn(fd, event):
-                    raise SupervisorError("the link has ended")
+                    raise SupervisorError("the connection to the owner of the desk has ended")
             else:
                 self.mux.handle_event(fd, event)
 
@@ -260,7 +260,7 @@ def hand_over(ram: str, state: str) -> None:
             sock.sendmsg([b"1"], rights)
             sock.recv(1)
         except OSError as e:
-            print(f"the template was not taken: {e}", file=sys.stderr, flush=True)
+            print(f"the template could not be handed over: {e}", file=sys.stderr, flush=True)
     for fd in fds:
         os.close(fd)
 

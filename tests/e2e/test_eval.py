@@ -210,7 +210,7 @@ def test_an_interrupted_evaluation_ends_its_jobs_and_prints_what_is_finished(
     ("argv", "message"),
     [
         ([], "one of the arguments --model --reference --replay is required"),
-        (["--reference", "--task", "web/*"], "No task matches --task web/*. There are: code/sample."),
+        (["--reference", "--task", "web/*"], "No task matches --task web/*. The tasks are code/sample."),
         (["--reference", "--record", "x"], "--record needs --model"),
         (["--reference", "--answered-by", "x"], "--answered-by needs --record"),
         (["--reference", "--jobs", "0"], "--jobs must be 1 to 64, not 0."),

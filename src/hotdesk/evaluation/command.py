@@ -70,7 +70,7 @@ class StateDirectory:
                 output = await read_all(process.stdout, limit)
                 code = await process.wait()
                 return CommandResult(code, output, self.read_last_error(argv[0], is_own=code == _HOTDESK_FAILED))
-        raise HostError(f"`hotdesk {argv[0]}` did not end within {seconds:g} s and was ended.")
+        raise HostError(f"`hotdesk {argv[0]}` did not end within {seconds:g} s and was stopped.")
 
     @asynccontextmanager
     async def start(self, *argv: str, module: str = "hotdesk.cli", log_name: str = "") -> AsyncIterator[Process]:
@@ -123,7 +123,7 @@ def get_last_line(text: str, *, is_own: bool) -> str:
     """Return the last line of a command's standard error; lines of hotdesk's own begin with its name."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     preferred = [line for line in lines if line.startswith(_OWN_PREFIX) == is_own]
-    last = (preferred or lines or ["it printed no error"])[-1]
+    last = (preferred or lines or ["the command printed no error"])[-1]
     return make_printable(last.removeprefix(_OWN_PREFIX))[:_MAX_LINE_CHARS]
 
 
@@ -149,7 +149,7 @@ async def read_all(stream: ByteReceiveStream, limit: int) -> bytes:
     with suppress(anyio.EndOfStream):
         while len(data) <= limit:
             data += await stream.receive(_CHUNK)
-        raise HostError(f"A command printed more than {limit >> 10} KiB and was ended.")
+        raise HostError(f"A command printed more than {limit >> 10} KiB and was stopped.")
     return bytes(data)
 
 
@@ -162,7 +162,7 @@ async def read_lines(stream: ByteReceiveStream, limit: int) -> AsyncIterator[byt
     except anyio.IncompleteRead:
         return
     except anyio.DelimiterNotFound as e:
-        raise HostError(f"A command printed a line of more than {limit >> 10} KiB and was ended.") from e
+        raise HostError(f"A command printed a line of more than {limit >> 10} KiB and was stopped.") from e
 
 
 def repeat_option(option: str, values: Sequence[str]) -> list[str]:

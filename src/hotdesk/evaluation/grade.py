@@ -61,7 +61,9 @@ def read_grade(output: bytes) -> Grade:
     except StrictError as e:
         raise BriefError(f'{GRADER} must print one JSON object, {{"passed": …, "faults": […]}}: {e}') from None
     if found.passed == bool(found.faults):
-        raise BriefError(f"{GRADER} contradicts itself: faults are listed exactly when `passed` is false.")
+        raise BriefError(
+            f"{GRADER} contradicts itself: `faults` must be empty if `passed` is true, and not empty if it is false."
+        )
     return found
 
 

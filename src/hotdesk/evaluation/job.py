@@ -110,7 +110,7 @@ class JobOutput:
     def take(self, line: bytes) -> Event | None:
         """Take a line in; return its event, None for the receipt and for what is no event of this version."""
         if len(self.lines) >= _MAX_EVENTS:
-            raise HostError(f"The job printed more than {_MAX_EVENTS} events and was ended.")
+            raise HostError(f"The job printed more than {_MAX_EVENTS} events and was stopped.")
         self.lines.append(line)
         try:
             found: PrintedEvent = compile_reader(PrintedEvent)(parse_json(line))
@@ -140,7 +140,7 @@ async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Seque
             output.exit_code = await process.wait()
     output.seconds = time.monotonic() - began
     if scope.cancelled_caught:
-        raise HostError(f"The job did not end within {seconds + _GRACE_S:g} s and was ended.")
+        raise HostError(f"The job did not end within {seconds + _GRACE_S:g} s and was stopped.")
     if not output.events:
         raise HostError(f"The job did not start: {state.read_last_error('work')}")
     return output

@@ -65,7 +65,9 @@ class Evaluation:
             label = task.format_label(seed)
             recording = worker.get_recording(label)
             if recording is not None and not recording.is_file():
-                raise BriefError(f"There is no recording {recording}. Record it, or select other tasks with --task.")
+                raise BriefError(
+                    f"There is no recording {recording}. Record it with --record, or select other tasks with --task."
+                )
             places = ((worker.record, f"{label}.jsonl"), (self.options.out, label))
             for path in (folder / name for folder, name in places if folder is not None):
                 if path.exists():

@@ -59,7 +59,9 @@ async def _read_address(process: Process, state: StateDirectory) -> SiteAddress:
         async for line in read_lines(process.stdout, _MAX_ADDRESS_BYTES):
             return _parse(line)
         raise BriefError(f"{SITE} failed: {state.read_last_error(_LOG, is_own=False)}. Correct it.")
-    raise BriefError(f"{SITE} did not start within {_START_TIMEOUT_S:g} s. It must not wait in `talk` or `secrets`.")
+    raise BriefError(
+        f"{SITE} did not start within {_START_TIMEOUT_S:g} s. Its `talk` and `secrets` must return without waiting."
+    )
 
 
 def _parse(line: bytes) -> SiteAddress:

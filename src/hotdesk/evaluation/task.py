@@ -61,7 +61,7 @@ def read_task(folder: Path) -> EvalTask:
         with file.open("rb") as source:
             data = source.read(_MAX_FILE_BYTES + 1)
         if len(data) > _MAX_FILE_BYTES:
-            raise StrictError(f"it is larger than {_MAX_FILE_BYTES >> 10} KiB")
+            raise StrictError(f"the file is larger than {_MAX_FILE_BYTES >> 10} KiB")
         settings = read(TaskFile, tomllib.loads(data.decode()))
     except OSError as e:
         raise BriefError(f"Cannot read {make_printable(str(file))}: {e.strerror}.") from e
@@ -73,7 +73,9 @@ def read_task(folder: Path) -> EvalTask:
             f"{shown!r} is not a valid task name. Name the folder with up to 64 characters of a-z, 0-9, - and _."
         )
     if missing := [name for name in _PROGRAMS if not (folder / name).is_file()]:
-        raise BriefError(f"The task {make_printable(str(folder))} has no {missing[0]}. Write it, or remove the folder.")
+        raise BriefError(
+            f"The task {make_printable(str(folder))} has no file {missing[0]}. Write the file, or remove the folder."
+        )
     return EvalTask(folder, settings)
 
 
@@ -94,7 +96,9 @@ def find_tasks(folder: Path, globs: Sequence[str] = ()) -> list[EvalTask]:
         )
     for pattern in globs:
         if not any(_is_match(name, pattern) for name in names):
-            raise BriefError(f"No task matches --task {make_printable(pattern[:80])}. There are: {', '.join(names)}.")
+            raise BriefError(
+                f"No task matches --task {make_printable(pattern[:80])}. The tasks are {', '.join(names)}."
+            )
     return [task for task in tasks if not globs or any(_is_match(task.name, pattern) for pattern in globs)]
 
 

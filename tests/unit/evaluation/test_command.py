@@ -18,7 +18,7 @@ def test_the_last_line_is_the_programs_unless_hotdesk_failed() -> None:
     text = "Traceback\nValueError: no\nhotdesk: in the desk: no such file\n\n"
     assert get_last_line(text, is_own=False) == "ValueError: no"
     assert get_last_line(text, is_own=True) == "in the desk: no such file"
-    assert get_last_line("", is_own=True) == "it printed no error"
+    assert get_last_line("", is_own=True) == "the command printed no error"
     assert len(get_last_line("x" * 5000, is_own=False)) == 300
 
 
