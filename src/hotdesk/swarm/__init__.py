@@ -1,9 +1,9 @@
-"""One brief over many items: planned once, approved once, each item at a desk of its own, proven per item.
+"""One brief carried out for many items: one plan, one approval, a desk and a verified result for each item.
 
-How it works: `run.py` is the order of things. `items.py` lists the items, `worker.py` takes one to its desk,
-`verify.py` has deliverables looked at in clean desks, `results.py` folds events into where the swarm stands, so that
-one that was killed goes on. `reduce.py` builds the report as an ordinary job that reaches nothing. All desks are of
-one `Machine`.
+How it works: `run.py` holds the order of operations. `items.py` lists the items, `worker.py` works on one item at its
+desk, `verify.py` checks deliverables in clean desks, and `results.py` folds events into the state of the swarm, so that
+a swarm whose process was killed can be resumed. `reduce.py` builds the report as an ordinary job without network
+access. All desks belong to one `Machine`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class _CallablePackage(ModuleType):
-    """This package, which is also the function that people call: `hotdesk.swarm(brief)`."""
+    """This package as a callable module: `hotdesk.swarm(brief)` starts a swarm."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Swarm:
-        from hotdesk.swarm.api import swarm  # who imports a part of this package need not load the rest
+        from hotdesk.swarm.api import swarm  # importing a part of this package must not load the rest
 
         return swarm(*arguments, **options)
 

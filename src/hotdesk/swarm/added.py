@@ -1,4 +1,4 @@
-"""The list of a swarm's items as it is written down, and items that are added to it, also while it runs."""
+"""The recorded list of a swarm's items, and items added to it, also while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hotdesk.swarm.run import SwarmRun
 
 _OFFER_INTERVAL_S = 2.0
-"""Seconds between two looks for items that were added."""
+"""Seconds between two checks for added items."""
 
 
 class AddedItems:
@@ -28,11 +28,11 @@ class AddedItems:
     def __init__(self, run: SwarmRun) -> None:
         self.run, order = run, run.context.order
         self.last = read_last(order.journal, order.id, ItemsOffered) if order.goes_on else 0
-        """The place in the journal up to which offers were read."""
+        """Journal id of the last `ItemsOffered` event that was read."""
         self.next_look = 0.0
 
     def begin(self) -> None:
-        """Write down which items there are; refuse to go on with others."""
+        """Record the list of items; raise `BriefError` if a resumed swarm would have other items than before."""
         run, state = self.run, self.run.state
         manifest = format_manifest(run.items)
         digest = hashlib.sha256(manifest).hexdigest()
@@ -44,7 +44,7 @@ class AddedItems:
             self.recall_places()
 
     def recall_places(self) -> None:
-        """Put the items into the places they have; where others are there than the swarm has, refuse to go on."""
+        """Restore the items' recorded order; raise `BriefError` if there are items that the swarm did not have."""
         before = self.read_list()
         items = add_items(before, self.run.items)
         if len(items) > len(before):
@@ -60,7 +60,7 @@ class AddedItems:
         return read_manifest(self.run.papers.read(begun.paper))
 
     def add(self, items: Sequence[Item]) -> list[Item]:
-        """Take in the items that are new, and write down which there are now; return the new ones."""
+        """Add the new items and record the longer list; return the new ones."""
         run, before = self.run, self.read_list()
         run.items, run.state.is_offered = add_items(before, items), False
         if len(run.items) == len(before):
@@ -71,14 +71,14 @@ class AddedItems:
         return list(run.items[len(before) :])
 
     async def accept(self) -> list[Item]:
-        """Take in items that somebody put beside the brief since it was last looked at; return the new ones."""
+        """Add items that were offered since the last check; return the new ones."""
         run = self.run
         for row in read(run.context.order.journal, run.id, names=[ItemsOffered.__name__], after=self.last):
             self.last, run.state.is_offered = row.id, True
         if not run.state.is_offered:
             return []
         items = await find_items(run.machine, run.brief, run.id)
-        make_kind(run.brief, items)  # refuses those of another kind
+        make_kind(run.brief, items)  # raises `BriefError` for items of another kind
         return self.add(items)
 
     async def look(self) -> list[Item]:
@@ -88,5 +88,5 @@ class AddedItems:
         try:
             return await self.accept()
         except BriefError:
-            self.next_look = math.inf  # the swarm's items continue; errors are reported when they have ended
+            self.next_look = math.inf  # stop checking while items run; the error is raised again after they have ended
             return []

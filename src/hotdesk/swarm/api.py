@@ -27,7 +27,7 @@ _MAX_WAITING = 100_000
 
 
 class Swarm:
-    """One swarm: iterate over the records of its items as they end; `receipt` is there when it is over."""
+    """One swarm. Iterate over it for the records of its items as they end; `receipt` is set when the swarm is over."""
 
     def __init__(self, brief: Brief, brains: Brains, machine: Machine | None, *, pilot: int, most: int) -> None:
         self.brief, self.brains, self.machine = brief, brains, machine
@@ -36,7 +36,7 @@ class Swarm:
         self.id = ""
 
     async def __aiter__(self) -> AsyncIterator[ItemEnded]:
-        """Carry it out; yield the record of each item once it is on disk. Leaving the loop burns what is open."""
+        """Carry out the swarm; yield each item's record once it is on disk. Leaving the loop burns the open desks."""
         send, receive = anyio.create_memory_object_stream[ItemEnded](_MAX_WAITING)
 
         def hear(event: Event) -> None:
@@ -76,9 +76,9 @@ def swarm(
     pilot: int = 0,
     most: int = 64,
 ) -> Swarm:
-    """Carry out a brief for all its items with a script or with models; iterate over it.
+    """Carry out a brief for all its items with a script or with models; iterate over the result.
 
-    `machine` is a `Host` of yours; without one there is one for as long as the swarm lasts.
+    `machine` is a `Host` that you opened; without one, the swarm opens a `Host` for as long as it lasts.
     """
     job = brief if isinstance(brief, Brief) else read_job(Path(brief), scope_of)
     if script is not None:

@@ -1,4 +1,4 @@
-"""Writes events of many items in one commit: each waits until its own is on disk, and no longer than a moment."""
+"""Group commit: writes the events of many items together. Each caller waits until its own event is on disk."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ MAX_WAITING = 64
 
 @dataclass(slots=True)
 class EventBatch:
-    """Events that wait to be written. `run` writes until cancelled; what still waits then was never acknowledged."""
+    """Events waiting to be written. `run` writes until cancelled; events still waiting then were never acknowledged."""
 
     note: Callable[..., None]
-    """Writes events down in one commit."""
+    """Writes events in one commit."""
     listener: Callable[[Event], None]
-    """Told every event once it is on disk."""
+    """Called with each event once it is on disk."""
     events: list[Event] = field(default_factory=list)
     written: anyio.Event = field(default_factory=anyio.Event)
     arrived: anyio.Event = field(default_factory=anyio.Event)
     expected: Callable[[], int] = lambda: MAX_WAITING
-    """Says how many more may come soon: where none will, nothing is waited for."""
+    """Returns how many more events may come soon. If none, the batch is written at once."""
 
     async def add(self, event: Event) -> None:
-        """Have an event written; it is on disk when this returns."""
+        """Add an event to the batch; return once it is on disk."""
         self.events.append(event)
         written = self.written
         if len(self.events) >= MAX_WAITING or self.expected() <= 0:
@@ -48,7 +48,7 @@ class EventBatch:
                 self.listener(event)
 
     async def run(self) -> None:
-        """Write what waits, a few times a second, until cancelled."""
+        """Write the waiting events a few times a second, until cancelled."""
         while True:
             await self.arrived.wait()
             self.arrived = anyio.Event()

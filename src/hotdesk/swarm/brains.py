@@ -1,4 +1,4 @@
-"""The models of a swarm: a planner, one worker an item that knows of no other, and one for the report."""
+"""The models of a swarm: a planner, an independent worker for each item, and one that builds the report."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 REDUCE = "REDUCE"
-"""What a script calls the plan of its report; its items' is `PLAN`."""
+"""The name of the report's plan in a script. The items' plan is `PLAN`."""
 _REPORT = "report"
-"""The report's conversation in a recording."""
+"""The name of the report's conversation in a recording."""
 
 
 class Brains(Protocol):
-    """Gives a swarm its brains."""
+    """The source of a swarm's brains."""
 
     @property
     def exact(self) -> bool:
-        """Return whether decisions were fixed beforehand: a script's, or recorded ones."""
+        """Return whether decisions were fixed beforehand, by a script or a recording."""
         ...
 
     def choose_planner(self, brief: Brief) -> Brain:
-        """Return what plans for the kind of item."""
+        """Return the brain that makes the plan for all items."""
         ...
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Return the brain for one item. Closing it releases what belongs to that item alone."""
+        """Return the brain for one item. Closing it releases only what belongs to that item."""
         ...
 
     def reduce(self, brief: Brief) -> Brain:
@@ -50,20 +50,20 @@ class Brains(Protocol):
 
 
 class SharedBrain(ModelBrain):
-    """A brain of models that others use, too: closing it closes none of them."""
+    """A brain whose models are shared with others: closing it does not close them."""
 
     async def close(self) -> None:
-        """Leave the models as they are."""
+        """Do nothing: the models are shared."""
 
 
 @dataclass(slots=True)
 class ScriptBrains:
-    """A script's functions: `PLAN` for each item, `REDUCE` for the report. The script is run twice, and read once."""
+    """The brains of a script: `PLAN` for the items, `REDUCE` for the report. Each plan loads the script separately."""
 
     source: bytes
     path: Path
     turn: Callable[[ScriptedModel], LanguageModel] | None = None
-    """Puts an adversary in the place of whoever takes an item."""
+    """Wraps an item's model, so that tests can put an adversary in its place."""
     exact: bool = True
     scenes: dict[str, Scene] = field(init=False)
 
@@ -95,24 +95,22 @@ class ScriptBrains:
 
 @dataclass(slots=True)
 class ModelBrains:
-    """Providers' models, shared by all items: their connections and their limits are one."""
+    """Models of providers, shared by all items together with their connections and rate limits."""
 
     planners: Sequence[LanguageModel]
     workers: Sequence[LanguageModel]
     exact: bool = False
     record: TextIO | None = None
-    """Where every request and reply is written down, each item's as a conversation of its own."""
+    """File that records every request and reply, with a conversation for each item. `None`: nothing is recorded."""
 
     def choose_planner(self, brief: Brief) -> Brain:
-        """Return who plans for the kind of item."""
         return self._make(brief, "")
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Return who takes one item: the small model, and whoever plans where that failed."""
+        """Return the brain for one item: the worker models, and the planners where those fail."""
         return self._make(brief, _name_part(item))
 
     def reduce(self, brief: Brief) -> Brain:
-        """Return who builds the report."""
         return self._make(brief, _REPORT)
 
     def _make(self, brief: Brief, part: str) -> Brain:
@@ -123,7 +121,7 @@ class ModelBrains:
         return SharedBrain(brief, planners, workers)
 
     async def close(self) -> None:
-        """Let go of connections, and of the recording."""
+        """Close the models' connections and the recording."""
         for model in {id(each): each for each in (*self.planners, *self.workers)}.values():
             await model.close()
         if self.record is not None:
@@ -132,34 +130,31 @@ class ModelBrains:
 
 @dataclass(slots=True)
 class ReplayBrains:
-    """A recording of a swarm: every item's worker repeats what was said for that item, in whatever order items go."""
+    """A recording of a swarm: each item's worker repeats the replies recorded for it, in whatever order items run."""
 
     name: str
     parts: Mapping[str, Mapping[str, Sequence[Reply]]]
-    """Replies by conversation and step."""
+    """Recorded replies by conversation and step."""
     replays: dict[str, Replay] = field(default_factory=dict)
-    """Conversations that have begun: another attempt at an item goes on where the last one was."""
+    """Replays by conversation, so that a second attempt at an item continues where the first one ended."""
 
     @classmethod
     def read(cls, file: Path) -> ReplayBrains:
-        """Read a recording that `ModelBrains` made."""
+        """Read a recording made by `ModelBrains`."""
         return cls(describe_recording(file), read_parts(file))
 
     @property
     def exact(self) -> bool:
-        """Return True: what is decided was fixed beforehand, and the certificate says so."""
+        """Return True: the decisions are recorded ones, and the certificate says so."""
         return True
 
     def choose_planner(self, brief: Brief) -> Brain:
-        """Return who plans."""
         return self._make(brief, "")
 
     def take(self, brief: Brief, item: str) -> Brain:
-        """Return who takes one item."""
         return self._make(brief, _name_part(item))
 
     def reduce(self, brief: Brief) -> Brain:
-        """Return who builds the report."""
         return self._make(brief, _REPORT)
 
     def _make(self, brief: Brief, part: str) -> Brain:
@@ -168,16 +163,16 @@ class ReplayBrains:
         return ModelBrain(brief, [self.replays[part]], [self.replays[part]])
 
     async def close(self) -> None:
-        """Do nothing: there is nothing to let go of."""
+        """Do nothing: a replay holds no connection."""
 
 
 def _name_part(item: str) -> str:
-    """Name an item's conversation in a recording."""
+    """Return the name of an item's conversation in a recording."""
     return f"item {item}"
 
 
 def require_reduce(brief: Brief, brains: Brains) -> None:
-    """Refuse a script that cannot build the report before any item is begun."""
+    """Raise `BriefError` before any item starts if the brief has a report and the script cannot build it."""
     if brief.reduce is not None and isinstance(brains, ScriptBrains):
         try:
             load(brains.source, brains.path, REDUCE)

@@ -1,8 +1,8 @@
-"""Requests of many items that are the same but for the item's name: one card, one answer, bound to their shape.
+"""Requests of many items that differ only in the item's name: one approval card and one answer for all of them.
 
-The shape is made of facts the door has, never of a desk's words: the rule that would be added, method, host, path and
-how large a body is. An answer holds for exactly that shape, also for items that ask later; whatever differs in anything
-but the item's name is another card.
+A request's shape consists of facts known to the door, never of text from a desk: the egress rule that would be added,
+method, host, path and the approximate size of the body. An answer applies to exactly that shape, also to items that ask
+later. A request that differs in anything but the item's name gets a card of its own.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from hotdesk.event import Asked, Decided
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
 _GATHER_S = 1.0
-"""Seconds that the first request of a shape waits for others, so that its card can say how many there are."""
+"""Seconds that the first request of a shape waits for others, so that its card can show how many there are."""
 _EXAMPLES = 5
 _SIZES = ((0, "no body"), (1 << 10, "up to 1 KiB"), (1 << 16, "up to 64 KiB"), (1 << 20, "up to 1 MiB"))
 _UNSIZED = {-1: "unknown: the desk asks for a rule for later requests", -2: "a body of unknown size"}
 
 
 class AskingDoors(Protocol):
-    """Where desks ask for more rights."""
+    """The doors of a machine, as far as they receive desks' requests for more rights."""
 
     on_question: Callable[[Asked], None]
     gathers: bool
-    """Whether questions are answered together: then none is shown by itself."""
+    """Whether questions are answered in groups. If so, none is shown on its own."""
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
-        """Answer a question if its digest is still the same."""
+        """Answer a question if its digest is unchanged."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RequestShape:
-    """The common part of a cohort's requests: everything but the item's name."""
+    """The part that a cohort's requests have in common: everything but the item's name."""
 
     rule: str
     method: str
@@ -69,14 +69,14 @@ class RequestShape:
 
 
 def _generalize(text: str, item: str) -> str:
-    """Put `{item}` where a text has the item's name; a text that has `{item}` itself is like no other."""
+    """Replace the item's name in a text by `{item}`; mark a text that already has `{item}`, so that it matches none."""
     if PLACEHOLDER in text:
         return f"as written: {text}"
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(item)}(?![A-Za-z0-9])", PLACEHOLDER, text) if item else text
 
 
 def _describe_size(size: int) -> str:
-    """Describe how large a body is, coarsely: items differ by a few bytes."""
+    """Describe a body's size in coarse steps, because the bodies of different items differ by a few bytes."""
     if size < 0:
         return _UNSIZED.get(size, "a body of unknown size")
     return next((words for most, words in _SIZES if size <= most), "more than 1 MiB")
@@ -88,12 +88,12 @@ class Cohort:
 
     shape: RequestShape
     waiting: list[tuple[str, Asked]] = field(default_factory=list)
-    """Who asks, and what."""
+    """Unanswered requests: the item (or the desk if it has none) and its question."""
     count: int = 0
     decided: Decided | None = None
 
     def make_card(self) -> Card:
-        """Make the card of a cohort: what was worked out first, one desk's words last."""
+        """Make a cohort's approval card: facts from the door first, text from a desk last."""
         shape, reasons = self.shape, {question.reason for _, question in self.waiting if question.reason}
         names = ", ".join(item for item, _ in self.waiting[:_EXAMPLES])
         facts = {
@@ -120,13 +120,13 @@ class Cohort:
 
 @dataclass(slots=True)
 class Cohorts:
-    """Gathers what desks of a swarm ask, and answers each cohort as a person did."""
+    """Groups the requests of a swarm's desks by shape, and gives each group the answer of a person."""
 
     doors: AskingDoors
     find_item: Callable[[str], str]
-    """Names the item whose desk this is; empty: no item's."""
+    """Returns the item that a desk belongs to, or an empty string."""
     decide: Callable[[Card], Awaitable[Decided]]
-    """Asks a person to decide; an earlier decision is not asked for again."""
+    """Asks a person to decide. A decision that was recorded earlier is returned without asking."""
     tasks: TaskGroup
     cohorts: dict[str, Cohort] = field(default_factory=dict)
 
@@ -143,20 +143,20 @@ class Cohorts:
             self.tasks.start_soon(self.answer, cohort)
 
     async def settle(self, cohort: Cohort) -> None:
-        """Have a person decide on a cohort, once; then answer everybody in it."""
+        """Have a person decide on a cohort once, then answer every waiting request."""
         await anyio.sleep(_GATHER_S)
         cohort.decided = await self.decide(cohort.make_card())
         await self.answer(cohort)
 
     async def answer(self, cohort: Cohort) -> None:
-        """Answer everybody who waits in a cohort: each exactly what it asked for."""
+        """Answer every waiting request of a cohort, each with its own digest."""
         assert cohort.decided is not None
         waiting, cohort.waiting = cohort.waiting, []
         is_approved = cohort.decided.answer == "approved" and cohort.decided.digest == cohort.shape.digest
         for item, question in waiting:
             if RequestShape.find(question, item if item != question.desk else "") != cohort.shape:
-                continue  # it is in no cohort but its own
+                continue  # its shape is not the one that was decided on
             try:
                 await self.doors.answer(question.id, is_approved, cohort.decided.by or "no one", question.digest)
             except BriefError:
-                pass  # its desk is gone, or its time was up
+                pass  # its desk is gone, or the question timed out

@@ -1,4 +1,4 @@
-"""Ends a swarm whose items have ended: threshold, reviewed sample, one report, one signature."""
+"""The end of a swarm whose items have ended: failure threshold, review of a sample, report, signature."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from hotdesk.swarm.run import SwarmRun
 
 CERTIFICATE, RECORDS, RESULTS, PAGE = "swarm-certificate.json", "records.jsonl", "results.zip", "swarm.html"
-"""What a swarm leaves in the drive beside its report: what is signed, its records, the items' deliverables, a map."""
+"""Files that a swarm leaves in the drive beside its report: certificate, item records, deliverables, page."""
 _ONE_DAY = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in the archive: the same results are the same bytes."""
+"""The timestamp of every file in the archive, so that the same results give the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwarmEnding:
-    """The end of one swarm."""
+    """The last phase of one swarm."""
 
     run: SwarmRun
 
     def require_enough(self) -> None:
-        """Pause when more items are in quarantine than the brief allows."""
+        """Raise `JobHaltedError` when more items are in quarantine than the brief allows."""
         state, share = self.run.state, self.run.each.quarantine
         failed, total = len(state.quarantined), len(self.run.items)
         if failed == total:
@@ -52,7 +52,7 @@ class SwarmEnding:
             )
 
     async def review(self) -> None:
-        """Have a person compare a random sample with its sources; the certificate says what came of it."""
+        """Have a person compare a random sample with its sources. The certificate records the verdicts."""
         paths = {item.key: item.place or f"{self.run.each.over}: {item.key}" for item in self.run.items}
         for record in choose_sample(self.run.state.items.values(), self.run.context.review, self.run.id):
             if record.item in self.run.state.reviews:
@@ -90,7 +90,7 @@ class SwarmEnding:
         return make_page(self.run.id, self.run.brief.goal, self.run.state, texts)
 
     def quote(self, record: ItemEnded) -> str:
-        """Return what an item delivered, after why its attempts failed."""
+        """Return the failures of an item's attempts, followed by the start of each file it delivered."""
         attempts = json.loads(self.run.papers.read(record.paper))["attempts"] if record.paper else []
         failures = [str(each["failure"]) for each in attempts if each["failure"]]
         files = (self.run.papers.read(name)[:4000].decode("utf-8", "replace") for name in record.files)
@@ -106,7 +106,7 @@ class SwarmEnding:
         return packed.getvalue()
 
     def keep(self, name: str, data: bytes) -> None:
-        """Keep a file in the drive; the event is on disk before the name is."""
+        """Keep a file in the drive. The event is on disk before the name appears."""
 
         def intent(version: Version) -> None:
             event = Kept(self.run.id, name, version.sha256, version.size, version.number)

@@ -1,4 +1,4 @@
-"""Fill one item's name in for `{item}` in a plan. Pure: permissions are fixed before any item is read."""
+"""Replaces `{item}` in a plan by one item's name. Pure: permissions are fixed before any item is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step
 
 _LEAST_RATE = 0.001
-"""Requests a second: no rule has less."""
+"""The lowest rate of a rule, in requests per second."""
 
 
 def fill_text(text: str, key: str) -> str:
@@ -20,7 +20,7 @@ def fill_text(text: str, key: str) -> str:
 
 
 def fill_scope(scope: Scope, key: str, sharing: int = 1) -> Scope:
-    """Return one item's desk its rules; where a rule has a rate, all desks that are open at once share it."""
+    """Return the egress rules of one item's desk; a rule's rate is divided by `sharing`, the number of open desks."""
     if scope == CLOSED:
         return scope
     return replace(scope, rules=tuple(_fill_rule(rule, key, sharing) for rule in scope.rules))
@@ -59,7 +59,7 @@ def fill_brief(brief: Brief, key: str) -> Brief:
 
 
 def require_fillable(brief: Brief) -> None:
-    """Refuse `{item}` where it would choose a host: an item's name never decides whom a desk talks to."""
+    """Raise `BriefError` if `{item}` is part of a host: an item's name must not decide which host a desk talks to."""
     for rule in brief.scope.rules:
         if PLACEHOLDER in rule.host:
             raise BriefError(f"{PLACEHOLDER} cannot be part of a host in `egress`; write the full host names")

@@ -1,4 +1,4 @@
-"""The log of one item's worker, in one paper that the item's one journal event names."""
+"""The log of one item's worker, stored as one paper that the item's journal event names."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hotdesk.swarm.ledger import ItemCost, SwarmLedger
 from hotdesk.tool import Call, Observation
 
 _MAX_TEXT_CHARS = 4000
-"""Characters of one text in the record of an item."""
+"""Maximum characters of one text in an item's log."""
 _MAX_ENTRIES = 2000
 
 
 class ItemBudgetError(Exception):
-    """One item exceeded its budget: it goes to quarantine, the swarm continues."""
+    """One item exceeded its budget. It goes to quarantine; the swarm continues."""
 
 
 @dataclass(slots=True)
 class ItemLog:
-    """The log of one item: takes down what its worker does, and watches both budgets."""
+    """The log of one item: records what its worker does, and enforces the item's and the swarm's budget."""
 
     item: str
     ledger: SwarmLedger
@@ -34,10 +34,10 @@ class ItemLog:
     entries: list[dict[str, object]] = field(default_factory=list)
 
     def use(self, event: Event) -> None:
-        """Ignore a tool's own notes: the entry of its call has everything."""
+        """Ignore a tool's own events: the entry of the call has the same information."""
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
-        """Take down a reply and count what it cost; refuse calls that no budget has."""
+        """Record a reply and count its cost; raise if its tool calls exceed a budget."""
         usage = reply.usage
         self.cost.tokens += usage.input + usage.output + usage.stored + usage.cached // 10
         self.cost.dollars += usage.dollars or 0.0
@@ -54,14 +54,14 @@ class ItemLog:
         return ""
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
-        """Refuse: the plan of a swarm is made before its items."""
+        """Raise: the plan of a swarm is made before its items."""
         raise AssertionError("items share the plan of the swarm and cannot amend it")
 
     def check(self) -> None:
         self.require_budget(0)
 
     def require_budget(self, acts: int) -> None:
-        """Raise `ItemBudgetError` where the item's budget is used up, `BudgetSpentError` where the swarm's is."""
+        """Raise `ItemBudgetError` when the item's budget is used up, `BudgetSpentError` when the swarm's is."""
         why, is_total = self.ledger.refuse_more(self.cost, acts)
         if why:
             raise BudgetSpentError(why) if is_total else ItemBudgetError(why)

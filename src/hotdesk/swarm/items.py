@@ -21,36 +21,36 @@ from hotdesk.drive.catalog import Version
 from hotdesk.errors import BriefError, make_printable
 
 MAX_ITEMS = 50_000
-"""One event each: their swarm's share of the journal has room for these."""
+"""Maximum number of items: each writes one event, and the swarm's share of the journal has room for this many."""
 MAX_ITEM_BYTES = 64 << 20
 MAX_TABLE_BYTES = 256 << 20
-"""Bytes of a table or text whose rows or lines are the items."""
+"""Maximum bytes of a table or text whose rows or lines are the items."""
 _MAX_KEY_CHARS = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 TableRow: TypeAlias = Mapping[str, str]
-"""A row of a table: its cells by their headings."""
+"""A row of a table: cells by column heading."""
 STEM = "item"
-"""What an item's file is called at its desk, before its suffix: the same for every item."""
+"""The name of an item's file at its desk, without the suffix; the same for every item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item. Its name has letters, digits, `.`, `_` and `-`, so that it fits in a path or a rule."""
+    """One item. Its key has only letters, digits, `.`, `_` and `-`, so that it fits in a path or an egress rule."""
 
     index: int
     key: str
     sha256: str
     name: str
-    """What its file is called at its desk: `item.pdf`."""
+    """The name of its file at its desk, such as `item.pdf`."""
     path: Path | None = None
-    """Where it lies; None: `data` is what it holds."""
+    """The path of its file on the host. `None`: the content is in `data`."""
     data: bytes = b""
     place: str = ""
-    """Where a person finds it; empty: in the table or text that `each.over` names."""
+    """Where a person finds the item. Empty: it is a row or line of the file that `each.over` names."""
 
     def read(self) -> bytes:
-        """Return what it holds; `BriefError` when that is not what was listed."""
+        """Return the item's content; raise `BriefError` if it changed since the items were listed."""
         data = self.data if self.path is None else _read_file(self.path, MAX_ITEM_BYTES)
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise BriefError(f"item {self.key} was changed since the swarm started; start another swarm for it")
@@ -67,7 +67,7 @@ def _is_pattern(over: str) -> bool:
 
 
 def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tuple[Item, ...]:
-    """List a brief's items in their order, each with the hash of what it holds; `workbook`: the rows of one."""
+    """List a brief's items in order, with the hash of each. `workbook` has the rows if the items are in a workbook."""
     assert brief.each is not None
     each, suffix = brief.each, PurePosixPath(brief.each.over).suffix.lower()
     if workbook is not None:
@@ -85,7 +85,7 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
 
 
 def list_kept_items(files: Sequence[Version], pattern: str) -> tuple[Item, ...]:
-    """List the files of the drive that match `drive:PATTERN`, by their names; each is the version it is now."""
+    """List the drive's files that match `drive:PATTERN`, by name, each in its current version."""
     pattern = pattern.removeprefix(DRIVE)
     if not _is_pattern(pattern) and PurePosixPath(pattern).suffix.lower() in (".csv", ".txt", ".xlsx"):
         raise BriefError(
@@ -118,19 +118,19 @@ def read_table(brief: Brief, most: int) -> bytes:
 
 
 def format_manifest(items: Sequence[Item]) -> bytes:
-    """Write the list of items: its hash is what is approved."""
+    """Format the list of items. Its hash is what a person approves."""
     return "".join(f"{json.dumps([each.key, each.sha256, each.name])}\n" for each in items).encode()
 
 
 def read_manifest(data: bytes) -> list[tuple[str, str, str]]:
-    """Read a list of items: of each its name, its hash, and what its file is called."""
+    """Parse a list of items into key, SHA-256 and file name of each."""
     return [(str(key), str(sha256), str(name)) for key, sha256, name in map(json.loads, data.splitlines())]
 
 
 def add_items(before: Sequence[tuple[str, str, str]], found: Sequence[Item]) -> tuple[Item, ...]:
-    """Return the items of a swarm in their places, followed by new ones.
+    """Return the items in the swarm's recorded order, followed by new ones.
 
-    `BriefError` if an existing one is gone or was changed.
+    Raise `BriefError` if a recorded item is missing or was changed.
     """
     by_key = {each.key: each for each in found}
     for key, sha256, name in before:
@@ -141,7 +141,7 @@ def add_items(before: Sequence[tuple[str, str, str]], found: Sequence[Item]) -> 
 
 
 def _list_files(folder: Path, pattern: str) -> Iterator[Item]:
-    """List files that match, by their paths; each is hashed."""
+    """List the matching files in order of their paths, with the hash of each."""
     paths = sorted(path for path in folder.glob(pattern) if path.is_file())
     _require_few(len(paths))
     names = [_shorten(path.stem) for path in paths]
@@ -159,7 +159,7 @@ def _list_repeated(names: Iterable[str]) -> set[str]:
 
 
 def _get_suffix(path: PurePath) -> str:
-    """Return the suffix of a file's name, if it can stand in a name at a desk."""
+    """Return the suffix of a file's name, or an empty string if it is not allowed in an item's file name."""
     return path.suffix.lower() if _UNSAFE.sub("", path.suffix) == path.suffix else ""
 
 
@@ -174,7 +174,7 @@ def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
 
 
 def _list_rows(rows: Sequence[TableRow], each: Each) -> Iterator[Item]:
-    """List the rows of a table: an object each, or a list of them where several make one item."""
+    """List the rows of a table: one JSON object per item, or a list of objects if several rows make one item."""
     _require_few(len(rows))
     if each.key and rows and each.key not in rows[0]:
         raise BriefError(
@@ -198,7 +198,7 @@ def _list_lines(data: bytes, each: Each) -> Iterator[Item]:
 
 
 class _Keys:
-    """Names that were given: no two items have one, also where a file system does not tell cases apart."""
+    """Chooses unique item keys, also for file systems that ignore case."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()
@@ -212,7 +212,7 @@ class _Keys:
 
 
 def _shorten(text: str) -> str:
-    """Make a name of what a file or a row is called: what such a name cannot have becomes `_`."""
+    """Derive an item's key from a file name or a cell: replace forbidden characters by `_`, and shorten it."""
     return _UNSAFE.sub("_", text).strip("._-")[:_MAX_KEY_CHARS] or STEM
 
 
@@ -224,7 +224,7 @@ def _require_few(count: int) -> None:
 
 
 def _require_inside(folder: Path, path: Path) -> Path:
-    """Refuse a link that leads out of the brief's folder."""
+    """Raise `BriefError` for a link that points outside the brief's folder."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise BriefError(
             f"{make_printable(path.name)!r} is a link to a file outside the brief's folder; copy the file next to the "

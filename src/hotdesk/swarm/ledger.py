@@ -1,4 +1,4 @@
-"""A swarm's usage, and whether another item may start: limits stop it before they are exceeded."""
+"""Usage and budget of a swarm: limits stop it before they are exceeded."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class ItemCost:
 
 @dataclass(slots=True)
 class SwarmLedger:
-    """The limits and the use of all items of a swarm."""
+    """Limits and usage of all items of a swarm."""
 
     total: JobBudget
     each: JobBudget
     seconds: float
-    """How long the swarm may work."""
+    """Seconds the swarm may work in total."""
     spent: ItemCost = field(default_factory=ItemCost)
     largest: ItemCost = field(default_factory=ItemCost)
-    """The most that one item used: what an item is expected to use where the brief sets no limit for it."""
+    """The most that one item used: the expected use of an item if the brief sets no limit for it."""
     running: dict[str, ItemCost] = field(default_factory=dict)
-    """Items that are under way, with what each has used."""
+    """Items in progress, with the usage of each."""
     worked: float = 0.0
-    """Seconds that earlier processes worked at it."""
+    """Seconds that earlier processes worked on this swarm."""
     began: float = field(default_factory=time.monotonic)
 
     def recall(self, event: ItemEnded) -> None:
@@ -43,7 +43,7 @@ class SwarmLedger:
         return self.running.setdefault(item, ItemCost())
 
     def end(self, item: str) -> ItemCost:
-        """Close an item's account; what it used stays counted."""
+        """Close an item's account; its usage stays counted."""
         cost = self.running.pop(item, ItemCost())
         self._add(cost)
         return cost
@@ -63,7 +63,7 @@ class SwarmLedger:
         return float(getattr(self.spent, name) + under_way)
 
     def refuse_another(self) -> str:
-        """Describe which limit another item might pass, with those under way; empty: it may begin."""
+        """Return which limit another item could exceed, counting the items in progress. Empty: it may start."""
         if self.seconds_left <= 0:
             return f"the swarm's time limit of {self.seconds:g} seconds is reached"
         for name in ("tokens", "dollars", "acts"):
@@ -79,7 +79,7 @@ class SwarmLedger:
         return ""
 
     def refuse_more(self, cost: ItemCost, acts: int = 0) -> tuple[str, bool]:
-        """Return which limit forbids an item to go on, and whether that is the swarm's own; empty: none does."""
+        """Return which limit stops an item, or an empty string, and whether that limit is the swarm's own."""
         for name, limit in (("tokens", self.each.tokens), ("dollars", self.each.dollars)):
             if limit is not None and getattr(cost, name) >= limit:
                 return f"the item's budget of {limit:,g} {name} is used up", False

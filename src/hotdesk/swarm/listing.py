@@ -1,4 +1,4 @@
-"""Which items a swarm is carried out for: listed before it begins, and again where more were put beside its brief."""
+"""The items of a swarm: listed before it starts, and again when items were added beside its brief."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotdesk.swarm.workbook import read_workbook
 
 
 def require_swarm(brief: Brief, brains: Brains) -> None:
-    """Refuse a brief that cannot be carried out for many items."""
+    """Raise `BriefError` for a brief that cannot be carried out as a swarm."""
     if brief.each is None:
         raise BriefError("the brief has no items; write [each] with `over`, or carry it out with `hotdesk work`")
     if brief.memory:
@@ -34,7 +34,7 @@ def require_swarm(brief: Brief, brains: Brains) -> None:
 
 
 async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ...]:
-    """List the items there are now; the rows of a workbook are read in a desk behind the brief's wall."""
+    """List the current items. The rows of a workbook are read in a desk behind the brief's wall."""
     assert brief.each is not None
     if brief.each.over.startswith(DRIVE):
         return await anyio.to_thread.run_sync(_list_drive, machine, brief.each)
@@ -46,14 +46,14 @@ async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ..
 
 
 def _list_drive(machine: Machine, each: Each) -> tuple[Item, ...]:
-    """List the files of the drive that this user may read."""
+    """List the files of the drive that the current user may read."""
     if each.batch > 1 or each.key:
         raise BriefError("each.batch and each.key are for rows and lines of a file; here each file is an item")
     return list_kept_items(Drive(machine.config.lib / "drive").ls(who=get_current_user()), each.over)
 
 
 def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
-    """Return the brief of the kind of item: what is planned and approved, once for all."""
+    """Return the brief that is planned and approved once for all items; raise `BriefError` if file types differ."""
     names = sorted({item.name for item in items})
     if len(names) > 1:
         raise BriefError(

@@ -1,4 +1,4 @@
-"""The number of items worked at together: as many as processors, memory and the provider bear."""
+"""The number of items in progress at once, adapted to processors, memory and the provider's limits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LEAST = 1
 MOST = 512
 _INTERVAL_S = 1.0
 _BUSY_IDLE_SHARE = 0.10
-"""Where less of the processors is idle, more desks would only wait for each other."""
+"""Share of idle processor time below which the limit is not raised: more desks would only wait for each other."""
 _LOW_MEMORY = 0.12
-"""The share of memory below which fewer items are begun."""
+"""Share of available memory below which fewer items are started."""
 _DESK_BYTES = 48 * MIB
-"""What a desk under work takes of memory, at least."""
+"""The least memory of a desk in use, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,16 @@ class MachineLoad:
     """The free capacity of a machine."""
 
     idle: float
-    """The share of its processors that was idle."""
+    """The share of processor time that was idle."""
     available: int
-    """Bytes of memory."""
+    """Bytes of available memory."""
     total: int
 
 
 def choose_limit(limit: int, running: int, load: MachineLoad, most: int) -> int:
-    """Return how many items may be worked at from now on. Pure.
+    """Return how many items may be in progress from now on. Pure.
 
-    One more at a time where processors are idle and every place is used; fewer at once where memory is short.
+    Raise the limit by a quarter when processors are idle and every place is used; halve it when memory is short.
     """
     if load.available < _LOW_MEMORY * load.total:
         return max(LEAST, limit // 2)
@@ -49,7 +49,7 @@ def choose_limit(limit: int, running: int, load: MachineLoad, most: int) -> int:
 
 
 class LoadReader:
-    """Reads what this machine has free, from /proc."""
+    """Reads this machine's free capacity from /proc."""
 
     def __init__(self) -> None:
         self.before = self._read_ticks()
@@ -69,7 +69,7 @@ class LoadReader:
 
 @dataclass(slots=True)
 class Pace:
-    """Admits items; the limit changes while they run."""
+    """Admits items up to a limit that changes while they run."""
 
     most: int = MOST
     limit: int = field(default_factory=lambda: 2 * (os.cpu_count() or 1) + 1)
@@ -77,13 +77,13 @@ class Pace:
     load: Callable[[], MachineLoad] = field(default_factory=lambda: LoadReader().read)
     changed: anyio.Event = field(default_factory=anyio.Event)
     resting_until: float = 0.0
-    """While a provider wants fewer requests, nothing more is begun."""
+    """Monotonic time before which no item starts, because a provider refused requests."""
 
     def __post_init__(self) -> None:
         self.limit = max(LEAST, min(self.limit, self.most))
 
     async def enter(self) -> None:
-        """Wait until another item may be worked at."""
+        """Wait until another item may start."""
         while self.running >= self.limit or time.monotonic() < self.resting_until:
             with anyio.move_on_after(_INTERVAL_S):
                 await self.changed.wait()
@@ -94,7 +94,7 @@ class Pace:
         self.wake()
 
     def slow_down(self, seconds: float = 5.0) -> None:
-        """Begin fewer items: a provider refused requests."""
+        """Halve the limit and pause new items, because a provider refused requests."""
         self.limit = max(LEAST, self.limit // 2)
         self.resting_until = time.monotonic() + seconds
 
@@ -103,7 +103,7 @@ class Pace:
         self.changed = anyio.Event()
 
     async def run(self) -> None:
-        """Adapt the limit to the machine until cancelled."""
+        """Adapt the limit to the machine's load until cancelled."""
         while True:
             await anyio.sleep(_INTERVAL_S)
             self.limit = choose_limit(self.limit, self.running, self.load(), self.most)

@@ -1,4 +1,4 @@
-"""A swarm on one page: a map of all items by colour, each with its record; no script, nothing from elsewhere."""
+"""The HTML page of a swarm: a coloured map of all items, each with its record. No script, no external resources."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ code, .words { font-family: ui-monospace, monospace; font-size: 13px; overflow-w
 """
 _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 MAX_QUOTED = 500
-"""Items whose results are on the page: those in quarantine first. The others are in the archive."""
+"""Maximum items whose results are quoted, those in quarantine first. The archive has the others."""
 _MAX_CHARS = 1500
 
 
 def make_page(job: str, goal: str, state: SwarmState, files: Mapping[str, str]) -> bytes:
-    """Write the page; `files` has the text of what items delivered, of as many as are shown."""
+    """Return the page as HTML. `files` has the text of results by item, for the items that are quoted."""
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     head = tag(
         "head",

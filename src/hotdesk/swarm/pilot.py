@@ -21,7 +21,7 @@ class Forecast:
     tokens: int
     seconds: float
     failed: int
-    """Of the pilot's items: how many are in quarantine."""
+    """Number of the pilot's items that are in quarantine."""
 
 
 def choose_pilot(items: Sequence[Item], count: int) -> list[Item]:
@@ -30,9 +30,10 @@ def choose_pilot(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def forecast(records: Sequence[ItemEnded], total: int, seconds: float) -> Forecast:
-    """Work out what all items take by what some took: `seconds` is what those after the first took together.
+    """Extrapolate the cost of all items from the first ones. `seconds` is what all but the first took together.
 
-    The first was worked at alone. Where a provider keeps what requests begin with, it paid for that, and no other does.
+    The first item ran alone. With a provider that caches prompts, it paid for filling the cache, and no later item
+    does.
     """
     later = records[1:] or records
     share = (total - len(records) + len(later)) / max(1, len(later))
@@ -47,7 +48,7 @@ def forecast(records: Sequence[ItemEnded], total: int, seconds: float) -> Foreca
 
 
 def make_card(records: Sequence[ItemEnded], expected: Forecast, plan: str) -> Card:
-    """Make the card of a pilot: what is approved is that the same plan goes on with all items."""
+    """Make the approval card of a pilot: approving it continues the same plan with all items."""
     facts = {
         "pilot": f"{len(records)} items, {expected.failed} in quarantine",
         "per item": f"{_compute_mean(records, 'tokens'):,.0f} tokens, ${_compute_mean(records, 'dollars'):.4f}, "

@@ -10,7 +10,7 @@ from hotdesk.swarm.results import SwarmState
 
 @dataclass(frozen=True, slots=True)
 class SwarmReceipt:
-    """One swarm, over or paused."""
+    """The outcome of one swarm, over or paused."""
 
     job: str
     outcome: Outcome
@@ -19,17 +19,17 @@ class SwarmReceipt:
     done: int
     quarantined: int
     failures: tuple[tuple[str, str, int], ...]
-    """What is in quarantine, grouped: the cause, why, how many."""
+    """Items in quarantine, grouped: the cause, the reason, the number of items."""
     seconds: float
     tokens: int
     dollars: float
     acts: int
     root: str
-    """Of the tree over all records, as it was signed; empty: it was not."""
+    """Root of the signed hash tree over all records. Empty: nothing was signed."""
     report: str
-    """The job that built the report."""
+    """The id of the job that built the report. Empty: there is none."""
     reports: tuple[str, ...]
-    """The files of the report."""
+    """Paths of the report's files."""
 
 
 def make_receipt(receipt: Receipt, state: SwarmState) -> SwarmReceipt:

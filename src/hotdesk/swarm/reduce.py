@@ -1,7 +1,7 @@
-"""The report of a swarm: an ordinary job over the verified results, whose desk reaches nothing.
+"""The report of a swarm: an ordinary job over the verified results, whose desk has no network access.
 
-Its permissions are fixed here and by the brief: no host, no secret, no person who could allow more. So nothing that an
-item's result says can change what the worker that reads all of them may do.
+Its permissions are fixed here and by the brief: no host, no secret, and no person who could allow more. So nothing in
+an item's result can extend what the worker that reads all of them may do.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from hotdesk.work import JobContext, work
 
 FOLDER = "reduce"
 RESULTS, QUARANTINE = "results.jsonl", "quarantine.jsonl"
-"""What the report's worker finds at its desk: a line for each item that passed, and for each that did not."""
+"""The input files of the report's worker: a line for each item that passed, and for each one in quarantine."""
 MARK = b"swarm "
-"""What begins the order of a report's job: it goes on with its swarm, never alone."""
+"""The first bytes of the stored request of a report's job: it can only be resumed through its swarm."""
 
 
 def _make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
@@ -58,7 +58,7 @@ def _make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
 
 
 def write_results(folder: Path, records: Iterable[ItemEnded], papers: Papers) -> str:
-    """Write what the report is made of; return its SHA-256. Results are quoted, never read."""
+    """Write the report's input files; return a SHA-256 over them. Results are quoted, not parsed."""
     results, quarantine = [], []
     for each in records:
         if each.outcome == "done":
@@ -84,18 +84,18 @@ def _quote(data: bytes) -> dict[str, str]:
 
 @dataclass(slots=True)
 class ReportJob:
-    """Builds the report of one swarm, or goes on with it."""
+    """Builds or resumes the report of one swarm."""
 
     order: JobContext
-    """The swarm's."""
+    """The swarm's context."""
     brief: Brief
-    """The swarm's, whole."""
+    """The swarm's whole brief, including `[reduce]`."""
     papers: Papers
     brains: Brains
     budget: JobBudget
 
     async def build(self, records: Iterable[ItemEnded], before: ReduceBegun | None) -> Reduced:
-        """Build the report; `JobStoppedError` when its worker cannot, `JobHaltedError` when it may be able to later."""
+        """Build the report. Raise `JobStoppedError` if its job failed, `JobHaltedError` if it is paused."""
         folder = self.papers.folder / FOLDER
         digest = write_results(folder, records, self.papers)
         job = self.find_earlier(before, digest)
@@ -107,7 +107,7 @@ class ReportJob:
         try:
             receipt = await self.carry_out(job, folder)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)  # results lie there unsealed
+            shutil.rmtree(folder, ignore_errors=True)  # the results in it are not encrypted
         if receipt.outcome == "paused":
             raise JobHaltedError(f"the report is not written yet: {receipt.why}")
         if receipt.outcome != "done":
@@ -118,14 +118,14 @@ class ReportJob:
         return Reduced(self.order.id, job, tuple(paths), tuple(paths.values()))
 
     def find_earlier(self, before: ReduceBegun | None, digest: str) -> str:
-        """Name the job that was begun for these very results, unless it failed."""
+        """Return the id of the job started for exactly these results; empty if there is none or it failed."""
         if before is None or before.results != digest:
             return ""
         failed = read_receipt(self.order.journal, before.reduce).outcome in ("failed", "broken", "interrupted")
         return "" if failed else before.reduce
 
     async def carry_out(self, job: str, folder: Path) -> Receipt:
-        """Carry the report's job out, or go on with it; one that is over is over."""
+        """Carry out or resume the report's job; if it is already done, return its receipt."""
         machine = self.order.machine
         begun = (machine.config.lib / "jobs" / job / KEY).exists()
         if begun and (receipt := read_receipt(self.order.journal, job)).outcome == "done":

@@ -31,16 +31,16 @@ NAMES = tuple(kind.__name__ for kind in KINDS)
 
 @dataclass(slots=True)
 class SwarmState:
-    """One swarm."""
+    """The state of one swarm."""
 
     begun: SwarmBegun | None = None
-    """As it began, with the items that were added."""
+    """The event that started it, updated with the items that were added."""
     is_offered: bool = False
-    """Whether somebody put more items beside the brief that were not taken in."""
+    """Whether items were offered that have not been added yet."""
     items: dict[str, ItemEnded] = field(default_factory=dict)
-    """By name; the last record of an item holds."""
+    """The last record of each item, by its key."""
     open: dict[str, None] = field(default_factory=dict)
-    """Items that may change something outside, were begun, and of which no one knows how they ended."""
+    """Keys of items that may have changed something outside, were started, and have no recorded end."""
     pilot: PilotEnded | None = None
     reduce: ReduceBegun | None = None
     reduced: Reduced | None = None
@@ -62,7 +62,7 @@ class SwarmState:
             case ItemEnded():
                 self.items[event.item] = event
                 self.open.pop(event.item, None)
-                self.reduce = self.reduced = self.certified = None  # a report built before does not have it
+                self.reduce = self.reduced = self.certified = None  # a report built before does not include this item
             case PilotEnded():
                 self.pilot = event
             case ReduceBegun():
@@ -83,7 +83,7 @@ class SwarmState:
         return [each for each in self.items.values() if each.outcome != "done"]
 
     def group_failures(self) -> list[tuple[str, str, int]]:
-        """Group what is in quarantine by cause: the cause, one example's words, how many there are."""
+        """Group the items in quarantine: the cause, the reason, and the number of items of each group."""
         return [(cause, why, len(items)) for (cause, why), items in self.list_failures()]
 
     def list_failures(self) -> list[tuple[tuple[str, str], list[str]]]:
@@ -101,7 +101,7 @@ def _generalize(event: ItemEnded) -> str:
 
 
 def read_state(journal: Path, job: str) -> SwarmState:
-    """Read a swarm's events; a job that is none has no items."""
+    """Read the state of a swarm. A job that is not a swarm has no items."""
     state = SwarmState()
     for event in _read_events(journal, job):
         state.take(event)
@@ -109,7 +109,7 @@ def read_state(journal: Path, job: str) -> SwarmState:
 
 
 def read_last(journal: Path, job: str, kind: type[Event]) -> int:
-    """Return the place of the last event of a kind; 0: there is none."""
+    """Return the journal id of the last event of a kind, or 0 if there is none."""
     return max((row.id for row in read(journal, job, names=[kind.__name__])), default=0)
 
 

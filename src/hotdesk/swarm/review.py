@@ -16,13 +16,13 @@ _MAX_QUOTED_BYTES = 1 << 16
 
 
 def choose_sample(records: Iterable[ItemEnded], count: int, job: str) -> list[ItemEnded]:
-    """Choose items at random; the same ones when a swarm goes on. No desk knows its swarm's id."""
+    """Choose a random sample that is the same after a resume. It depends on the swarm's id, which no desk knows."""
     done = [each for each in records if each.outcome == "done"]
     return sorted(done, key=lambda each: hashlib.sha256(f"{job} {each.item}".encode()).digest())[:count]
 
 
 def make_review_card(record: ItemEnded, source: str, files: dict[str, bytes]) -> Card:
-    """Make the card of one item: where its source is, and what its worker delivered, quoted."""
+    """Make the review card of one item: the place of its source, and the quoted deliverables."""
     facts = {
         "item": record.item,
         "source": source,
@@ -36,7 +36,7 @@ def make_review_card(record: ItemEnded, source: str, files: dict[str, bytes]) ->
 
 
 def _quote(name: str, data: bytes) -> list[str]:
-    """Return a deliverable line by line, as the worker's words; JSON with a line for each claim."""
+    """Return the lines of a deliverable, marked as the worker's text; JSON is split so that each claim has its line."""
     text = data[:_MAX_QUOTED_BYTES].decode("utf-8", "replace")
     for sign in ("}, {", "},{", "], ["):
         text = text.replace(sign, f"{sign[0]},\n{sign[-1]}")

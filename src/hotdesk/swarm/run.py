@@ -1,4 +1,4 @@
-"""One swarm, from brief to ashes: list, plan, approve, try a few, take all, build the report, sign. Read this first."""
+"""The order of operations of a swarm: list, plan, approve, pilot, work, report, sign. Read this first."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from hotdesk.swarm.verify import BATCH, ItemVerifier
 from hotdesk.swarm.worker import ItemAttempt, ItemFailedError, ItemWorker, write_paper
 
 _MAX_SILENT_MODELS = 5
-"""Items in a row that no model answered: then the swarm pauses."""
+"""Consecutive model failures after which the swarm pauses."""
 _MAX_FAILED_DOORS = 5
-"""Desks in a row without a way out, beside those that were being opened when their door was gone."""
+"""Consecutive door failures after which the swarm stops, in addition to one for each item in progress."""
 _BROKEN_OFF = (
     "the work on this item was interrupted and may have changed something outside; check there, then retry it "
     "with --retry-failed"
@@ -59,30 +59,30 @@ class SwarmContext:
     """The brief of a swarm, its brains, and its options."""
 
     order: JobContext
-    """The job: its brief has `[each]`."""
+    """The swarm's job context; its brief has `[each]`."""
     brains: Brains
     pilot: int = 0
-    """Items that are finished first, and shown to a person before the rest."""
+    """Number of items that are finished first and shown to a person before the rest. 0: no pilot."""
     review: int = 0
-    """Finished items, chosen at random, that a person compares with their sources before anything is signed."""
+    """Number of finished items, chosen at random, that a person compares with their sources before the signature."""
     most: int = MOST
-    """Items that may be worked at together."""
+    """Maximum number of items in progress at once."""
     retry_failed: bool = False
-    """Whether what is in quarantine is tried again."""
+    """Whether items in quarantine are tried again."""
     accept_failed: bool = False
-    """Whether the report is built however much is in quarantine."""
+    """Whether the report is built however many items are in quarantine."""
     add_items: bool = False
-    """Whether items are taken in that lie beside the brief now and did not when the swarm began."""
+    """Whether items are added that were put beside the brief after the swarm started."""
     doors: AskingDoors | None = None
-    """Where desks ask for more than they have; None: they have no way out."""
+    """The doors at which desks ask for more rights. `None`: their requests are not grouped."""
     on_progress: Callable[[SwarmRun], None] = lambda run: None
-    """Told once, when there is something to show."""
+    """Called once, when the swarm's progress can be shown."""
 
 
 async def run_swarm(context: SwarmContext) -> SwarmReceipt:
-    """Carry out a brief for all its items. What workers could not do is in the receipt; other failures are raised.
+    """Carry out a brief for all its items. The receipt lists items that failed; other failures are raised.
 
-    A swarm that was stopped or killed goes on by the same line: items that ended are not taken again.
+    Called again for a swarm that was stopped or killed, it resumes: items that have ended are not repeated.
     """
     order, brief = context.order, context.order.job
     require_swarm(brief, context.brains)
@@ -114,7 +114,7 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
 
 
 class SwarmRun:
-    """One swarm under way."""
+    """One swarm in progress."""
 
     def __init__(self, context: SwarmContext, brief: Brief, items: tuple[Item, ...], line: JobRun) -> None:
         assert brief.each is not None
@@ -141,14 +141,14 @@ class SwarmRun:
             lambda: self.pace.limit,
         )
         self.active = 0
-        """Items under way."""
+        """Number of items in progress."""
         self.finished = anyio.Event()
         self.silent_models = self.failed_doors = 0
         self.added = AddedItems(self)
         self.started: dict[str, float] = {}
-        """When each item under way was begun."""
+        """Monotonic start time of each item in progress, by key."""
 
-    # -- where it stands ----------------------------------------------------------------------------------------
+    # -- state --------------------------------------------------------------------------------------------------
 
     def record(self, event: Event) -> None:
         self.state.take(event)
@@ -160,13 +160,13 @@ class SwarmRun:
             self.record(event)
 
     def begin(self) -> None:
-        """Write down which items there are; refuse to go on with others."""
+        """Record the list of items, and count those that ended before; raise `BriefError` if the items changed."""
         self.added.begin()
         for each in list(self.state.items.values()):
             self.recall(each)
 
     def recall(self, record: ItemEnded) -> None:
-        """Count an item that ended before; one that lost its results, or must be retried, is taken again."""
+        """Count an item that ended before. If its results were lost or it must be retried, it becomes pending again."""
         self.ledger.recall(record)
         gone = record.outcome == "done" and not all(self.papers.pile.has(name) for name in record.files)
         if gone or (record.outcome != "done" and self.context.retry_failed):
@@ -185,7 +185,7 @@ class SwarmRun:
 
     @asynccontextmanager
     async def work(self) -> AsyncIterator[None]:
-        """Have what all items need at hand; nothing of it outlives the block."""
+        """Run what all items share (event writer, verifier, pace, approvals) for the length of the block."""
         try:
             async with anyio.create_task_group() as tasks:
                 for part in (self.batch.run, self.verifier.run, self.pace.run):
@@ -203,7 +203,7 @@ class SwarmRun:
             self.line.desks.opened += [desk for desk in desks if self.machine.has(desk)]  # type: ignore[arg-type]
 
     def hear_questions(self, tasks: TaskGroup) -> None:
-        """Have what desks ask at the door gathered, so that a person answers each kind of request once."""
+        """Group what desks ask at the door, so that a person answers each kind of request once."""
         if self.context.doors is not None:
             plans, find_item = self.line.plans, self.worker.desks.get
 
@@ -214,7 +214,7 @@ class SwarmRun:
             self.context.doors.on_question, self.context.doors.gathers = cohorts.hear, True
 
     async def give_up_unknown(self) -> None:
-        """Put items into quarantine of which no one knows what they did outside: they are not done twice unasked."""
+        """Quarantine items whose end is unknown and that may have changed something outside: they are not repeated."""
         if self.context.retry_failed:
             return
         for item in [each for each in self.list_pending() if each.key in self.state.open]:
@@ -226,7 +226,7 @@ class SwarmRun:
         before = set(self.state.pilot.items) if self.state.pilot is not None else set()
         chosen = [item for item in self.items if item.key in before] or choose_pilot(self.items, self.context.pilot)
         if not any(item.key in self.state.items for item in chosen):
-            await self.take(chosen[:1])  # its cost is unlike that of the others: see `forecast`
+            await self.take(chosen[:1])  # its cost is not typical: see `forecast`
         began = time.monotonic()
         await self.take([item for item in chosen if item.key not in self.state.items])
         records = [self.state.items[item.key] for item in chosen]
@@ -243,9 +243,9 @@ class SwarmRun:
         plans.require(await plans.people.decide("pilot", make_card(records, again, plans.plan.digest)), "the pilot")
 
     async def take(self, items: Iterable[Item], *, takes_more: bool = False) -> None:
-        """Take items to their ends, many at once; failed ones go to quarantine and do not block the others.
+        """Work on items, many at once, until all have ended. Failed ones go to quarantine and do not block the others.
 
-        `takes_more`: whether to take items that are offered meanwhile, too.
+        With `takes_more`, items that are offered meanwhile are added.
         """
         queue = deque(items)
         try:
@@ -266,7 +266,7 @@ class SwarmRun:
             raise JobHaltedError(ASKED)
 
     async def may_begin(self) -> bool:
-        """Wait for a place for another item; return whether one may begin. Raise where none ever may."""
+        """Wait for a free place; return whether another item may start. Raise if none ever may."""
         if self.line.log.halted:
             if not self.active:
                 raise JobHaltedError(ASKED)
@@ -281,7 +281,7 @@ class SwarmRun:
         return True
 
     async def wait_for_one(self) -> None:
-        """Wait until an item under way has ended."""
+        """Wait until an item in progress has ended, at most a second."""
         with anyio.move_on_after(1.0):
             await self.finished.wait()
 
@@ -295,9 +295,9 @@ class SwarmRun:
                 raise
             self.pace.slow_down()
             await self.put_back(item, queue)
-        except NodeLost:  # nothing in the desk was to blame
+        except NodeLost:  # the desk's node was lost, which is not the item's fault
             await self.put_back(item, queue)
-        except DoorError:  # a door that was killed fails every desk that is being opened; the next desk has another
+        except DoorError:  # a killed door fails every desk that is being opened; the next desk gets another door
             self.failed_doors += 1
             if self.failed_doors > _MAX_FAILED_DOORS + self.active:
                 raise
@@ -308,7 +308,7 @@ class SwarmRun:
             self.finished = anyio.Event()
 
     async def put_back(self, item: Item, queue: deque[Item]) -> None:
-        """Queue an item again; one that may have changed something outside is not repeated without a question."""
+        """Queue an item again. One that may have changed something outside goes to quarantine instead."""
         if self.writes:
             await self.end(item, "quarantined", [], _BROKEN_OFF, "unknown")
         else:
@@ -316,7 +316,7 @@ class SwarmRun:
             queue.append(item)
 
     async def try_item(self, item: Item) -> None:
-        """Make attempts at an item until its deliverables pass, or it goes to quarantine."""
+        """Attempt an item until its deliverables pass, or it goes to quarantine."""
         self.started[item.key] = time.monotonic()
         if self.writes:
             await self.batch.add(ItemsBegun(self.id, (item.key,)))
@@ -345,7 +345,7 @@ class SwarmRun:
     async def attempt(
         self, item: Item, attempt: ItemAttempt, objections: str, *, is_first: bool
     ) -> ItemFailedError | None:
-        """Make one attempt at an item; return how it failed, if it did."""
+        """Make one attempt at an item; return its failure, or `None` if it delivered."""
         if not is_first:
             self.verifier.expected += 1
             await self.pace.enter()
@@ -355,7 +355,7 @@ class SwarmRun:
             return e
         except NodeLost:
             raise
-        except DeskError as e:  # a desk that breaks was broken by what is in it
+        except DeskError as e:  # a desk that fails was broken by what runs in it
             return ItemFailedError(describe_error(e), "desk")
         except BriefError as e:
             return ItemFailedError(describe_error(e), "input")
@@ -373,7 +373,7 @@ class SwarmRun:
         cause: str = "",
         clean: str = "",
     ) -> None:
-        """Write down how an item ended; what it made and did are papers. On disk when this returns."""
+        """Record how an item ended, with its results and log as papers. The event is on disk when this returns."""
         last = attempts[-1] if attempts else ItemAttempt(0)
         candidates = [each for each in last.candidates if not each.lacks]
         checks = dict.fromkeys(verdict.check for each in candidates for verdict in each.verdicts)

@@ -1,8 +1,8 @@
-"""Has the deliverables of many items looked at in clean desks: in batches, at most a hundred items a desk.
+"""Verifies the deliverables of many items in clean desks, in batches.
 
-No clean desk is ever one that was worked at. Within a batch each item's files are looked at by a process of their own.
-Where something in a batch goes wrong (a look that does not end, a process that stays, an attempt to send), its desk is
-burnt and each of its items is looked at again in a desk of its own, so that no item answers for another.
+A clean desk is never one that was used for work. Within a batch, each item's files are checked by a process of their
+own. If anything goes wrong in a batch (a check that does not end, a leftover process, an attempt to send), its desk is
+burnt and each of its items is checked again in a desk of its own, so that no item is blamed for another.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from hotdesk.swarm.items import Item
 from hotdesk.swarm.worker import ignore_events
 
 BATCH = 50
-"""Items that are looked at together."""
+"""Maximum number of items that are checked together."""
 MIN_LINGER_S, MAX_LINGER_S = 0.5, 4.0
-"""Seconds that a few items wait for more: the first results come soon, later ones in large batches."""
+"""Seconds that an incomplete batch waits: the first results come soon, later batches are larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,16 @@ class RequiredLook:
 
 @dataclass(slots=True)
 class VerifyRequest:
-    """One item whose deliverables are to be looked at."""
+    """One item whose deliverables are to be verified."""
 
     item: Item
     candidates: list[Candidate]
     done: anyio.Event = field(default_factory=anyio.Event)
     clean: str = ""
-    """The clean desk they were looked at in."""
+    """The id of the clean desk that was used."""
 
     def refuse(self, why: str) -> None:
-        """Give up on what it delivered: nothing can be said of it."""
+        """Mark every deliverable as not verifiable, for the reason `why`."""
         self.candidates = [replace(each, lacks=why) for each in self.candidates]
 
 
@@ -67,32 +67,32 @@ class ItemLook:
 
     request: VerifyRequest
     place: int
-    """Which of its deliverables."""
+    """The index of the deliverable."""
     required: RequiredLook
 
 
 @dataclass(slots=True)
 class ItemVerifier:
-    """Looks at what items delivered. `run` works until it is cancelled; `verify` waits for its turn."""
+    """Verifies what items delivered. `run` works until cancelled; `verify` waits for one item's result."""
 
     machine: Machine
     brief: Brief
     desks: Desks
     checks: tuple[tuple[RequiredLook, ...], ...]
-    """What each deliverable must pass, in the order of the brief."""
+    """The checks of each deliverable, in the order of the brief."""
     waiting: deque[VerifyRequest] = field(default_factory=deque)
     arrived: anyio.Event = field(default_factory=anyio.Event)
     expected: int = 0
-    """Items that are being worked at: they will be here soon."""
+    """Number of items in progress, which will need verification soon."""
     clean: CleanDesk | None = None
     uses: int = 0
-    """Items that were looked at in that desk."""
+    """Number of items that were checked in the current clean desk."""
     opened: list[str] = field(default_factory=list)
     linger: float = MIN_LINGER_S
 
     @classmethod
     def make(cls, machine: Machine, brief: Brief, job: str) -> ItemVerifier:
-        """Make one for a swarm; `BriefError` where a check cannot be done for many items."""
+        """Make the verifier of a swarm; raise `BriefError` if a check cannot be done for many items."""
         checks = tuple(_require_checks(item) for item in brief.deliverables)
         return cls(machine, brief, Desks(machine, brief, job, ignore_events, brief.seconds), checks)
 
@@ -101,7 +101,7 @@ class ItemVerifier:
         return BASE if all(look.check.image == BASE for each in self.checks for look in each) else OFFICE
 
     async def verify(self, item: Item, candidates: list[Candidate]) -> VerifyRequest:
-        """Verify an item's deliverables; return them with the findings."""
+        """Verify an item's deliverables; return the request with the verdicts."""
         request = VerifyRequest(item, candidates)
         self.waiting.append(request)
         self.wake()
@@ -112,7 +112,7 @@ class ItemVerifier:
         self.arrived.set()
 
     async def run(self) -> None:
-        """Look at what comes, in batches, until cancelled."""
+        """Verify waiting items in batches, until cancelled."""
         try:
             async with AsyncExitStack() as stack:
                 while True:
@@ -120,10 +120,10 @@ class ItemVerifier:
                     batch = [self.waiting.popleft() for _ in range(min(BATCH, len(self.waiting)))]
                     await self.look_at(batch, stack)
         finally:
-            self.clean = None  # it is burnt
+            self.clean = None  # the exit stack has burnt it
 
     async def gather_batch(self) -> None:
-        """Wait until there is enough to look at, or nothing more comes soon."""
+        """Wait until a batch is complete, or no more items are expected soon."""
         while not self.waiting:
             self.arrived = anyio.Event()
             await self.arrived.wait()
@@ -134,7 +134,7 @@ class ItemVerifier:
         self.linger = min(2 * self.linger, MAX_LINGER_S)
 
     async def look_at(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack) -> None:
-        """Look at a batch; where something goes wrong in it, at each of its items alone."""
+        """Check a batch; if anything goes wrong, check each of its items alone."""
         if not await self.survive(batch, stack):
             await self.leave()
             for request in batch:
@@ -144,7 +144,7 @@ class ItemVerifier:
             request.done.set()
 
     async def survive(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack, *, is_last: bool = False) -> bool:
-        """Look at a batch; a clean desk that breaks was broken by what was looked at in it."""
+        """Check a batch; return whether the result is valid. A clean desk that fails was broken by one of the items."""
         while True:
             try:
                 at = await self.enter(len(batch), stack)
@@ -153,7 +153,7 @@ class ItemVerifier:
                 await self.leave()
         try:
             return await self.try_batch(batch, at, is_last=is_last)
-        except NodeLost:  # nothing in the desk was to blame
+        except NodeLost:  # the desk's node was lost, which is not the items' fault
             await self.leave()
             return await self.survive(batch, stack, is_last=is_last)
         except DeskError:
@@ -174,25 +174,25 @@ class ItemVerifier:
         return self.clean
 
     async def leave(self) -> None:
-        """Burn the clean desk: the next items have another."""
+        """Burn the clean desk; the next items get another."""
         at, self.clean = self.clean, None
         if at is not None:
             await at.stack.aclose()
 
     async def try_batch(self, batch: Sequence[VerifyRequest], at: CleanDesk, *, is_last: bool = False) -> bool:
-        """Look at a batch in a desk; return whether that proves something. `is_last`: what went wrong is the item's."""
+        """Check a batch in a desk; return whether the result is valid. With `is_last`, trouble is the item's fault."""
         folders = {request.item.index: f"i{request.item.index}" for request in batch}
         for request in batch:
             try:
                 await self.bring(request, at, folders[request.item.index])
-            except BriefError as e:  # the item is no longer what was approved
+            except BriefError as e:  # the item is no longer the one that was approved
                 request.refuse(describe_error(e))
         grouped = [self.list_looks(request) for request in batch]
         looks = [each for group in grouped for each in group]
         requests = [[_ask(each, folders[each.request.item.index]) for each in group] for group in grouped]
         evidence, trouble = await look_many(at.desk, requests, list(folders.values())) if looks else ([], "")
         attempts = 0
-        if at.processes:  # without a count of processes there is no wall either
+        if at.processes:  # a wall that cannot count processes does not isolate (`local`): there is nothing to inspect
             trouble = trouble or await at.check_leftovers()
             attempts = await at.count_send_attempts()
         if (trouble or attempts) and not is_last:
@@ -211,7 +211,7 @@ class ItemVerifier:
         return not trouble and not attempts
 
     async def bring(self, request: VerifyRequest, at: CleanDesk, folder: str) -> None:
-        """Put an item's deliverables on a clean desk, and what their checks need: the item itself comes from here."""
+        """Write an item's deliverables and the inputs of their checks to a clean desk; the item comes from the host."""
         beside: dict[str, None] = {}
         for place, each in enumerate(request.candidates):
             if not each.lacks:
@@ -234,7 +234,7 @@ class ItemVerifier:
 
 
 def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
-    """Return what a deliverable must pass; refuse what cannot look at many files in one desk."""
+    """Return the checks of a deliverable; raise `BriefError` for one that cannot check many files in one desk."""
     if not item.checks:
         raise BriefError(f"{item.path} has no check; a swarm verifies every file, so add `checks`")
     looks = tuple(RequiredLook(name, expect, find(name, expect)) for name, expect in list_checks(item))

@@ -1,4 +1,4 @@
-"""Rows of a workbook as items. It may be hostile, so it is opened in a clean desk; what comes out is bounded."""
+"""Rows of a workbook as items. A workbook may be hostile, so it is opened in a clean desk and the output is bounded."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PROGRAM, _FILE = "sheet_look", "items.xlsx"
 
 @dataclass(frozen=True, slots=True)
 class WorkbookRows:
-    """A desk's report on a workbook: its rows, the headings first; or why there are none."""
+    """A desk's report on a workbook: its rows, headings first, or the reason why it cannot be read."""
 
     rows: Annotated[list[list[str]], Length(MAX_ITEMS + 1)] = field(default_factory=list)
     unreadable: str = ""
 
 
 async def read_workbook(machine: Machine, brief: Brief, job: str) -> list[TableRow]:
-    """Read the rows of a brief's workbook in a desk that is burnt then; `BriefError` says what is wrong with it."""
+    """Read the rows of a brief's workbook in a desk that is burnt afterwards; raise `BriefError` if that fails."""
     assert brief.each is not None
     data = read_table(brief, _MAX_WORKBOOK_BYTES)
     desks = Desks(machine, brief, job, ignore_events, brief.seconds)
@@ -37,7 +37,7 @@ async def read_workbook(machine: Machine, brief: Brief, job: str) -> list[TableR
         async with desks.sterile(BASE) as desk:
             await desk.write(_FILE, data)
             evidence = await look(desk, _PROGRAM, {"path": _FILE, "rows": True}, seconds=LOOK_TIMEOUT_S)
-    except DeskError as e:  # a desk that breaks was broken by what is in it
+    except DeskError as e:  # a desk that fails was broken by the file
         raise BriefError(f"{make_printable(brief.each.over)} cannot be read: {e}") from e
     if evidence.trouble:
         raise BriefError(f"{make_printable(brief.each.over)} cannot be read: {evidence.trouble}")
@@ -45,7 +45,7 @@ async def read_workbook(machine: Machine, brief: Brief, job: str) -> list[TableR
 
 
 def parse_rows(report: bytes, over: str) -> list[TableRow]:
-    """Read what a desk said of a workbook, strictly: the desk may have been turned."""
+    """Parse a desk's report on a workbook strictly: the desk may be under an attacker's control."""
     name = make_printable(over)
     try:
         found: WorkbookRows = compile_reader(WorkbookRows)(read_json(report))

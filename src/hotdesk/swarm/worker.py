@@ -1,4 +1,4 @@
-"""Work on one item: open its desk, carry out the plan's steps, take the results, burn the desk."""
+"""Work on one item: open its desk, carry out the plan's steps, fetch the results, burn the desk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hotdesk.swarm.ledger import SwarmLedger
 from hotdesk.tool import Arguments, Observation, Vision
 
 MAX_RESULT_BYTES = 16 << 20
-"""Bytes of one deliverable of one item."""
+"""Maximum bytes of one deliverable of one item."""
 FROZEN = (
     "The plan of a swarm is fixed before its items are read, and no person can be asked about one item. Do what the "
     "plan allows, or call give_up and say what is missing."
@@ -39,7 +39,7 @@ FROZEN = (
 
 
 class ItemFailedError(Exception):
-    """An attempt at an item failed: says why, in our words, and what kind of failure it is."""
+    """A failed attempt at an item: the reason, in hotdesk's own words, and the kind of failure."""
 
     def __init__(self, why: str, cause: str, detail: str = "") -> None:
         super().__init__(why)
@@ -48,7 +48,7 @@ class ItemFailedError(Exception):
 
 @dataclass(slots=True)
 class ItemAttempt:
-    """One attempt at an item: its desk, its acts, its results."""
+    """One attempt at an item: its desk, log and results."""
 
     number: int
     desk: str = ""
@@ -62,39 +62,38 @@ class ItemAttempt:
 
 
 async def _refuse_asking(tool: str, arguments: Arguments) -> Observation:
-    """Refuse amendments and questions from within an item."""
     return Observation(FROZEN, ok=False)
 
 
 def ignore_events(*events: Event) -> None:
-    """Write nothing: an item has one event, when it ended."""
+    """Write nothing: an item has one event, when it ends."""
 
 
 @dataclass(slots=True)
 class ItemWorker:
-    """Takes the items of one swarm. Everything that an item's worker may do was fixed by the plan."""
+    """Works on the items of one swarm. The plan has fixed everything that an item's worker may do."""
 
     machine: Machine
     job: str
     brief: Brief
-    """For the kind of item: paths have `{item}` in them."""
+    """The brief made by `make_kind`: paths contain `{item}`."""
     each: Each
     plans: Plans
     ledger: SwarmLedger
     make_brain: Callable[[Brief, str], Brain]
-    """Gives an item its own worker: none knows what another was told."""
+    """Makes an item's own brain; no brain sees the data of another item."""
     exact: bool = False
     eyes: Vision | None = None
     sharing: Callable[[], int] = lambda: 1
-    """Says how many desks may be open at once."""
+    """Returns how many desks may be open at once."""
     desks: dict[str, str] = field(default_factory=dict)
-    """Every desk that was opened for an item, and which item it was."""
+    """The item of every desk that was opened."""
     scopes: dict[int | None, Scope] = field(default_factory=dict)
-    """What holds at each desk of an item, before its name is filled in."""
+    """The scope of each step's desk by index (`None`: the main desk), before the item's name is filled in."""
     _task: PlanningTask | None = None
 
     async def take(self, item: Item, attempt: ItemAttempt, objections: str) -> None:
-        """Make one attempt: `attempt` records acts and results, also when it raises `ItemFailedError`.
+        """Make one attempt; `attempt` records tool calls and results, also when this raises `ItemFailedError`.
 
         `objections` are the faults of the attempt before.
         """
@@ -149,26 +148,26 @@ class ItemWorker:
         return desks.side or desks.main
 
     def get_scope(self, item: Item, index: int | None = None) -> Scope:
-        """Return what an item's desk may reach: the plan's rules for it, with the item's name filled in."""
+        """Return the scope of an item's desk: the plan's rules with the item's name filled in."""
         if index not in self.scopes:
             self.scopes[index] = self.plans.get_scope(index)
         return fill_scope(self.scopes[index], item.key, self.sharing())
 
     async def clear(self, desk: Desk) -> None:
-        """End every program, connection and log-in of the step before."""
+        """End every program, connection and session of the previous step."""
         self.machine.leave(desk.id)
         await desk.pause(memory=False)
         await desk.resume()
         await remove_tree(desk, PROFILE)
 
     async def prepare_stage(self, step: Step, desk: Desk, brain: Brain, log: ItemLog) -> StepStage:
-        """Grant a step its permissions: what the door holds for it, and its tools."""
+        """Grant a step its permissions: its grants at the door, and its tools."""
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
         toolbox = await self.machine.hands(desk, self.eyes, log.use, exact=self.exact)
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.sight.sees = brain.sees
-        toolbox.note_in_thread = False  # nothing is written of a use: the item's paper has it
+        toolbox.note_in_thread = False  # events of tools are not written: the item's paper has them
         return StepStage(step, desk, toolbox, _refuse_asking, job_tools=self.plans.job_tools)
 
     def describe(
@@ -206,7 +205,7 @@ class ItemWorker:
         )
 
     def _list_returned_files(self, plan: Plan, last: int) -> list[str]:
-        """List what comes back from the desk beside: what was made there, by this step and those it goes on from."""
+        """List the files that the side desk returns: those made by this step and by the steps that it continues."""
         first = last
         while first and plan.steps[first].keeps:
             first -= 1
