@@ -1,20 +1,20 @@
-"""A node's agent: lends complete desks to servers of its cluster, over mutual TLS.
+"""A node's agent: opens desks for the servers of its cluster, over mutual TLS.
 
-GET  /node                       upgrade to this node's reports, a line of JSON a second: how a server shows it is there
-*    /tenants/NAME/desks…        the control protocol (`desk/owner/control.py`), for a tenant of the server that calls
-POST /tenants/NAME/desks         as there; secrets that the server's caller brings may come with the scope
-PUT  /tenants/NAME/desks/ID/scope  have a desk reach something else; `step`: hold another step's rules; `allow`: more
-PUT  /tenants/NAME/desks/ID/owner  name the server's process that has a desk from now on
-GET  /tenants/NAME/desks/ID/opened  what was signed of its opening, and who vouches for the key
-POST /tenants/NAME/desks/ID/hush  stop all but its screen, or let it go on
-GET  /tenants/NAME/sealing       the key to seal secrets for, and who vouches for it
-GET  /tenants/NAME/images/NAME   what is known of an image here
-GET  /tenants/NAME/questions     what desks ask for at their doors; `POST …/ID` answers
-PUT  /tenants/NAME/ready         keep desks ready
-GET  /tenants/NAME/journal/N     events after number N, as they were hashed and signed, and the key that signs them
+    GET  /node                       upgrade to this node's reports, a line of JSON a second, as a sign of life
+    *    /tenants/NAME/desks…        the control protocol (`desk/owner/control.py`), for a tenant of the server
+    POST /tenants/NAME/desks         as above; the scope may come with sealed secrets of the server's caller
+    PUT  /tenants/NAME/desks/ID/scope  change a desk's scope; `step`: enter a step; `allow`: add rules
+    PUT  /tenants/NAME/desks/ID/owner  name the server process that owns the desk
+    GET  /tenants/NAME/desks/ID/opened  the signed event of its opening, with the vouched key
+    POST /tenants/NAME/desks/ID/hush  stop all of a desk but its screen, or continue it
+    GET  /tenants/NAME/sealing       the key to seal secrets for, and its voucher
+    GET  /tenants/NAME/images/NAME   facts about an image on this node
+    GET  /tenants/NAME/questions     pending requests of desks at their doors; `POST …/ID` answers one
+    PUT  /tenants/NAME/ready         keep desks ready
+    GET  /tenants/NAME/journal/N     events after number N, as hashed and signed, and the key that signs them
 
-A server is whom its certificate names. Its tenants are its own: another server's of the same name is another tenant
-here. Desks of a server that sent nothing for `orphan_seconds` are burnt.
+The server is identified by its certificate. Tenants are separate for each server: tenants of two servers with the same
+name share nothing here. Desks of a server that has not followed the reports for `orphan_seconds` are burnt.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ from hotdesk.strict import StrictError, read
 MAX_CONNECTIONS = 16384
 _REQUEST_SECONDS = 30.0
 _IDLE_SECONDS = 300.0
-"""Seconds a connection may be open before its request: servers make some ahead."""
+"""Seconds a connection may wait for its request; servers open connections ahead of use."""
 _RETRY_S = 0.1
 _MAX_READY = 1000
 _OWNER = re.compile(r"[0-9a-z-]{0,40}")
 
 
 class TenantMachine(Protocol):
-    """One tenant here."""
+    """One tenant on this node."""
 
     @property
     def host(self) -> Host: ...
 
 
 class TenantMachines(Protocol):
-    """Gives tenants their machines."""
+    """The tenants of this node."""
 
     async def get_tenant(self, name: str) -> TenantMachine:
-        """Return a tenant's machine, up."""
+        """Return a tenant's machine, started."""
         ...
 
 
@@ -83,9 +83,9 @@ class NodeControl(ControlServer):
     host: Host | None = None
     is_cordoned: Callable[[], bool] = bool
     owners: dict[DeskId, str] = field(default_factory=dict)
-    """Which process of the server has a desk, as it says: for that server alone."""
+    """The server process that owns each desk, by the server's own statement. Only that server uses it."""
     vouch: Callable[[str], Vouching] = Vouching
-    """Has this node say that a key is its own."""
+    """Signs a statement that a public key belongs to this node."""
 
     @property
     def machine(self) -> Host:
@@ -94,7 +94,7 @@ class NodeControl(ControlServer):
 
     @property
     def desks(self) -> Mapping[DeskId, LinkedDesk]:
-        """Return the desks that are open here for this tenant."""
+        """Return this tenant's open desks on this node."""
         return self.machine.get_keeper_runtime().desks
 
     async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
@@ -122,7 +122,7 @@ class NodeControl(ControlServer):
             case _, ["unlock" | "leases" | "allow" | "questions", *_]:
                 work = respond(sock, 400, {"code": BriefError.code, "text": NOTHING})
             case _:
-                # two `super` calls in a slotted dataclass would name a class that no longer is
+                # `super()` fails here: a slotted dataclass is a new class, and its methods still refer to the old one
                 work = ControlServer.answer(self, sock, method, parts, body)
         try:
             await work
@@ -132,7 +132,7 @@ class NodeControl(ControlServer):
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
 
     async def _open(self, sock: socket.socket, body: bytes) -> None:
-        """Open a desk; the caller is the one the server names, since a lost one would never learn its id."""
+        """Open a desk; burn it if its id cannot be sent to the server, which could never use it."""
         data = json.loads(body)
         spec, scope, owner = parse_spec(data.pop("spec")), _take_scope(data), _check_owner(data.pop("owner", ""))
         if data or spec.volumes:
@@ -150,7 +150,7 @@ class NodeControl(ControlServer):
             raise
 
     def note_forks(self, desk: DeskId, forks: Sequence[DeskId]) -> None:
-        """Note that forks are of the process that has the desk."""
+        """Record that a desk's forks belong to the process that owns the desk."""
         self.owners |= dict.fromkeys(forks, self.owners.get(desk, ""))
 
     async def _list_desks(self, sock: socket.socket) -> None:
@@ -158,7 +158,7 @@ class NodeControl(ControlServer):
         await respond(sock, 200, [{**each, "owner": self.owners.get(DeskId(str(each["id"])), "")} for each in listed])
 
     async def _change(self, sock: socket.socket, name: str, what: str, body: bytes) -> None:
-        """Change what a desk may do, or who has it."""
+        """Change a desk's scope, step, rules, owner or hush state."""
         data, desk = json.loads(body), await self.runtime.find(as_id(name))
         match what:
             case "scope":
@@ -177,7 +177,7 @@ class NodeControl(ControlServer):
         await respond(sock, 200, {})
 
     async def _answer(self, sock: socket.socket, number: str, body: bytes) -> None:
-        """Pass on what a person at the server said to what a desk asks."""
+        """Pass on a person's answer to a request at a desk's door."""
         data = json.loads(body)
         by, digest = Spec(by=str(data["by"])).by, str(data["digest"])
         if not digest:
@@ -193,7 +193,7 @@ class NodeControl(ControlServer):
         await respond(sock, 200, asdict(await anyio.to_thread.run_sync(self.machine.get_image_facts, name)))
 
     async def _read_opened(self, sock: socket.socket, name: str) -> None:
-        await self.machine.prepare()  # what waits in the outbox is in the journal by then
+        await self.machine.prepare()  # by then the events of the outbox are in the journal
         found = await anyio.to_thread.run_sync(read_opened, self.machine.config, as_id(name))
         await respond(sock, 200, {"row": found.row, **asdict(self.vouch(found.key))})
 
@@ -246,13 +246,13 @@ class NodeAgent:
         self.log = log
         self.free = anyio.Semaphore(MAX_CONNECTIONS)
         self.controls: dict[tuple[str, str], NodeControl] = {}
-        """By server and tenant."""
+        """The control of each tenant, by server and tenant name."""
         self.listeners: dict[str, int] = {}
-        """Servers that hear this node's reports, and by how many connections."""
+        """Number of connections of each server that follow this node's reports."""
         self.absent: dict[str, float] = {}
-        """Since when servers that have something here hear no reports."""
+        """Monotonic time since which a server with a tenant here has not followed the reports."""
         self.is_cordoned = False
-        """Whether no more desks are opened here."""
+        """Whether this node refuses to open more desks."""
 
     async def serve(self, listener: socket.socket) -> None:
         listener.setblocking(False)
@@ -267,7 +267,7 @@ class NodeAgent:
             self.tasks.start(functools.partial(self.talk, raw))
 
     async def talk(self, raw: socket.socket) -> None:
-        """Answer one connection; whatever a caller does must not end the agent."""
+        """Answer one connection. No error of a caller may end the agent."""
         try:
             tunnel = TlsTunnel(raw, self.context, server_side=True)
             await tunnel.shake_hands()
@@ -358,7 +358,7 @@ class NodeAgent:
         return sum(len(each.desks) for each in self.controls.values())
 
     async def burn_orphans(self, seconds: float) -> None:
-        """Burn the desks of servers that have sent nothing for the timeout."""
+        """Burn the desks of servers that have not followed the reports for `seconds`."""
         while True:
             await anyio.sleep(min(INTERVAL_S, seconds / 4))
             for server, since in list(self.absent.items()):
@@ -368,7 +368,7 @@ class NodeAgent:
                         self.absent[server] = time.monotonic()
 
     async def burn_desks(self, server: str = "") -> None:
-        """Burn the desks of a server; without a name, of all."""
+        """Burn the desks of a server, or of all servers if no name is given."""
         for (name, _), control in list(self.controls.items()):
             for desk in list(control.desks) if server in ("", name) else []:
                 with suppress(HotdeskError):

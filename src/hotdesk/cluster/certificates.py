@@ -1,8 +1,8 @@
 """Certificates of nodes and servers, issued by one authority that the operator holds.
 
 A node's certificate is for answering and a server's is for calling (extended key usage), so neither can be used as the
-other. The role and the name are in it as a URI: `hotdesk:node:NAME`, `hotdesk:server:NAME`. A pool's certificate,
-`hotdesk:node:*`, is for agents that share a secret, as those of a DaemonSet do: each then says its own name.
+other. Role and name are in it as a URI: `hotdesk:node:NAME`, `hotdesk:server:NAME`. A pool's certificate,
+`hotdesk:node:*`, is for agents that share one identity, as those of a DaemonSet do: each reports its own name.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> N
 
 
 def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """Return the authority in a folder; the first who asks makes it."""
+    """Return the authority in a folder; create it if there is none."""
     private_files.make_folder(folder)
     pem = private_files.read(folder, PRIVATE_KEY)
     if pem is None:
@@ -151,7 +151,7 @@ def _require_private(file: Path) -> None:
 
 
 def find_peer_name(certificate: Mapping[str, Any] | None, role: Role) -> str:
-    """Return the name that the other side's certificate gives it in a role; empty: it has no such role."""
+    """Return the name in the peer's certificate for a role, or an empty string if it has no such role."""
     prefix = _format_uri(role, "")
     found = [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "URI"]
     names = [value.removeprefix(prefix) for value in found if value.startswith(prefix)]

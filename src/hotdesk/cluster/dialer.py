@@ -1,4 +1,4 @@
-"""A server's connections to one node: mutual TLS, a few made ahead, all cut when the node is lost."""
+"""A server's connections to one node: mutual TLS, a few opened ahead, all cut when the node is lost."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hotdesk.ipc.tasks import Background
 
 _CONNECT_SECONDS = 3.0
 _READY_CONNECTIONS = 2
-"""Connections made ahead: a handshake is most of a short call's time."""
+"""Number of connections opened ahead, because the handshake takes most of a short call's time."""
 
 
 class NodeDialer:
-    """Calls one node."""
+    """The connections to one node."""
 
     def __init__(self, address: Address, context: ssl.SSLContext, tasks: Background) -> None:
         self.address = address
@@ -38,7 +38,7 @@ class NodeDialer:
         self.is_closed = False
 
     async def dial(self) -> socket.socket:
-        """Return a plain socket to the node, not blocking; `HostError` when it does not answer as a node of ours."""
+        """Return a plain non-blocking socket to the node; raise `HostError` if no node of this cluster answers."""
         while self.ready:
             sock = self.ready.popleft()
             if not is_gone(sock):
@@ -61,7 +61,7 @@ class NodeDialer:
                 except BaseException:
                     raw.close()
                     raise
-        except OSError as e:  # a TimeoutError is one, too
+        except OSError as e:  # includes TimeoutError
             raise HostError(f"the node at {self.address} does not respond: {e or 'no answer in time'}") from e
         try:
             self._require_open()
@@ -108,7 +108,7 @@ class NodeDialer:
             self.tunnels.discard(tunnel)
 
     def refill(self) -> None:
-        """Make connections ahead, unless that is under way."""
+        """Start opening connections ahead, unless that is already running."""
         if not self.refilling and not self.is_closed:
             self.refilling = True
             self.tasks.start(self._refill)

@@ -30,21 +30,21 @@ class Address(NamedTuple):
 
 
 class Discovery(Protocol):
-    """Finds nodes."""
+    """A way to find nodes."""
 
     @property
     def port(self) -> int:
-        """Return the port of every node it finds."""
+        """Return the port of all nodes that it finds."""
         ...
 
     async def find(self) -> Collection[Address]:
-        """Return where nodes listen now. Raises `HostError` when discovery fails; known nodes then stay."""
+        """Return the addresses of the nodes. Raise `HostError` if discovery fails; known nodes then stay."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StaticNode:
-    """One address, that the operator wrote down."""
+    """One fixed address from the configuration."""
 
     address: Address
 
@@ -58,7 +58,7 @@ class StaticNode:
 
 @dataclass(frozen=True, slots=True)
 class DnsNodes:
-    """Every address of a name: a headless Service of Kubernetes has those of its ready pods."""
+    """Every address of a DNS name. A headless Service of Kubernetes lists those of its ready pods."""
 
     name: str
     port: int
@@ -72,14 +72,14 @@ class DnsNodes:
 
 
 def parse_nodes(listed: Sequence[str]) -> tuple[str, ...]:
-    """Check a list of nodes for settings; `ValueError` says what is wrong."""
+    """Check the setting's list of nodes; raise `ValueError` for an invalid entry."""
     for each in listed:
         parse_discovery(each)
     return tuple(dict.fromkeys(listed))
 
 
 def parse_discovery(text: str) -> Discovery:
-    """Read one entry of `[serve] nodes`."""
+    """Parse one entry of `[serve] nodes`."""
     host, _, port = text.removeprefix(DNS).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16 and _is_host(host)):

@@ -1,7 +1,7 @@
-"""An owner whose desks are on nodes. Its keys process and the readers of screens are here, without privilege.
+"""An owner whose desks are on nodes. Its keys process and its screen readers run here, without privilege.
 
-Here are the vault, the journal of what owners and people do, and the key that signs certificates. Doors, their keys and
-keepers are where the desks are; what they write down there is pulled home (`pull.py`).
+The vault, the journal of owners' and people's actions, and the key that signs certificates are here. Doors, their keys
+and keepers are on the nodes; the events they record there are fetched by `pull.py`.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 _QUESTION_INTERVAL_S = 0.5
 _FIND_SECONDS = 15.0
-"""Seconds a job waits for a node."""
+"""Seconds a job waits for a node to answer."""
 StartParts = Callable[[], Awaitable[Started]]
-"""Starts a process that starts keys and readers (`desk/keeper/parts_keeper.py`)."""
+"""Starts the process that starts keys and readers (`desk/keeper/parts_keeper.py`)."""
 
 
 def start_parts(settings: Config, authority: Path) -> Started:
-    """Start a process that starts keys and readers, for this process."""
+    """Start the process that starts keys and readers for this process."""
     ours, theirs = pair()
     with theirs:
         return Started(ours, launch(settings, authority, theirs))
 
 
 class HomeParts:
-    """Has keys and readers started, by a process that is started anew when it is gone."""
+    """Starts keys and readers through a child process, which is started again when it has ended."""
 
     def __init__(self, start: StartParts, tasks: Background) -> None:
         self.start = start
@@ -65,7 +65,7 @@ class HomeParts:
         self.starting = anyio.Lock()
 
     async def ensure(self) -> KeeperParts:
-        """Return what starts them, up."""
+        """Return the child process's interface; start the process if necessary."""
         async with self.starting:
             if self.keeper is None or self.keeper.failure is not None:
                 self.keeper = KeeperClient(await self.start())
@@ -76,7 +76,7 @@ class HomeParts:
         return await (await self.ensure()).start_keys()
 
     async def start_door(self, desk: DeskId) -> None:
-        """Do nothing: a desk's door is where the desk is."""
+        """Do nothing: a desk's door runs on the desk's node."""
 
     async def start_reader(self, name: DeskId) -> tuple[int, int]:
         return await (await self.ensure()).start_reader(name)
@@ -85,33 +85,29 @@ class HomeParts:
         await (await self.ensure()).end_reader(name)
 
     async def close(self) -> None:
-        """End what was started."""
         if self.keeper is not None:
             with anyio.CancelScope(shield=True):
                 await self.keeper.close()
 
 
 class ClusterDoors(Doors):
-    """The keys of an owner whose desks' doors are on nodes: what is about a door goes there."""
+    """The doors of an owner whose desks are on nodes: calls that concern a door are sent to its node."""
 
     def __init__(self, settings: Config, parts: HomeParts, tasks: Background, cluster: ClusterRuntime) -> None:
         super().__init__(settings, parts, tasks)
         self.cluster = cluster
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
-        """Have a desk's door hold another step's rules and grants."""
         await self.cluster.enter_step(desk, step)
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
-        """Have a desk reach something else."""
         await self.cluster.change_scope(desk, self.require_within_ceiling(scope), by)
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach something more."""
         await self.cluster.allow(desk, [rule_text(each) for each in self.parse_allowed(rules)], by)
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
-        """Answer a question where it was asked: with `digest`, only if it is still about that."""
+        """Answer a pending request through its node. With `digest`, only if the request is unchanged."""
         found = [question for question in self.list_questions() if question.id == number]
         if not found or (digest and found[0].digest != digest):
             raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
@@ -120,7 +116,7 @@ class ClusterDoors(Doors):
         return answered
 
     async def follow_questions(self) -> None:
-        """Hear what desks ask for at their doors."""
+        """Poll the nodes for pending requests of desks at their doors."""
         while True:
             await anyio.sleep(_QUESTION_INTERVAL_S)
             found = await self.cluster.list_questions()
@@ -130,14 +126,14 @@ class ClusterDoors(Doors):
                 self.on_question(each)
 
     async def seal(self, scope: Scope, statement: Mapping[str, object]) -> bytes:
-        """Have keys seal the vault's secrets of a scope for the keys of a node."""
+        """Have keys seal the vault's secrets of a scope for a node's keys."""
         fields = {name: statement.get(name) for name in ("key", "certificate", "signature", "sealing", "signed")}
-        brought = dict.fromkeys(scope.values, "")  # which there are, and not what they are
+        brought = dict.fromkeys(scope.values, "")  # the names of the secrets only
         request = {"scope": json.loads(scope_json(scope)), "values": brought, **fields}
         return base64.b64decode(str((await (await self.meet()).ask("seal", "", **request))["sealed"]))
 
     def note_pulled(self, rows: Sequence[Row]) -> None:
-        """Have keys write down events of nodes, which their own keys signed; they are on disk when this returns."""
+        """Have keys record events of nodes that the nodes' keys signed; they are on disk when this returns."""
         if self.keys is None:
             raise HostError("events of nodes cannot be recorded, because this process has no journal")
         events = [{"at": row.at, "event": row.name, "data": json.loads(row.data)} for row in rows if _is_known(row)]
@@ -145,14 +141,14 @@ class ClusterDoors(Doors):
             self.keys.wait("pulled", events=events)
 
     async def take_proof(self, desk: DeskId) -> None:
-        """Have keys take what a desk's node signed of its opening."""
+        """Give keys the signed event of a desk's opening from its node."""
         proof = await self.cluster.fetch_proof(desk)
         fields = {name: proof.get(name) for name in ("row", "key", "certificate", "signature")}
         await (await self.meet()).ask("opened on a node", desk, **fields)
 
 
 def _is_known(row: Row) -> bool:
-    """Return whether this version knows an event; one that it does not is in what was pulled, and nowhere else."""
+    """Return whether this version knows an event. An unknown one is kept in the fetched journal only."""
     try:
         row.read_event()
     except ValueError:
@@ -161,7 +157,7 @@ def _is_known(row: Row) -> bool:
 
 
 class ClusterMachine(Host):
-    """An owner whose desks are on nodes, as `Host` is one whose desks are here."""
+    """An owner whose desks are on nodes; `Host` is one whose desks are on this machine."""
 
     nodes: Nodes
     tenant: str = DEFAULT_TENANT
@@ -170,7 +166,7 @@ class ClusterMachine(Host):
     tasks: Background
 
     async def start_parts(self) -> Started:
-        """Start what starts keys and readers."""
+        """Start the process that starts keys and readers."""
         identity = find_node_identity(self.config)
         assert identity is not None
         return start_parts(self.config, identity / AUTHORITY)
@@ -205,49 +201,49 @@ class ClusterMachine(Host):
 
     @property
     def walls(self) -> WallCatalog:
-        """Return every wall: which of them nodes have is seen when a desk is opened."""
+        """Return every wall; whether a node has it is checked when a desk is opened."""
         return NOMINAL_CATALOG
 
     @property
     def doors(self) -> ClusterDoors:
-        """Return what reaches the doors of these desks, and the keys process here."""
+        """Return the doors of these desks, and the keys process here."""
         return self.cluster_doors
 
     @property
     def seats(self) -> Seats:
-        """Return what reaches the screens and browsers of these desks."""
+        """Return access to the screens and browsers of these desks."""
         if self._seats is None:
             self._seats = created = Seats(self.cluster_doors.parts, self.tasks)
             self.stack.callback(created.close)
         return self._seats
 
     def get_image_facts(self, name: str) -> ImageFacts:
-        """Return what a node told of an image."""
+        """Return what nodes reported about an image, or empty facts."""
         return self.image_facts.get(name, ImageFacts())
 
     async def learn_images(self) -> None:
-        """Ask nodes what is known of their images."""
+        """Fetch the facts of all images that nodes list."""
         for name in {each for node in self.nodes.by_name.values() for each in node.report.images}:
             self.image_facts[name] = await self.cluster.fetch_image_facts(name)
 
     def has_screen(self, name: str) -> bool:
-        """Return whether an image has a screen, on a node that has it."""
+        """Return whether an image has a screen on any node."""
         return any(name in each.report.screens for each in self.nodes.by_name.values())
 
     def has_ended(self, desk: DeskId) -> bool:
-        """Return whether a desk ended by itself, or with its node."""
+        """Return whether a desk ended, by itself or with its node."""
         return desk not in self.cluster.desks
 
     def has(self, desk: DeskId) -> bool:
-        """Return whether a desk is open, as far as is known here."""
+        """Return whether a desk is open, as far as this process knows."""
         return desk in self.cluster.desks
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Have every node keep so many desks ready."""
+        """Have every node keep `count` desks ready."""
         self.cluster.keep_ready(self.cluster.route(spec), count, proven=proven)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk on a node; of one that is clean, keys learn what its node signed of it."""
+        """Open a desk on a node. For a clean desk, give keys the signed event of its opening."""
         scope = self.cluster_doors.require_within_ceiling(scope)
         desk = await super().open(spec, scope)
         if spec is not None and spec.sterile and scope == CLOSED:
@@ -260,7 +256,7 @@ class ClusterMachine(Host):
         return desk
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> Desk:
-        """Refuse: desks on nodes are not hibernated."""
+        """Raise: desks on nodes cannot be hibernated."""
         return await self.cluster.wake(desk, scope)
 
     async def find(self, desk: DeskId) -> Desk:
@@ -271,7 +267,7 @@ class ClusterMachine(Host):
         return await (await self.stack.enter_async_context(remote_runtime(path))).find(desk)
 
     async def find_owner(self, desk: DeskId) -> Path:
-        """Return the control socket of the process that has a desk."""
+        """Return the control socket of the process that owns a desk."""
         if desk in self.cluster.desks:
             return get_control_path(self.config, self.cluster.owner)
         owner = str((await self.cluster.find_record(desk)).get("owner", ""))
@@ -280,12 +276,11 @@ class ClusterMachine(Host):
         return get_control_path(self.config, owner)
 
     async def list_desks(self) -> list[dict[str, object]]:
-        """List the desks of this tenant on all nodes."""
         return await self.cluster.list_desks()
 
 
 class ClusterJobMachine(ClusterMachine):
-    """The owner that a job of a server is: it finds nodes by itself."""
+    """The machine of a job of a server: it finds nodes by itself."""
 
     def __init__(self, settings: Config, nodes: Nodes) -> None:
         super().__init__(settings)
@@ -294,15 +289,15 @@ class ClusterJobMachine(ClusterMachine):
 
     async def __aenter__(self) -> ClusterJobMachine:
         await super().__aenter__()
-        await self.parts.ensure()  # before this process is confined, and what it starts with it
+        await self.parts.ensure()  # start the child process before this process is confined
         return self
 
     def list_ports(self) -> set[int]:
-        """Return the ports that nodes are called at."""
+        """Return the ports of all nodes, for this process's confinement."""
         return {each.port for each in self.nodes.discoveries}
 
     async def find_nodes(self) -> None:
-        """Look for nodes from now on; return once one answers, `HostError` when none does."""
+        """Start looking for nodes; return once one answers, raise `HostError` if none does in time."""
         self.tasks.start(self.nodes.run)
         with anyio.move_on_after(_FIND_SECONDS):
             while not self.nodes.by_name:
@@ -314,7 +309,7 @@ class ClusterJobMachine(ClusterMachine):
 
 @asynccontextmanager
 async def open_cluster_machine(settings: Config, log: Callable[[Exception], None]) -> AsyncIterator[ClusterJobMachine]:
-    """Yield an owner whose desks are on the nodes that the settings of a server name; call `find_nodes` first."""
+    """Yield an owner whose desks are on the nodes in the server's settings. Call `find_nodes` first."""
     identity, listed = find_node_identity(settings), settings.serve.get("nodes")
     assert identity is not None
     assert isinstance(listed, list)

@@ -1,4 +1,4 @@
-"""Names of nodes, servers and desks of a cluster, and what follows from a name."""
+"""Names of nodes, servers and desks of a cluster, and ids derived from them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hotdesk.desk.seam import ALPHABET, DeskId, new_id
 from hotdesk.errors import BriefError
 
 NAME_SHAPE = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?")
-"""A node's or a server's name: what Kubernetes calls a node fits."""
+"""The name of a node or a server; Kubernetes node names fit."""
 _CODE_LENGTH = 3
 
 
 def check_name(name: str) -> str:
-    """Refuse what cannot name a node or a server."""
+    """Return a name of a node or a server; raise `BriefError` if it is invalid."""
     if not NAME_SHAPE.fullmatch(name):
         raise BriefError(
             f"{name[:70]!r} is not a valid node name; use up to 63 lower-case letters, digits, dots and hyphens"
@@ -24,13 +24,13 @@ def check_name(name: str) -> str:
 
 
 def compute_node_code(node: str) -> str:
-    """Return the three characters that ids of a node's desks begin with, after the `i`."""
+    """Return the three characters that the ids of a node's desks have after the `i`."""
     number = int.from_bytes(hashlib.sha256(node.encode()).digest()[:8], "big")
     return "".join(ALPHABET[number // 36**place % 36] for place in range(_CODE_LENGTH))
 
 
 def new_node_id(node: str) -> DeskId:
-    """Make the id of a desk on a node: 88 random bits after the node's code."""
+    """Return a new id of a desk on a node: the node's code, followed by 88 random bits."""
     return DeskId("i" + compute_node_code(node) + new_id()[1 + _CODE_LENGTH :])
 
 
@@ -39,7 +39,8 @@ def get_node_code(desk: str) -> str:
 
 
 def get_tenant_on_node(server: str, tenant: str) -> str:
-    """Return the name that a server's tenant has on nodes: two servers share nothing there, whatever they call theirs.
+    """Return the name of a server's tenant on nodes. It differs for each server, so that two servers share nothing
+    there.
 
     The server's name is the one in its certificate.
     """

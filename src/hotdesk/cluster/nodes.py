@@ -1,4 +1,4 @@
-"""The nodes of a server: found, followed by their reports, lost when these stop."""
+"""The nodes of a server: found by discovery, followed by their reports, and lost when these stop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RETRY_S, _LONGEST_RETRY_S = 0.1, 2.0
 
 
 class NodeCalls(RemoteRuntime):
-    """The control protocol, spoken with a node below a path."""
+    """The control protocol of a node, below a path."""
 
     def __init__(self, dialer: NodeDialer, prefix: str = "") -> None:
         super().__init__(Path(str(dialer.address)), dialer.tasks)
@@ -50,7 +50,7 @@ class NodeCalls(RemoteRuntime):
 
 
 class ClusterNode:
-    """One node, for as long as its agent lives and reports."""
+    """One node, for the lifetime of its agent."""
 
     def __init__(self, report: NodeReport, dialer: NodeDialer) -> None:
         self.name = report.node
@@ -59,17 +59,17 @@ class ClusterNode:
         self.report = report
         self.dialer = dialer
         self.is_heard = True
-        """Whether its reports come: no desk is opened at one that may be lost."""
+        """Whether its reports arrive. No desk is opened on a node that may be lost."""
         self.is_lost = False
         self.opened = 0
-        """Desks opened there since the last report."""
+        """Number of desks opened there since the last report."""
 
     def load(self) -> float:
-        """Return how busy it is: desks for each processor."""
+        """Return its load: open desks per processor."""
         return (self.report.desks + self.opened) / self.report.cpus
 
     def has_image(self, image: str) -> bool:
-        """Return whether it listed an image; one that a tenant saved there is listed by none."""
+        """Return whether the node lists an image. An image that a tenant saved there is not listed."""
         return image in self.report.images
 
 
@@ -90,9 +90,9 @@ class Nodes:
         self.by_name: dict[str, ClusterNode] = {}
         self.followed: set[Address] = set()
         self.addresses: set[Address] = set()
-        """Where nodes were found last."""
+        """The addresses that discovery found last."""
         self.changed = anyio.Event()
-        """Set, and replaced, when a node comes or goes."""
+        """Set, and replaced, when a node joins or is lost."""
         self.dialers: set[NodeDialer] = set()
         self.is_closed = False
         self.on_join: list[Callable[[ClusterNode], None]] = []
@@ -117,7 +117,7 @@ class Nodes:
         while not self.is_closed and (node is not None or await self.is_listed(address)):
             dialer = node.dialer if node is not None else NodeDialer(address, self.context, self.tasks)
             self.dialers.add(dialer)
-            is_refused = False  # then the machine is there, and its agent is not
+            is_refused = False  # a refused connection shows that the machine is up and its agent is not running
             try:
                 async with aclosing(_hear(dialer)) as reports:
                     async for report in reports:
@@ -151,7 +151,7 @@ class Nodes:
         return address in found
 
     def take(self, report: NodeReport, dialer: NodeDialer, node: ClusterNode | None) -> ClusterNode:
-        """Note a report; one by which the node is another than it was ends what was there."""
+        """Apply a report. If it shows another node or a restarted agent, count the previous node as lost."""
         if dialer.certified not in (report.node, ANY_NODE):
             raise HostError(
                 f"the node with the certificate of node {dialer.certified} calls itself {report.node}; it is not used"
@@ -165,7 +165,7 @@ class Nodes:
         return node
 
     def join(self, node: ClusterNode) -> ClusterNode:
-        """Add a node; `HostError` when its name or the code of its desks differs."""
+        """Add a node; raise `HostError` if the ids of its desks would have the same code as another node's."""
         for other in self.by_name.values():
             if other.code == node.code:
                 raise HostError(
@@ -189,7 +189,7 @@ class Nodes:
         self.tell()
 
     def close(self) -> None:
-        """Hang up on every node; desks there stay."""
+        """Close the connections to every node; the desks there stay."""
         self.is_closed = True
         for dialer in self.dialers:
             dialer.close()
@@ -199,12 +199,12 @@ class Nodes:
         self.changed = anyio.Event()
 
     def find(self, desk: str) -> ClusterNode | None:
-        """Return the node that has a desk; None when no node that answers can have it."""
+        """Return the node that a desk's id belongs to, or `None` if no such node answers."""
         code = get_node_code(desk)
         return next((each for each in self.by_name.values() if each.code == code), None)
 
     def choose(self, spec: Spec) -> list[ClusterNode]:
-        """Return the nodes that may open a desk, the best first; `HostError` says why there is none."""
+        """Return the nodes that may open a desk, the best first; raise `HostError` with the reason if there is none."""
         answering = [each for each in self.by_name.values() if each.is_heard]
         open_nodes = [each for each in answering if each.report.is_open]
         fit = [each for each in open_nodes if spec.wall in each.report.walls]
@@ -227,7 +227,7 @@ def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode]
 
 
 async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
-    """Yield what a node reports, until it hangs up or falls silent."""
+    """Yield a node's reports until it disconnects or sends none for `LOST_SECONDS`."""
     with anyio.fail_after(LOST_SECONDS):
         sock = await NodeCalls(dialer).upgrade("/node", PROTOCOL)
     buffer = b""

@@ -1,7 +1,7 @@
-"""Events of nodes, fetched to the server: each chain is checked against the last fetch and its first key.
+"""Events of nodes, fetched to the server. Each chain is checked against the last fetch and its first key.
 
-A node that changes, cuts or omits events it sent before is found at the next pull. Events it had not sent are lost
-with it: up to a second of events.
+If a node changes, cuts or omits events it sent before, the next fetch detects it. Events it had not sent are lost with
+the node: up to a second of them.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def read_events(settings: Config, after: int) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class SignedOpening:
-    """The event by which a desk was opened here, as it was hashed and signed."""
+    """The signed event of a desk's opening on this node, as hashed."""
 
     row: str
     key: str
-    """What signed it, in PEM."""
+    """The public key that signed it, in PEM."""
 
 
 def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
-    """Return what the journal here has of a desk's opening."""
+    """Return the journal's event of a desk's opening."""
     folder = settings.lib / _KEYS
     rows = list(islice(read(folder / FILE, desk), 1)) if (folder / FILE).exists() else []
     if not rows:
@@ -56,11 +56,11 @@ def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
 
 
 def _ignore_rows(rows: Sequence[Row]) -> None:
-    """Pass events on to no one."""
+    """Do nothing."""
 
 
 class PulledJournal:
-    """A tenant's events on one node, in files of this server: one for each key that signed them."""
+    """A tenant's events from one node, in files of this server: one for each signing key."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,10 +72,10 @@ class PulledJournal:
         return self.walk.last.id if self.walk is not None and self.walk.last is not None else 0
 
     def take(self, reply: dict[str, object], pass_on: Callable[[Sequence[Row]], None] = _ignore_rows) -> int:
-        """Check events, pass them on and append them; return how many. `KeeperError` when they do not follow what is
-        here.
+        """Check events, pass them on and append them; return their number.
 
-        Events that were passed on just before this process was killed are passed on again: none is left out.
+        Raise `KeeperError` if they do not follow the events already stored. Events that were passed on just before this
+        process was killed are passed on again; none is left out.
         """
         pem, lines = reply.get("key"), reply.get("events")
         if not isinstance(pem, str) or not isinstance(lines, list) or len(lines) > BATCH:
@@ -97,7 +97,7 @@ class PulledJournal:
         try:
             pass_on(rows)
         except BaseException:
-            self.walk = None  # what is in the file is walked along anew
+            self.walk = None  # read the file again at the next call
             raise
         self._append("".join(f"{line}\n" for line in lines).encode())
         return len(lines)

@@ -1,4 +1,4 @@
-"""The status report of a node, once a second: identity, capacity and load."""
+"""The status report that a node sends every second: identity, capacity and load."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _Name = Annotated[str, re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")]
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One report. A server believes it only for choosing: what a node cannot do it refuses."""
+    """One report. A server uses it only to choose a node; a node refuses what it cannot do."""
 
     node: Annotated[str, NAME_SHAPE]
     boot: Annotated[str, re.compile(r"[0-9a-f]{32}")]
-    """Which life of the agent this is: desks of an earlier one are gone."""
+    """Identifies the agent's process: desks of an earlier process are gone."""
     cpus: Annotated[int, Range(1, 1 << 16)]
     memory: Annotated[int, Range(0, _MAX_BYTES)]
-    """Bytes that are available."""
+    """Bytes of available memory."""
     desks: Annotated[int, Range(0, 1 << 20)]
-    """Desks that are open, of all servers."""
+    """Number of open desks of all servers."""
     walls: Annotated[tuple[_Name, ...], Length(16)]
     images: Annotated[tuple[_Name, ...], Length(400)]
     """Images that every tenant has."""
     screens: Annotated[tuple[_Name, ...], Length(400)] = ()
-    """Those of them that have a screen of ours."""
+    """Those of the images that have a screen which hotdesk starts."""
     cordoned: bool = False
-    """Whether it opens no more desks."""
+    """Whether it refuses to open more desks."""
     lacks: Annotated[tuple[_Name, ...], Length(16)] = ()
-    """What it has too little of to open another desk."""
+    """Resources of which it has too little to open another desk."""
     version: Annotated[str, Length(64)] = __version__
 
     @property
@@ -53,7 +53,7 @@ def write_report(report: NodeReport) -> bytes:
 
 
 def parse_report(line: bytes) -> NodeReport:
-    """Read a report strictly: a node may be turned."""
+    """Parse a report strictly: a node may be under an attacker's control."""
     try:
         return read(NodeReport, parse_json(line))
     except StrictError as e:

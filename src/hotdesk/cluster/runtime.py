@@ -1,4 +1,4 @@
-"""A tenant's desks on nodes: the same `Runtime`, wherever a desk is."""
+"""A tenant's desks on nodes, behind the same `Runtime` protocol as local desks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from hotdesk.keys.sealed_values import SEALED
 from hotdesk.linux.sockets import is_answered
 
 OWNER_SHAPE = re.compile(r"[0-9]{1,10}-[0-9a-f]{16}")
-"""How a process of a server is named for its nodes."""
+"""The name of a server's process on its nodes: process id and random digits."""
 _RETRY_S = 0.1
 _HEAR_SECONDS = 0.05
 _UNUSED = frozenset({"ready", "opening"})
@@ -47,7 +47,7 @@ Seal: TypeAlias = Callable[[Scope, Mapping[str, object]], Awaitable[bytes]]
 
 
 async def _refuse_to_seal(scope: Scope, statement: Mapping[str, object]) -> bytes:
-    """Refuse: there is no vault."""
+    """Raise: this process has no vault."""
     raise BriefError("this process has no vault; send the values of the secrets with the request")
 
 
@@ -58,11 +58,11 @@ class TenantNode(NodeCalls):
         super().__init__(node.dialer, f"/tenants/{tenant}")
         self.node = node
         self.owner = owner
-        """Which process of the server opens desks."""
+        """The name of the server process that opens desks."""
         self.seal = seal
 
     async def list_desks(self) -> list[dict[str, object]]:
-        """List the desks that the node has for somebody; a record that is no desk of that node's is refused."""
+        """List the node's desks that are handed over; raise `KeeperError` for an id that is not of this node."""
         items = (await self.call("GET", "/desks")).get("items")
         found = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
         shown = [{**each, "node": self.node.name} for each in found if each.get("state") not in _UNUSED]
@@ -82,7 +82,7 @@ class TenantNode(NodeCalls):
     async def call(
         self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
     ) -> dict[str, object]:
-        """Make one request; where it fails because the node is gone, `NodeLost` says so."""
+        """Make one request; raise `NodeLost` if it fails because the node is gone."""
         try:
             return await super().call(method, target, value, seconds)
         except (DeskGone, HostError) as e:
@@ -91,7 +91,7 @@ class TenantNode(NodeCalls):
             raise
 
     async def upgrade(self, target: str, protocol: str) -> socket.socket:
-        """Turn a call into a stream."""
+        """Upgrade a request to a stream; raise `NodeLost` if it fails because the node is gone."""
         try:
             return await super().upgrade(target, protocol)
         except (DeskGone, HostError) as e:
@@ -100,15 +100,15 @@ class TenantNode(NodeCalls):
             raise
 
     async def is_lost(self) -> bool:
-        """Return whether the node is gone; one that is not heard is waited for until that is known."""
-        await anyio.sleep(_HEAR_SECONDS)  # the end of its reports may come after the end of a call
+        """Return whether the node is lost. If it is silent, wait until that is certain."""
+        await anyio.sleep(_HEAR_SECONDS)  # the end of its reports may arrive after the end of a call
         with anyio.move_on_after(LOST_SECONDS):
             while not self.node.is_lost and not self.node.is_heard:  # noqa: ASYNC110 - `Nodes.follow` notes either
                 await anyio.sleep(_HEAR_SECONDS)
         return self.node.is_lost
 
     async def explain_break(self, desk: DeskId) -> DeskGone | LinkError:
-        """Return why a link to a desk's guest ended that was not closed here."""
+        """Return the reason why a link to a desk's guest broke."""
         try:
             await self.call("GET", f"/desks/{desk}/usage")
         except DeskGone as e:
@@ -118,14 +118,14 @@ class TenantNode(NodeCalls):
         return LinkError(f"the connection to desk {desk} on node {self.node.name} broke; try again")
 
     async def seal_secrets(self, scope: Scope) -> Scope:
-        """Add the vault's secrets of a scope to what is brought, sealed for the keys of this node."""
+        """Seal the vault's secrets of a scope for this node's keys, and add them to the scope's values."""
         if all(one.secret in scope.values or one.secret in scope.tokens for one in scope.grants):
             return scope
         sealed = await self.seal(scope, await self.call("GET", "/sealing"))
         return replace(scope, values={**scope.values, SEALED: sealed})
 
     def check_id(self, value: object) -> DeskId:
-        """Refuse an id that this node does not give out: another node may have that desk."""
+        """Return a desk id; raise `KeeperError` if it is not one of this node's: another node may have that desk."""
         desk = as_id(value) if isinstance(value, str) else as_id("")
         if get_node_code(desk) != self.node.code:
             raise KeeperError(f"node {self.node.name} returned the id of a desk that belongs to another node")
@@ -133,10 +133,10 @@ class TenantNode(NodeCalls):
 
 
 class ClusterDesk(LinkedDesk):
-    """A desk on a node; its link is opened again when a connection breaks and the desk still exists."""
+    """A desk on a node. Its link is opened again when a connection breaks and the desk still exists."""
 
     async def wait_for_link(self) -> Link:
-        """Return the link to the guest, once the desk is not down and not between two connections."""
+        """Return the link to the guest; wait while the desk is down or its link is being replaced."""
         link = await super().wait_for_link()
         if link.failure is not None and self.is_open():
             with anyio.move_on_after(LOST_SECONDS):
@@ -149,7 +149,7 @@ class ClusterDesk(LinkedDesk):
 
 
 class ClusterRuntime:
-    """The desks of one tenant, on whichever nodes there are."""
+    """The desks of one tenant, on all nodes."""
 
     def __init__(self, config: Config, nodes: Nodes, tenant: str, tasks: Background) -> None:
         self.config = config
@@ -157,25 +157,25 @@ class ClusterRuntime:
         self.tenant = tenant
         self.tasks = tasks
         self.owner = f"{os.getpid()}-{secrets.token_hex(8)}"
-        """Names this process among those of its server, for nodes and in the name of its control socket."""
+        """The unique name of this server process. Nodes know it, and the control socket is named after it."""
         self.calls = 0
         self.served = 0
         self.route: Callable[[Spec], Spec] = lambda spec: spec
-        """Gives a spec the wall that whoever runs this owner demands; it never weakens what was asked for."""
+        """Returns a spec with the wall that the operator of this process requires. It never weakens a spec."""
         self.seal: Seal = _refuse_to_seal
-        """Seals the vault's secrets of a scope for a node that says who it is."""
+        """Seals the vault's secrets of a scope for a node that has proven its identity."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
-        """Told of a desk that is let go of."""
+        """Called with the id of a desk that is no longer open here."""
         self.desks: dict[DeskId, ClusterDesk] = {}
         """Open desks, without those that ended by themselves or with their node."""
         self.asking: set[DeskId] = set()
         """Desks whose scope has rules that ask a person."""
         self.tenant_nodes: dict[str, TenantNode] = {}
-        """By the life of a node's agent."""
+        """The calls to each node, by the boot id of its agent."""
         self.stock: dict[tuple[str, str, bool], dict[str, object]] = {}
-        """What every node shall keep ready, by image, wall and whether it is proven."""
+        """Desks that every node keeps ready: the request, by image, wall and whether they are proven."""
         self.is_settled = False
-        """Whether all desks of an earlier server were found that there is a record of."""
+        """Whether an earlier process's desks have been adopted, so that desks without a record may be burnt."""
         nodes.on_join.append(self.greet)
         nodes.on_loss.append(self.lose)
 
@@ -204,7 +204,7 @@ class ClusterRuntime:
         raise failure if not isinstance(failure, DeskGone) else HostError(f"no node could open a desk: {failure}")
 
     async def open_on(self, node: ClusterNode, spec: Spec, scope: Scope) -> ClusterDesk:
-        """Open a desk on a node; one that cannot be linked to is burnt."""
+        """Open a desk on a node; burn it if the link to it fails."""
         calls = self.on(node)
         desk = await calls.begin(spec, scope)
         self.note_scope(desk, scope)
@@ -247,31 +247,29 @@ class ClusterRuntime:
         return found
 
     async def burn(self, desk: DeskId) -> None:
-        """Burn a desk through its node; a lost node burns it itself when no server comes back."""
+        """Burn a desk through its node. A node that is lost burns it itself if no server returns."""
         self.let_go(desk)
         if (node := self.nodes.find(desk)) is not None:
             await self.on(node).burn(desk)
 
     def let_go(self, desk: DeskId) -> None:
-        """Have a desk no more."""
+        """Forget a desk."""
         self.asking.discard(desk)
         if self.desks.pop(desk, None) is not None:
             self.departed(desk)
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> ClusterDesk:
-        """Refuse: what a node wrote of a desk's memory is not taken up by another call."""
+        """Raise: desks on nodes cannot be hibernated."""
         raise BriefError("desks on nodes cannot be hibernated; pause them instead")
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
-        """Have a desk's door hold another step's rules."""
         await self.on(self.get_node(desk)).call("PUT", f"/desks/{desk}/step", {"step": step})
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach something more."""
         await self.on(self.get_node(desk)).call("PUT", f"/desks/{desk}/allow", {"rules": list(rules), "by": by})
 
     async def list_questions(self) -> list[Asked]:
-        """List what desks of this process ask for at their doors."""
+        """List the pending requests of this process's desks at their doors."""
         found: list[Asked] = []
         for node in list(self.nodes.by_name.values()):
             if any(get_node_code(each) == node.code for each in self.asking):
@@ -280,13 +278,13 @@ class ClusterRuntime:
         return found
 
     async def answer_question(self, question: Asked, approved: bool, by: str) -> Asked:
-        """Answer just what was asked."""
+        """Answer exactly the request that was shown, by its digest."""
         value = {"approved": approved, "digest": question.digest, "by": by}
         calls = self.on(self.get_node(as_id(question.desk)))
         return as_question(await calls.call("POST", f"/questions/{question.id}", value))
 
     async def list_desks(self) -> list[dict[str, object]]:
-        """List the desks of this tenant on all nodes that answer, the oldest first, those of its jobs among them."""
+        """List this tenant's desks on all nodes that answer, the oldest first, including those of jobs."""
         found: list[dict[str, object]] = []
 
         async def ask(node: ClusterNode) -> None:
@@ -301,14 +299,14 @@ class ClusterRuntime:
         return sorted(found, key=_read_age)
 
     async def find_record(self, desk: DeskId) -> dict[str, object]:
-        """Return what its node has written down of a desk; `DeskGone` when there is none."""
+        """Return the node's record of a desk; raise `DeskGone` if there is none."""
         for each in await self.on(self.get_node(desk)).list_desks():
             if each.get("id") == desk:
                 return each
         raise DeskGone(f"desk {desk} is gone; open another desk")
 
     async def fetch_image_facts(self, name: str) -> ImageFacts:
-        """Return what a node knows of an image; nothing where no node lists it."""
+        """Return the facts of an image from a node that lists it, or empty facts."""
         for node in list(self.nodes.by_name.values()):
             if node.has_image(name):
                 reply = await self.on(node).call("GET", f"/images/{name}")
@@ -316,7 +314,7 @@ class ClusterRuntime:
         return ImageFacts()
 
     async def fetch_proof(self, desk: DeskId) -> dict[str, object]:
-        """Return what a desk's node has signed of its opening."""
+        """Return the signed event of a desk's opening from its node."""
         return await self.on(self.get_node(desk)).call("GET", f"/desks/{desk}/opened")
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
@@ -326,7 +324,7 @@ class ClusterRuntime:
         self.note_scope(desk, scope)
 
     def note_scope(self, desk: DeskId, scope: Scope) -> None:
-        """Note whether a desk may ask for requests at its door: others are not listened to."""
+        """Note whether a desk's scope has rules that ask a person; only such desks are polled for requests."""
         self.asking.discard(desk)
         if any(rule.verdict == "ask" for rule in scope.rules):
             self.asking.add(desk)
@@ -343,7 +341,7 @@ class ClusterRuntime:
         except HotdeskError as e:
             self.nodes.log(e)
 
-    # -- nodes that come and go -----------------------------------------------------------------------------------
+    # -- nodes that join or are lost ----------------------------------------------------------------------------------
 
     def greet(self, node: ClusterNode) -> None:
         """Send a new node its ready counts; burn its desks without a record here."""
@@ -361,7 +359,7 @@ class ClusterRuntime:
             calls.links.clear()
 
     async def settle(self, expected: Sequence[DeskId], seconds: float) -> dict[DeskId, ClusterDesk]:
-        """Find the desks that an earlier server had, as far as their nodes answer in time; others there are burnt."""
+        """Adopt an earlier process's desks whose nodes answer in time; burn other desks without a live owner."""
         end = time.monotonic() + seconds
         while any(self.nodes.find(desk) is None for desk in expected) and time.monotonic() < end:
             with anyio.move_on_after(end - time.monotonic()):
@@ -382,9 +380,9 @@ class ClusterRuntime:
         return found
 
     async def burn_strays(self, node: ClusterNode) -> None:
-        """Burn desks of this tenant that no process of its server has: one that was killed had opened them.
+        """Burn this tenant's desks that no live process of its server owns.
 
-        A desk that this process opens just now is not among those it has, and is its own all the same.
+        A desk that this process is just opening is not in `desks` yet, and is kept by its owner's name.
         """
         try:
             for each in await self.on(node).list_desks():
@@ -404,7 +402,7 @@ class ClusterRuntime:
 
 
 class ClusterHandle(RemoteHandle):
-    """A desk from outside, through its node."""
+    """A desk's operations from outside, through its node."""
 
     def __init__(self, cluster: ClusterRuntime, calls: TenantNode, desk: DeskId) -> None:
         super().__init__(calls, desk)
@@ -430,7 +428,6 @@ def _build_scope_fields(scope: Scope) -> dict[str, object]:
 
 
 def get_control_path(settings: Config, owner: str) -> Path:
-    """Return the control socket of a process whose desks are on nodes."""
     return settings.run / "control" / f"{owner}.sock"
 
 

@@ -1,8 +1,8 @@
-"""TLS for code that knows plain sockets: one end of a socketpair is the caller's, the other is sealed and sent on.
+"""TLS for code that uses plain sockets: one end of a socketpair is the caller's, the other is encrypted and forwarded.
 
-The control protocol is spoken over TLS exactly as over a unix socket. What passes is in records of at most 64 KiB, each
-with its length before it, because OpenSSL cannot end one half of a connection while there is something to read. An
-empty record ends a half, the end of the TCP connection both; an end without that record is a connection that was cut.
+The control protocol is spoken over TLS exactly as over a unix socket. Data is sent in records of at most 64 KiB, each
+preceded by its length, because OpenSSL cannot close one direction of a connection while there is data to read. An empty
+record ends one direction, the end of the TCP connection both; an end without that record is a cut connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HANDSHAKE_SECONDS = 10.0
 _LOOK_INTERVAL_S = 1.0
 _READ = 1 << 16
 _LENGTH = 4
-"""Bytes of a record's length."""
+"""Bytes of a record's length field."""
 
 
 class TlsTunnel:
@@ -37,7 +37,7 @@ class TlsTunnel:
         self.sending = anyio.Lock(fast_acquire=True)
 
     async def shake_hands(self) -> None:
-        """Do the handshake; `OSError`, or `ssl.SSLError`, when the other side is not the one the context wants."""
+        """Do the handshake; raise `OSError` or `ssl.SSLError` if the peer does not satisfy the context."""
         with anyio.fail_after(_HANDSHAKE_SECONDS):
             while True:
                 try:
@@ -48,12 +48,12 @@ class TlsTunnel:
                     await self.fill()
                 except ssl.SSLError:
                     with suppress(OSError):
-                        await self.flush()  # the other side learns why
+                        await self.flush()  # send the alert, so that the peer learns the reason
                     raise
             await self.flush()
 
     async def fill(self) -> bool:
-        """Take what came over TCP; False at its end."""
+        """Feed data from TCP to TLS; return False at the end of the connection."""
         if data := await receive(self.raw, _READ):
             self.incoming.write(data)
             return True
@@ -66,14 +66,14 @@ class TlsTunnel:
                 await send(self.raw, data)
 
     async def run(self, inner: socket.socket) -> None:
-        """Pass bytes both ways between TLS and a plain socket until both have ended, or one is gone; close both."""
+        """Forward bytes both ways between TLS and a plain socket until both have ended or one is gone; close both."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._seal, inner, tasks.cancel_scope)
                 await self._unseal(inner)
                 tasks.cancel_scope.cancel()
         except* OSError:
-            pass  # the other side is gone, or the connection was cut or tampered with
+            pass  # the peer is gone, or the connection was cut or tampered with
         finally:
             for sock in (inner, self.raw):
                 anyio.notify_closing(sock)
@@ -92,10 +92,10 @@ class TlsTunnel:
         scope.cancel()
 
     async def _unseal(self, inner: socket.socket) -> None:
-        """Give the plain side what was sent, until the TCP connection ends."""
+        """Forward received data to the plain socket until the TCP connection ends."""
         buffer, is_over = b"", False
         while True:
-            while data := self._read():  # the first of it may have come with the end of the handshake
+            while data := self._read():  # some data may have arrived with the end of the handshake
                 buffer += data
                 while (record := _read_record(buffer)) is not None:
                     if is_over:
@@ -112,7 +112,7 @@ class TlsTunnel:
                 return
 
     def _read(self) -> bytes:
-        """Return what TLS has; nothing when it needs more first, or was ended."""
+        """Return decrypted data; empty if TLS needs more data first, or was closed."""
         try:
             return self.tls.read(_READ)
         except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
@@ -120,7 +120,7 @@ class TlsTunnel:
 
 
 def _read_record(buffer: bytes) -> bytes | None:
-    """Return the first record, None while it is not whole; `ConnectionError` for one that is longer than allowed."""
+    """Return the first complete record, or `None` if more data is needed; raise `ConnectionError` if it is too long."""
     length = int.from_bytes(buffer[:_LENGTH], "big")
     if length > _READ:
         raise ConnectionError("the peer sent a record that is too long")

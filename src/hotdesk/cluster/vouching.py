@@ -1,4 +1,4 @@
-"""A node says by its certificate that a key, which signs events of a tenant there, is its own."""
+"""A node's signature, by its certificate's key, over the key that signs a tenant's events there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hotdesk.keys.node_proof import encode_vouching
 
 @dataclass(frozen=True, slots=True)
 class Vouching:
-    """A key, and which node vouches for it."""
+    """A public key, and the certificate and signature of the node that vouches for it. Empty: no node does."""
 
     key: str
     certificate: str = ""
@@ -26,7 +26,7 @@ class Vouching:
 
 
 def load_voucher(identity: Path) -> Callable[[str], Vouching]:
-    """Return what vouches for keys, in PEM; the private key is read now, while this process may."""
+    """Return a function that vouches for keys in PEM. The private key is read now, before this process is confined."""
     try:
         certificate = (identity / CERTIFICATE).read_text()
         private = load_pem_private_key((identity / PRIVATE_KEY).read_bytes(), None)
