@@ -1,11 +1,11 @@
-"""A server's desks, jobs, approvals, drive and vault, from anywhere: the same words as the library.
+"""A client of a hotdesk server: desks, jobs, approvals, drive and vault, with the names of the library.
 
-async with Client("http://127.0.0.1:3700", key) as client:
-    async with client.open_desk() as desk:
-        print((await desk.run(["uname", "-a"])).text)
+    async with Client("http://127.0.0.1:3700", key) as client:
+        async with client.open_desk() as desk:
+            print((await desk.run(["uname", "-a"])).text)
 
-How it works: `http.py` speaks HTTP/1.1 over TCP, TLS or a unix socket; `data.py` is what a server tells; `desk.py`,
-`vault.py` and `client.py` are the verbs. Errors are the library's own, by the code a server answers with.
+How it works: `http.py` speaks HTTP/1.1 over TCP or TLS; `data.py` has the types of responses; `desk.py`, `vault.py` and
+`client.py` are the API. Errors are the library's own classes, chosen by the code in the server's response.
 """
 
 from hotdesk.client.client import Client

@@ -1,4 +1,4 @@
-"""A server, as its callers use it: desks, jobs, approvals, drive, vault."""
+"""The client of a server: desks, jobs, approvals, drive, vault."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from hotdesk.errors import BriefError
 T = TypeVar("T")
 BURN_SECONDS = 30.0
 SPEC = ("image", "cpus", "memory", "disk", "deadline", "idle", "root")
-"""What of a spec a client may say."""
+"""Fields of a spec that a client may set."""
 
 
 class Client:
-    """A server. `async with Client(url, key) as client:`."""
+    """A connection to a server: `async with Client(url, key) as client:`."""
 
     def __init__(self, url: str, key: str, *, trust: ssl.SSLContext | None = None) -> None:
         self.line = HttpClient(url, key, trust)
         self.vault = FarVault(self.line)
 
     async def __aenter__(self) -> Client:
-        await self.line.call("GET", "/session")  # an invalid key is reported at once
+        await self.line.call("GET", "/session")  # report an invalid key at once
         return self
 
     async def __aexit__(self, *failure: object) -> None:
@@ -44,7 +44,7 @@ class Client:
         """Open a desk that lasts until it is burnt or its time is up; `allow` lists rules, as in a brief."""
         spec = spec or Spec()
         order = {name: getattr(spec, name) for name in SPEC} | {"env": dict(spec.env), "allow": list(allow)}
-        order |= {"wall": spec.wall} if spec.wall != Spec().wall else {}  # it is the least that every server gives
+        order |= {"wall": spec.wall} if spec.wall != Spec().wall else {}  # every server gives at least the default wall
         reply = await self.line.call("POST", "/desks", order, again=secrets.token_hex(16))
         return FarDesk(self.line, DeskId(reply["id"]))
 
@@ -84,7 +84,7 @@ class Client:
         approve: Literal["auto", "risky", "plan", "every"] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> Job:
-        """Start a job from a brief as TOML, or from a template and its values; `files` lie beside the brief."""
+        """Start a job from a brief as TOML, or from a template and its values; `files` are put beside the brief."""
         sent = [{"upload": await self.upload(name, data), "name": name} for name, data in (files or {}).items()]
         order: dict[str, Any] = {"files": sent, "models": list(models), "limits": dict(limits or {})}
         order |= {"brief": brief} if brief is not None else {"template": template, "values": dict(values or {})}
@@ -124,7 +124,7 @@ class Client:
         await self.line.call("DELETE", f"/jobs/{job}")
 
     async def events(self, job: str = "", *, after: int = 0, follow: bool = True) -> AsyncIterator[Happened]:
-        """Yield past events of a job or of all, then new ones; `after` continues from an id."""
+        """Yield past events of a job, or of all jobs, then new ones; `after` continues from an event id."""
         query = {"after": after, "follow": str(follow).lower()}
         async with self.line.ask("GET", f"/jobs/{job}/events" if job else "/events", query=query) as answer:
             rest = b""
@@ -135,7 +135,7 @@ class Client:
                         yield read(Happened, json.loads(line[6:]))
 
     async def wait(self, job: str, *, every: float = 0.5) -> Job:
-        """Wait until a job has ended, has stopped, or waits for a person; return its state."""
+        """Poll every `every` seconds until a job has ended, has stopped, or waits for a person; return its state."""
         current = await self.job(job)
         while current.state in ("starting", "running"):
             await anyio.sleep(every)
@@ -145,7 +145,7 @@ class Client:
     # -- approvals --------------------------------------------------------------------------------------------
 
     async def approvals(self) -> list[Approval]:
-        """List the approvals that are waiting."""
+        """List the pending approvals."""
         return [read(Approval, each) for each in await self.line.list_all("/approvals")]
 
     async def approve(self, approval: Approval, *, plan: str = "") -> None:
@@ -159,7 +159,6 @@ class Client:
         await self.line.call("POST", f"/approvals/{approval.id}", decision)
 
     async def answer(self, approval: Approval, words: str) -> None:
-        """Answer a question."""
         decision = {"digest": approval.digest, "answer": "answer", "words": words}
         await self.line.call("POST", f"/approvals/{approval.id}", decision)
 

@@ -1,4 +1,4 @@
-"""Typed data of a server's responses. Unknown fields of a newer server are ignored."""
+"""Types of a server's responses. Unknown fields of a newer server are ignored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DeskShown:
-    """A desk that is open."""
+    """An open desk."""
 
     id: str
     image: str
@@ -24,28 +24,28 @@ class DeskShown:
     memory: int
     job: str = ""
     wall: str = ""
-    """The wall that its keeper proved; empty: an earlier server does not say."""
+    """The wall that its keeper proved. Empty: an earlier server does not report it."""
     kernel: str = ""
-    """What answers its programs' system calls: `host`, `sentry` or `own`."""
+    """The kernel that serves its system calls: the host's (`host`), gVisor's (`sentry`) or its own (`own`)."""
     boundary: bool = False
-    """Whether the wall's makers call it an isolation boundary."""
+    """Whether the makers of the wall call it an isolation boundary."""
     wall_version: str = ""
-    """The program that put the wall up, with its version."""
+    """The program that implements the wall, with its version."""
     platform: str = ""
     node: str = ""
-    """The node that has it; empty: the server's own machine."""
+    """The node that has it. Empty: the server's own machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deliverable:
-    """A file a job made."""
+    """A file that a job made."""
 
     path: str
     sha256: str
     verdict: str
-    """`passed`, `failed`, or empty: nothing was asked for."""
+    """`passed`, `failed`, or empty if it has no checks."""
     name: str | None = None
-    """Its name in the drive; None: it is not kept."""
+    """Its name in the drive. `None`: it is not in the drive."""
     size: int | None = None
     certificate: str = ""
     findings: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Job:
     why: str
     by: str
     live: bool = False
-    """Whether a process works at it; one that is neither over nor live can be resumed."""
+    """Whether a process works on it. A job that is neither over nor live can be resumed."""
     begun: float | None = None
     ended: float | None = None
     cost: float | None = None
@@ -82,7 +82,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Something that waits for a person."""
+    """A decision that a person has to make."""
 
     id: str
     kind: str
@@ -98,7 +98,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The rules that a job's desks have beside its brief, and the desks that have them by now."""
+    """A rule that was added to a job, and the desks that already have it."""
 
     rule: str
     desks: tuple[str, ...] = ()
@@ -106,8 +106,6 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class SecretShown:
-    """The public part of a secret."""
-
     name: str
     kind: str
     version: int
@@ -117,7 +115,7 @@ class SecretShown:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A version of a name in the drive."""
+    """A version of a file in the drive."""
 
     name: str
     version: int
@@ -130,7 +128,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One event."""
+    """One journal event."""
 
     id: int
     chain: str
@@ -146,7 +144,6 @@ def read(kind: type[T], data: Mapping[str, Any]) -> T:
 
 
 def _read_field(name: str, value: object) -> object:
-    """Read one field; lists are tuples."""
     if name == "deliverables" and isinstance(value, list):
         return tuple(read(Deliverable, each) for each in value)
     return tuple(value) if isinstance(value, list) else value

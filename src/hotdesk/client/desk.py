@@ -1,4 +1,4 @@
-"""A desk of a server's, with the library's words."""
+"""A desk on a server, with the methods of the library's desks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hotdesk.desk.seam import DeskId, Done, Entry, SnapshotId, Usage, as_bytes, 
 
 
 class FarDesk:
-    """One disposable computer at a server; each method is its namesake's in `hotdesk.desk.seam.Desk`."""
+    """One desk on a server. Each method does the same as in `hotdesk.desk.seam.Desk`."""
 
     def __init__(self, line: HttpClient, desk: DeskId) -> None:
         self.line = line
@@ -29,7 +29,7 @@ class FarDesk:
         user: str | None = None,
         timeout: float = 60.0,
     ) -> Done:
-        """Run a program to its end. A missing program is a result: exit code 127."""
+        """Run a program to its end. A missing program is a result with exit code 127."""
         check_argv(argv)
         fed = base64.b64encode(as_bytes(stdin)).decode()
         order = {"argv": list(argv), "stdin": fed, "env": dict(env or {}), "cwd": cwd, "user": user, "timeout": timeout,
@@ -45,7 +45,7 @@ class FarDesk:
             return await answer.read_body()
 
     async def write(self, path: str, data: str | bytes) -> None:
-        """Write a file in place, making its folders; text is written as UTF-8."""
+        """Write a file in place and create its folders; text is written as UTF-8."""
         async with self.line.ask("PUT", f"/desks/{self.id}/file", as_bytes(data), query={"path": path}):
             return
 
@@ -56,7 +56,7 @@ class FarDesk:
         return [Entry(**each) for each in reply["items"]]
 
     async def remove(self, path: str) -> None:
-        """Remove a path with all below it."""
+        """Remove a path and everything below it."""
         await self.line.call("DELETE", f"/desks/{self.id}/file", query={"path": path})
 
     async def pause(self) -> None:
@@ -64,7 +64,7 @@ class FarDesk:
         await self.line.call("POST", f"/desks/{self.id}/pause")
 
     async def resume(self) -> None:
-        """Continue every program."""
+        """Continue every program after `pause`."""
         await self.line.call("POST", f"/desks/{self.id}/resume")
 
     async def snapshot(self) -> SnapshotId:
@@ -76,7 +76,7 @@ class FarDesk:
         await self.line.call("POST", f"/desks/{self.id}/rollback", {"snapshot": snapshot})
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[FarDesk]:
-        """Open desks like this one that start with its files."""
+        """Open `count` desks like this one that start with its files, or with those of a snapshot."""
         reply = await self.line.call("POST", f"/desks/{self.id}/fork", {"count": count, "snapshot": snapshot})
         return [FarDesk(self.line, DeskId(each["id"])) for each in reply["items"]]
 
@@ -90,5 +90,5 @@ class FarDesk:
             await self.line.call("DELETE", f"/desks/{self.id}")
 
     async def close(self) -> None:
-        """Burn the desk, as `burn`."""
+        """Burn the desk, like `burn`."""
         await self.burn()

@@ -1,4 +1,4 @@
-"""HTTP/1.1 to one server: a connection a request, bodies in pieces, errors as the library has them."""
+"""HTTP/1.1 to one server: a connection per request, streamed bodies, errors as the library's classes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ ERRORS: dict[str, type[HotdeskError]] = {
 PREFIX = "/api/v1"
 PIECE = 1 << 16
 MAX_BODY_BYTES = 1 << 30
-"""Bytes of an answer that is read whole."""
+"""Maximum bytes of a response that is read whole."""
 RESPONSE_TIMEOUT_S = 3700.0
-"""How long an answer is waited for: a program may run for an hour."""
+"""Seconds to wait for a response's head: a program in a desk may run for an hour."""
 
 
 class ServerRefusedError(BriefError):
@@ -82,7 +82,7 @@ class HttpResponse:
 
 
 class HttpClient:
-    """The way to one server."""
+    """HTTP requests to one server."""
 
     def __init__(self, url: str, key: str = "", trust: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
@@ -95,7 +95,6 @@ class HttpClient:
         self.key, self.trust = key, trust
 
     async def dial(self) -> ByteStream:
-        """Connect."""
         try:
             if self.secure:
                 trust = self.trust or ssl.create_default_context()
@@ -117,7 +116,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         media: str = "application/octet-stream",
     ) -> AsyncIterator[HttpResponse]:
-        """Send one request; an error response is raised."""
+        """Send one request; raise the library's error for an error response."""
         parameters = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         target = PREFIX + quote(path, safe="/@:") + (f"?{urlencode(parameters)}" if parameters else "")
         sent = {"Host": self.name, "Authorization": f"Bearer {self.key}", "Content-Length": str(len(body)),
@@ -153,7 +152,7 @@ class HttpClient:
         query: Mapping[str, object] | None = None,
         again: str = "",
     ) -> Any:
-        """Send one request in JSON; return the JSON of the response."""
+        """Send a JSON request; return the parsed response. `again` is its idempotency key; empty: it has none."""
         body = b"" if value is None else json.dumps(value).encode()
         headers = {"Idempotency-Key": again} if again else {}
         async with self.ask(method, path, body, query=query, headers=headers, media="application/json") as answer:
@@ -164,7 +163,7 @@ class HttpClient:
             raise HostError(f"the server at {self.name} sent a malformed response") from e
 
     async def list_all(self, path: str, **query: object) -> list[dict[str, Any]]:
-        """Return all of a list, page after page."""
+        """Return all items of a paginated list."""
         found: list[dict[str, Any]] = []
         after = ""
         while True:
@@ -176,7 +175,7 @@ class HttpClient:
 
 
 async def _read_next_event(connection: h11.Connection, stream: ByteStream) -> object:
-    """Return the next event of a stream."""
+    """Return the next event of a response; raise `HostError` if the connection ends."""
     while True:
         try:
             event = connection.next_event()
@@ -196,7 +195,6 @@ async def _read_next_event(connection: h11.Connection, stream: ByteStream) -> ob
 
 
 def make_error(status: int, body: bytes) -> HotdeskError:
-    """Make the error for an error response."""
     try:
         reply = json.loads(body)
         code, message = str(reply["code"]), str(reply["message"])

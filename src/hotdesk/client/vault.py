@@ -1,4 +1,4 @@
-"""A server's vault: secrets can be stored, but not read."""
+"""The vault of a server: secrets can be stored, but not read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hotdesk.client.http import HttpClient
 
 
 class FarVault:
-    """Secrets by name at a server; each method is its namesake's in `hotdesk.vault`."""
+    """Secrets by name on a server. Each method does the same as in `hotdesk.vault`."""
 
     def __init__(self, line: HttpClient) -> None:
         self.line = line
