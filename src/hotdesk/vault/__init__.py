@@ -1,8 +1,9 @@
 """Secrets by name, encrypted.
 
-How it works: a root key (a file, a passphrase, the system's keyring: `root.py`) seals one random data key, and that
-seals every value with AES-256-GCM, bound to its name, version, kind and public fields (`store.py`). What kinds there
-are and which values they take is `kinds.py`; `linux/private_files.py` writes the files. A `Secret` prints as `***`.
+How it works: a root key (from a file, a passphrase or the system's keyring, see `root.py`) encrypts one random data
+key. The data key encrypts every value with AES-256-GCM, bound to its name, version, kind and public fields
+(`store.py`). `kinds.py` defines the kinds and their valid values; `linux/private_files.py` writes the files. The `repr`
+of a `Secret` is `***`.
 """
 
 from hotdesk.vault.kinds import (

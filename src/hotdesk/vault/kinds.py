@@ -19,9 +19,9 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 MIN_VALUE_BYTES, MAX_VALUE_BYTES = 8, 64 << 10
-"""Bytes of a value. A shorter one cannot be told from ordinary text on its way back."""
+"""Size limits of a value, in bytes. A shorter one cannot be told from ordinary text when responses are scrubbed."""
 _MIN_SEED_BYTES = 10
-"""Bytes a seed of one-time codes has at least, decoded."""
+"""Minimum bytes of a decoded TOTP seed."""
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _KEY_ID = re.compile(r"[A-Za-z0-9._-]{3,128}")
 _SIGNED_FOR = re.compile(r"[a-z0-9-]{1,64}")
@@ -30,7 +30,7 @@ Algorithm: TypeAlias = Literal["SHA1", "SHA256", "SHA512"]
 
 
 class Secret:
-    """A value that is shown only when requested by name."""
+    """A value that is not shown in `repr`, and cannot be hashed or pickled."""
 
     __slots__ = ("_value",)
 
@@ -44,11 +44,11 @@ class Secret:
         return "***"
 
     def __eq__(self, other: object) -> bool:
-        """Compare without telling by time where two values part."""
+        """Compare in constant time."""
         return isinstance(other, Secret) and hmac.compare_digest(self._value, other._value)
 
     def __hash__(self) -> NoReturn:
-        """Refuse to be a key: a hash is a fingerprint."""
+        """Raise: a hash would be a fingerprint of the value."""
         raise TypeError("a secret cannot be hashed")
 
     def __reduce__(self) -> NoReturn:
@@ -57,19 +57,19 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A value sent as it is."""
+    """A value that is sent unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """A password and whose it is."""
+    """A password and its user name."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class OAuth2:
-    """The secret of a client that gets itself tokens."""
+    """A client secret that is exchanged for access tokens."""
 
     token_url: str
     client_id: str
@@ -78,7 +78,7 @@ class OAuth2:
 
 @dataclass(frozen=True, slots=True)
 class Totp:
-    """The seed of one-time codes, in base32."""
+    """The seed of time-based one-time codes, in base32."""
 
     digits: int = 6
     period: int = 30
@@ -87,12 +87,12 @@ class Totp:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program that prints a token; the value is its arguments as JSON."""
+    """A program that prints a token; the value is its argument list as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class SigV4:
-    """A key that signs requests (AWS Signature Version 4), and the only thing it signs for."""
+    """A key that signs requests (AWS Signature Version 4), with the only service, region and bucket it signs for."""
 
     key_id: str
     service: str
@@ -116,7 +116,7 @@ def get_kind(public: Public) -> str:
 
 
 def load_public(kind: object, data: object) -> Public:
-    """Read the public fields of a kind strictly: all of them, each of its type, no others."""
+    """Parse the public fields of a kind strictly: all of them, each of its type, no others."""
     public_class = KINDS.get(kind) if isinstance(kind, str) else None
     if public_class is None or not isinstance(data, dict):
         raise ValueError(f"unknown kind {kind!r}")
@@ -135,7 +135,7 @@ def check_name(name: str) -> str:
 
 
 def check_public(public: Public, *, loopback: bool = False) -> None:
-    """Refuse public fields that cannot be meant; `loopback` admits a token URL without TLS on this machine."""
+    """Raise `BriefError` for invalid public fields. `loopback` admits a token URL without TLS on this machine."""
     match public:
         case Basic(user):
             require(
@@ -155,7 +155,7 @@ def check_public(public: Public, *, loopback: bool = False) -> None:
 
 
 def _check_signing(public: SigV4) -> None:
-    """Refuse a key that does not say what it signs for; at S3 that is a bucket, or it would sign for anybody's."""
+    """Raise `BriefError` for an incomplete SigV4 key. For S3 it needs a bucket, or it would sign for anyone's."""
     require(bool(_KEY_ID.fullmatch(public.key_id)), "a sigv4 secret needs the id of its access key: --key-id")
     require(bool(_SIGNED_FOR.fullmatch(public.service)), "a sigv4 secret needs a service, such as --service s3")
     require(bool(_SIGNED_FOR.fullmatch(public.region)), "a sigv4 secret needs a region, such as --region eu-west-1")
@@ -165,7 +165,7 @@ def _check_signing(public: SigV4) -> None:
 
 
 def _check_token_url(url: str, *, loopback: bool) -> None:
-    """Refuse a token URL that is not https to a plain host."""
+    """Raise `BriefError` for a token URL that is not https to a plain host."""
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname
@@ -191,7 +191,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_value(public: Public, value: bytes) -> bytes:
-    """Return a value as it is kept; refuse one its kind cannot have. The value is in no message."""
+    """Return a value as it is stored; raise `BriefError` if it is invalid. No message contains the value."""
     require(len(value) <= MAX_VALUE_BYTES, f"the value has more than {MAX_VALUE_BYTES >> 10} KiB")
     if isinstance(public, Command):
         decode_argv(value)
@@ -209,7 +209,7 @@ def check_value(public: Public, value: bytes) -> bytes:
 
 
 def check_text(value: bytes) -> None:
-    """Refuse what would break a header: control characters, spaces around, bytes that are no text."""
+    """Raise `BriefError` for a value that would break a header: control characters, outer spaces, invalid UTF-8."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -219,7 +219,7 @@ def check_text(value: bytes) -> None:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a text is free of control characters and of what is no character."""
+    """Return whether a text has no control characters, surrogates or line separators."""
     return not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)
 
 
@@ -235,7 +235,7 @@ def encode_argv(argv: Sequence[str]) -> bytes:
 
 
 def decode_argv(value: bytes) -> tuple[str, ...]:
-    """Read a command's arguments; the program is an absolute path, found by no one's PATH."""
+    """Parse a command's arguments. The program must be an absolute path, so that no PATH is searched."""
     try:
         argv = json.loads(value)
     except ValueError:
@@ -258,7 +258,7 @@ _USUAL_TOTP = Totp()
 
 
 def compute_totp_code(seed: bytes, at: float, kind: Totp = _USUAL_TOTP) -> str:
-    """Return the one-time code of a moment (RFC 6238); `seed` is decoded."""
+    """Return the one-time code for a time in seconds since the epoch (RFC 6238); `seed` is decoded."""
     digest = hmac.digest(seed, struct.pack(">Q", int(at) // kind.period), kind.algorithm)
     (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)
     return str((number & 0x7FFFFFFF) % 10**kind.digits).zfill(kind.digits)

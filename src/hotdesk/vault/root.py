@@ -1,4 +1,4 @@
-"""The key above all keys: from a file, a passphrase or the system's keyring."""
+"""The root key, which encrypts the data key: from a file, a passphrase or the system's keyring."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hotdesk.vault.kinds import Secret
 
 Source: TypeAlias = Literal["file", "passphrase", "keyring"]
 Unlock: TypeAlias = Callable[[], bytes]
-"""Gives the passphrase, where the root key is made of one. Not called otherwise."""
+"""Returns the passphrase. Called only if the root key is derived from one."""
 SIZE = 32
 FILE = "root.key"
 _SERVICE = "hotdesk-vault"
 _MIN_PASSPHRASE_BYTES = 12
-"""Bytes a new passphrase has at least."""
+"""Minimum bytes of a new passphrase."""
 ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -35,16 +35,16 @@ class RootKeySource:
 
     source: Source
     id: str
-    """Which of several keys: while one replaces another, both are there."""
+    """Distinguishes the keys while one replaces another and both exist."""
     salt: str = ""
     memory: int = 0
-    """KiB, and the numbers of passes and lanes: what Argon2id costs."""
+    """Cost of Argon2id: memory in KiB, and the numbers of passes and lanes."""
     passes: int = 0
     lanes: int = 0
 
 
 def load_root(data: object) -> RootKeySource:
-    """Read a description strictly, within bounds that no machine chokes on."""
+    """Parse a stored description strictly, with limits on the cost of the key derivation."""
     expected = {name: type(value) for name, value in asdict(RootKeySource("file", "")).items()}
     if not isinstance(data, dict) or {name: type(value) for name, value in data.items()} != expected:
         raise ValueError("the root key's description is incomplete")
@@ -85,7 +85,7 @@ def _make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootK
 
 
 def _derive(root: RootKeySource, passphrase: bytes) -> Secret:
-    """Make a key of a passphrase; slowly, on purpose."""
+    """Derive a key from a passphrase, slowly on purpose."""
     try:
         salt = base64.b64decode(root.salt, validate=True)
         kdf = Argon2id(salt=salt, length=SIZE, iterations=root.passes, lanes=root.lanes, memory_cost=root.memory)
@@ -134,5 +134,5 @@ def _ask_keyring(act: str, *arguments: str) -> Any:
         return getattr(ring, act)(*arguments)
     except ImportError as e:
         raise HostError("no keyring is available: run `pip install keyring`, or keep the root key in a file") from e
-    except Exception as e:  # whatever a foreign backend raises
+    except Exception as e:  # keyring backends raise exceptions of any class
         raise HostError(f"the keyring failed ({type(e).__name__}); unlock it, or keep the root key in a file") from e

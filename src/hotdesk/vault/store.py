@@ -1,4 +1,4 @@
-"""Secrets by name in one file: each sealed with its name, version, kind and public fields."""
+"""Secrets by name in one file, each encrypted and bound to its name, version, kind and public fields."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class VaultEntry:
 
 @dataclass(frozen=True, slots=True)
 class SealedEntry:
-    """An entry and its sealed value."""
+    """An entry and its encrypted value."""
 
     entry: VaultEntry
     sealed: bytes
@@ -53,17 +53,17 @@ class SealedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The whole file."""
+    """The parsed contents of the vault's file."""
 
     id: str
     root: RootKeySource
     key: bytes
-    """The data key, sealed by the root key."""
+    """The data key, encrypted with the root key."""
     entries: Mapping[str, SealedEntry] = field(default_factory=dict)
 
 
 class Vault:
-    """The secrets of one folder, unlocked. Reads the file at each use: another process may have changed it."""
+    """The secrets of one folder, unlocked. The file is read at each use: another process may have changed it."""
 
     def __init__(self, folder: Path, root_key: Secret) -> None:
         contents = load(folder)
@@ -79,7 +79,7 @@ class Vault:
     def make(
         cls, folder: Path, source: Source = "file", unlock: Unlock = refuse_passphrase, owner: int | None = None
     ) -> Vault:
-        """Make an empty vault; where the folder is missing root makes it for `owner`."""
+        """Create an empty vault. If the folder is missing, it is created for `owner`."""
         private_files.make_folder(folder, owner)
         with private_files.hold_lock(folder, LOCK):
             if private_files.read(folder, FILE) is not None:
@@ -92,11 +92,11 @@ class Vault:
 
     @classmethod
     def open(cls, folder: Path, unlock: Unlock = refuse_passphrase) -> Vault:
-        """Unlock a vault with the root key from where it was put; `BriefError` for a wrong passphrase."""
+        """Unlock a vault with its root key; raise `BriefError` for a wrong passphrase."""
         return cls(folder, root.find(folder, load(folder).root, unlock))
 
     def read_entry(self, name: str) -> VaultEntry:
-        """Read a secret's public part; it was checked against its seal."""
+        """Return a secret's public part, authenticated by decrypting its value."""
         return self._unseal(name)[0]
 
     def reveal(self, name: str) -> Secret:
@@ -106,7 +106,7 @@ class Vault:
         return self._unseal(name)
 
     def put(self, name: str, public: Public, value: bytes, *, loopback: bool = False) -> VaultEntry:
-        """Keep a secret; one of that name is replaced, one version up."""
+        """Store a secret. An existing secret of that name is replaced, and its version increased."""
         check_name(name)
         check_public(public, loopback=loopback)
         value = check_value(public, value)
@@ -114,7 +114,7 @@ class Vault:
             return self._seal(entries, name, public, value)
 
     def rotate(self, name: str, value: bytes) -> VaultEntry:
-        """Set a secret's new value, one version up; everything else stays."""
+        """Set a secret's new value and increase its version; everything else stays."""
         public = self.read_entry(name).public
         value = check_value(public, value)
         with self._changing() as entries:
@@ -130,9 +130,9 @@ class Vault:
                 raise _make_missing_error(name)
 
     def rotate_root(self, source: Source, unlock: Unlock = refuse_passphrase) -> None:
-        """Put a new root key above everything and forget the old one.
+        """Replace the root key.
 
-        The new key is kept first and the old forgotten last, so that a crash between leaves a vault that opens.
+        The new key is stored first and the old one deleted last, so that a crash in between leaves a vault that opens.
         """
         with private_files.hold_lock(self.folder, LOCK):
             before = self._load()
@@ -173,7 +173,7 @@ class Vault:
 
 
 def ls(folder: Path) -> list[VaultEntry]:
-    """List what a vault holds, as its file says, without its key: nothing of it is checked."""
+    """List a vault's entries without its key, as its file states them: nothing is authenticated."""
     if not folder.exists() or private_files.read(folder, FILE) is None:
         return []
     return [stored.entry for _, stored in sorted(load(folder).entries.items())]
@@ -196,7 +196,7 @@ def _make_key_aad(vault: str, described: RootKeySource) -> bytes:
 
 
 def _make_entry_aad(vault: str, entry: VaultEntry) -> bytes:
-    """Write what a value is bound to: change any of it and the value does not open."""
+    """Return the associated data of a value: if any of it changes, the value no longer decrypts."""
     fields = (entry.name, entry.version, entry.kind, entry.created, entry.changed, asdict(entry.public))
     return encode_canonical(["hotdesk-vault entry", FORMAT, vault, *fields])
 
@@ -211,7 +211,7 @@ def seal(key: Secret, value: bytes, bound: bytes) -> bytes:
 
 
 def open_sealed(key: Secret, sealed: bytes, bound: bytes) -> bytes:
-    """Decrypt a value; `InvalidTag` when it or what it is bound to was changed."""
+    """Decrypt a value; raise `InvalidTag` if it or its associated data was changed."""
     if len(sealed) < NONCE + 16:
         raise InvalidTag
     return AESGCM(key.get_bytes()).decrypt(sealed[:NONCE], sealed[NONCE:], bound)
