@@ -1,4 +1,4 @@
-"""Certificates: an authority for each desk, a leaf for each host it calls, and the door's own trust."""
+"""Certificates: an authority for each desk, a leaf for each host it calls, and the CAs that the door itself trusts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from hotdesk.dataclass import dataclass
 
 DAY = timedelta(hours=24)
 _LEAF_SIDE = timedelta(hours=12)
-"""How long a leaf is valid before and after it is made: a desk's clock may be wrong."""
+"""How long a leaf is valid before and after its creation: a desk's clock may be wrong."""
 LEAF_USE = timedelta(hours=6)
-"""How long a leaf is handed out."""
+"""How long a leaf is used before another is issued."""
 LEAVES = 256
-"""Hosts of one desk whose leaves are kept."""
+"""Leaf certificates cached for one desk, one for each host."""
 SESSIONS = 16
-"""TLS 1.2 sessions one context may remember: OpenSSL would keep 20480, and Python cannot tell it not to."""
+"""TLS 1.2 sessions one context may cache. OpenSSL's own limit is 20480, and Python cannot change it."""
 COMMON_NAME = 64
 """Characters X.509 allows in a common name."""
 _ALPN = ["http/1.1"]
@@ -38,7 +38,7 @@ def get_utc_now() -> datetime:
 
 
 class AuthorityEndedError(Exception):
-    """A desk outlived its certificate authority: nothing it is shown would be believed."""
+    """A desk outlived its certificate authority, so no certificate it is shown would be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class CertificateAuthority:
     """A desk's own certificate authority."""
 
     certificate_pem: bytes
-    """What the desk is given to trust."""
+    """The certificate that the desk trusts."""
     key_pem: bytes = field(repr=False)
-    """What no desk ever sees."""
+    """The private key, which no desk ever sees."""
 
 
 def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> CertificateAuthority:
@@ -85,7 +85,7 @@ class Leaves:
         self._contexts: OrderedDict[str, tuple[ssl.SSLContext, datetime]] = OrderedDict()
 
     def get_tls_context(self, host: str) -> ssl.SSLContext:
-        """Return the server's side of TLS for one host: a name in lower-case ASCII, or an address."""
+        """Return the server side of TLS for one host: a name in lower-case ASCII, or an address."""
         now = self._clock()
         context, created = self._contexts.pop(host, (None, now))
         if context is None or now - created > LEAF_USE or context.session_stats()["number"] > SESSIONS:
@@ -115,7 +115,7 @@ class Leaves:
 
 
 def _make_server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scratch: Path) -> ssl.SSLContext:
-    """Make the server's side of TLS; `scratch` is in memory, and emptied on return."""
+    """Create the server side of TLS. `scratch` is a folder in memory; the file written there is removed on return."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -132,9 +132,9 @@ def _make_server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey
 
 
 def make_upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
-    """Make the door's own side towards the world: the host's trust store, read now and whole, and one bundle more.
+    """Create the client side of TLS for upstreams: trust the host's trust store and, if given, one more bundle.
 
-    Nothing is looked up later, when there are no files: a folder of certificates alone would be read at each call.
+    Every file is read now, because the door has no file system later: OpenSSL would read a folder at each handshake.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -145,14 +145,14 @@ def make_upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cafile=file)
         except OSError:
-            continue  # a folder of certificates holds other files, and links that lead nowhere
+            continue  # a folder of certificates has other files, too, and dangling links
     if extra_ca_pem:
         context.load_verify_locations(cadata=extra_ca_pem.decode("ascii"))
     return context
 
 
 def _list_trusted_files() -> list[Path]:
-    """List the files of the host's trust store: its bundle, else its folder."""
+    """List the files of the host's trust store: its bundle, or else the files of its folder."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile:
         return [Path(paths.cafile)]
@@ -167,7 +167,7 @@ def _begin_certificate(
 
 
 def _make_key_usage(signs_certificates: bool) -> x509.KeyUsage:
-    """Return what a key is for: signing certificates, or shaking hands."""
+    """Return the key usage extension: signing certificates, or TLS handshakes."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         content_commitment=False,
@@ -189,5 +189,5 @@ def make_general_name(host: str) -> x509.GeneralName:
 
 
 def encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Write a private key, unencrypted: it goes to memory, or through a socket between our own processes."""
+    """Encode a private key without encryption: it goes to memory, or through a socket between our own processes."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -7,38 +7,38 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 HEAD_LIMIT = 64 * 1024
-"""Bytes of a head, the empty line included."""
+"""Bytes of a head, including the empty line."""
 LINE_LIMIT = 16 * 1024
 """Bytes of a head's first line."""
 HEADERS = 128
-"""Fields of a head."""
+"""Number of header fields in a head."""
 TRAILER_LIMIT = 8 * 1024
-"""Bytes of the fields after the last chunk."""
+"""Bytes of the trailer fields after the last chunk."""
 LENGTH_DIGITS = 18
 LAST = b"0\r\n\r\n"
-"""What ends a chunked body."""
+"""The end of a chunked body."""
 
 Version: TypeAlias = Literal["1.0", "1.1"]
 Body: TypeAlias = int | Literal["chunked", "close"] | None
-"""How a body ends: after so many bytes, by its last chunk, with the connection (responses only); None: no body."""
+"""How a body ends: after so many bytes, by its last chunk, or with the connection (responses only). `None`: no body."""
 
 NAME = rb"[!#-'*+.0-9A-Z^-z|~-]++"
 SENT = rb"[\t -~]*+"
-"""Text of a request. Nothing beyond ASCII: some readers take 0x85 for a line end and 0xa0 for a space."""
+"""Value of a request field. ASCII only: some parsers read 0x85 as a line end and 0xa0 as a space."""
 _ANSWERED = rb"[\t -~\x80-\xff]*+"
-"""Text of an answer: servers do send names of files as they are."""
+"""Value of a response field: servers do send file names in other charsets."""
 _PADDED = rb"\r\n(%b):[ \t]*+(%b)(?=\r\n)"
-"""A field with the line end before it. Nothing is tried twice: time grows with the length, whatever is sent."""
+"""A field with the line end before it. The pattern never backtracks: time is linear in the length of any input."""
 PLAIN = rb"\r\n(%b):[ \t]*+(%b)(?<![ \t])(?=\r\n)"
-"""The same without white space at its end, as nearly all are."""
+"""The same without white space at its end, which is the usual case."""
 _SENT_FIELDS = re.compile(PLAIN % (NAME, SENT)), re.compile(_PADDED % (NAME, SENT))
 _ANSWERED_FIELDS = re.compile(PLAIN % (NAME, _ANSWERED)), re.compile(_PADDED % (NAME, _ANSWERED))
 _REQUEST_LINE = re.compile(rb"(%b) ([!-~]++) HTTP/1\.([01])\r\n" % NAME)
 STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (%b))?\r\n" % _ANSWERED)
 STRAY = re.compile(rb"[\0-\x08\n-\x1f\x7f](?<!\r\n)(?<!\r(?=\n|\Z))")
-"""A line feed or carriage return without the other, or a control character; a last carriage return may yet be right."""
+"""A line feed or carriage return without the other, or a control character. A final CR may still get its LF."""
 CHUNK = re.compile(rb"\r\n([0-9A-Fa-f]{1,16})\r\n")
-"""What stands between two chunks: the end of one, the size of the next."""
+"""The bytes between two chunks: the end of one, and the size of the next."""
 _CHUNK_BEGUN = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}\r?)?)?)?")
 
 MIMIC = re.compile(
@@ -50,13 +50,13 @@ MIMIC = re.compile(
 FRAMING = frozenset((b"content-length", b"transfer-encoding", b"host"))
 HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"))
 KEPT = frozenset((b"content-length", b"host"))
-"""What a `Connection` field cannot name away: without them a request is another request."""
+"""Fields that `Connection` cannot remove: without them the request would be a different one."""
 
 
 class HttpMessageError(Exception):
-    """Invalid HTTP: `reason` is plain, short, and contains none of the received bytes.
+    """Invalid HTTP. `reason` is plain, short, and contains none of the received bytes.
 
-    `status` is the answer to the desk that sent it. An upstream's invalid message is always answered with 502.
+    `status` is the response to the desk that sent it. An upstream's invalid message always becomes a 502.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -69,15 +69,15 @@ class HttpMessageError(Exception):
 
 
 class Headers:
-    """Header fields in their order, found by lower-case name. Immutable: changes make new ones."""
+    """Header fields in their order, found by lower-case name. Immutable: changes return a new object."""
 
     __slots__ = ("_values", "pairs")
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self.pairs = tuple(pairs)
-        """Names as they are sent, and values without white space around them."""
+        """Names as they are sent, and values without surrounding white space."""
         self._values = {name.lower(): value for name, value in self.pairs}
-        """The last value of each name."""
+        """The last value of each lower-case name."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return ((name.lower(), value) for name, value in self.pairs)
@@ -98,7 +98,7 @@ class Headers:
         return f"Headers({[name for name, _ in self.pairs]})"
 
     def get(self, name: bytes) -> bytes | None:
-        """Return a field's value; of a repeated field all its values, joined as one list."""
+        """Return a field's value, or `None`; the values of a repeated field are joined with commas."""
         value = self._values.get(name)
         if value is None or len(self._values) == len(self.pairs):
             return value
@@ -108,7 +108,7 @@ class Headers:
         return [value for key, value in self if key == name]
 
     def get_single(self, name: bytes) -> bytes | None:
-        """Return the value of a field that may stand in a head once."""
+        """Return the value of a field that a head may have only once."""
         value = self._values.get(name)
         if value is not None and len(self._values) != len(self.pairs) and len(self.get_all(name)) > 1:
             raise HttpMessageError(400, f"the header {name.decode()} is repeated")
@@ -127,9 +127,9 @@ class Headers:
 
 
 def end_to_end(headers: Headers, more: Container[bytes] = ()) -> list[tuple[bytes, bytes]]:
-    """Leave out what concerns one connection only, and what `Connection` says does; the length is its writer's.
+    """Return the headers that are forwarded: without hop-by-hop headers and those that `Connection` names.
 
-    `more` is left out as well, by its names in lower case.
+    `more` are lower-case names that are left out as well.
     """
     names = headers.get_list(b"connection")
     dropped = HOP.union(names) - KEPT if names else HOP
@@ -141,11 +141,11 @@ def end_to_end(headers: Headers, more: Container[bytes] = ()) -> list[tuple[byte
 
 
 def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers:
-    """Read the fields of a whole head: every line but the first and the empty last one."""
+    """Parse the fields of a whole head: every line except the first and the empty last one."""
     count = head.count(b"\r\n") - 2
     if count > HEADERS:
         raise HttpMessageError(431, f"the head has more than {HEADERS} headers")
-    # Each match begins with a line end of its own and reaches to the next: as many as lines, and all was read.
+    # Each match begins with its own line end and reaches to the next, so if the counts agree, everything was read.
     plain, padded = fields
     pairs = plain.findall(head)
     if len(pairs) != count:
@@ -170,7 +170,7 @@ def _diagnose_head(head: bytes) -> str:
 
 
 class Request(NamedTuple):
-    """A desk's request, and how its body ends: never by closing the connection."""
+    """A desk's request. Its body never ends by closing the connection."""
 
     method: str
     target: bytes
@@ -179,11 +179,11 @@ class Request(NamedTuple):
     keep_alive: bool
     """Whether another request may follow on this connection."""
     expects: bool
-    """Whether its body waits for a 100 (Continue)."""
+    """Whether the client waits for a 100 (Continue) before it sends the body."""
     upgrade: bytes
-    """The protocols it would like to change to, in lower case; empty: none."""
+    """The requested protocols, in lower case; empty if none."""
     version: Version
-    """Who speaks 1.0 cannot be answered in chunks."""
+    """A client that speaks HTTP/1.0 cannot read a chunked response."""
 
 
 class Response(NamedTuple):
@@ -194,12 +194,12 @@ class Response(NamedTuple):
     headers: Headers
     body: Body
     keep_alive: bool
-    """Whether another answer may follow on this connection."""
+    """Whether another response may follow on this connection."""
     version: Version
 
 
 def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
-    """Return the end of the head at the start of a buffer, -1 if incomplete; `seen` bytes were searched before."""
+    """Return the end of the head at the start of a buffer, or -1. `searched` bytes were searched before."""
     end = buffer.find(b"\r\n\r\n", max(searched - 3, 0), HEAD_LIMIT)
     if end >= 0:
         return end + 4
@@ -247,7 +247,7 @@ def parse_request(head: bytes) -> Request:
 
 
 def _read_persistence(headers: Headers, version: Version) -> tuple[bool, bytes]:
-    """Return whether a connection continues after a message, and the requested upgrade."""
+    """Return whether the connection continues after a message, and the requested upgrade."""
     if version != "1.1":
         return False, b""
     if headers.get(b"connection") in (None, b"keep-alive", b"Keep-Alive"):
@@ -292,7 +292,7 @@ def _check_expect(headers: Headers) -> bool:
 
 
 def parse_response(head: bytes, method: str) -> Response:
-    """Read the head of an answer to a request of that method (not CONNECT), its empty line included."""
+    """Parse the head of a response, including its empty line, to a request of that method (not CONNECT)."""
     matched = _match_first_line(head, STATUS_LINE)
     if matched is None:
         raise HttpMessageError(400, "the first line is not an HTTP version and a status code")
@@ -315,7 +315,7 @@ def parse_response(head: bytes, method: str) -> Response:
 
 
 class BodyReader:
-    """Takes a body out of the bytes of a connection."""
+    """Extracts a body from the bytes of a connection."""
 
     __slots__ = ("_body", "_last", "_pending", "_remaining", "done")
 
@@ -323,14 +323,14 @@ class BodyReader:
         self.done = not body
         self._body = body
         self._remaining = body if isinstance(body, int) else 0
-        """Bytes until the end of the body, or of a chunk."""
+        """Bytes that remain of the body, or of the current chunk."""
         self._pending = b"\r\n"
-        """The beginning of what stands between chunks, which the first one lacks."""
+        """Bytes between two chunks that are not parsed yet. It begins with the line end that the first chunk lacks."""
         self._last = False
-        """Whether the last chunk was seen, and only fields may follow."""
+        """Whether the last chunk was read, so that only trailer fields may follow."""
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what of the next bytes is body, and what comes after its end."""
+        """Feed the next bytes; return those that belong to the body, and those after its end."""
         if self.done:
             return b"", data
         if self._body == "chunked":
@@ -342,7 +342,7 @@ class BodyReader:
         return data[: self._remaining], data[self._remaining :]
 
     def feed_eof(self) -> None:
-        """Take note of the connection's end: it ends a body, or breaks it."""
+        """Handle the end of the connection: it completes a body of the kind `close`, and is an error for any other."""
         if not self.done and self._body != "close":
             raise HttpMessageError(400, "the connection ended before the end of the body")
         self.done = True
@@ -355,7 +355,7 @@ class BodyReader:
             at = begin + int(found[1], 16)
             if at == begin:
                 self._last = True
-                at -= 2  # the line end that may be the first half of the body's end
+                at -= 2  # this line end may be the first half of the body's end
             else:
                 parts.append(data[begin:at])
         self._remaining = max(at - end, 0)
@@ -388,7 +388,7 @@ class BodyReader:
 
 
 def request_head(method: str, target: bytes, headers: Headers) -> bytes:
-    """Write the head of a request, provided that `parse_request` reads the same from it."""
+    """Format the head of a request; raise unless `parse_request` reads the same from it."""
     head = _format_head(b"%b %b HTTP/1.1\r\n" % (method.encode(errors="replace"), target), headers)
     try:
         read = parse_request(head)
@@ -400,7 +400,7 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
 
 
 def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
-    """Write the head of an answer, provided that `parse_response` reads the same from it."""
+    """Format the head of a response; raise unless `parse_response` reads the same from it."""
     head = _format_head(b"HTTP/1.1 %d %b\r\n" % (status, reason), headers)
     try:
         read = parse_response(head, "GET")
@@ -412,10 +412,10 @@ def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
 
 
 def _format_head(first: bytes, headers: Headers) -> bytes:
-    """Assemble a head; the caller checks it."""
+    """Assemble a head; the caller validates it."""
     return b"".join((first, *[b"%b: %b\r\n" % (raw, value) for raw, value in headers.pairs], b"\r\n"))
 
 
 def encode_chunk(data: bytes) -> bytes:
-    """Write bytes as one chunk; none as nothing, because an empty chunk would be the last."""
+    """Encode bytes as one chunk; return nothing for no bytes, because an empty chunk would end the body."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""

@@ -1,4 +1,4 @@
-"""Bytes that are counted and otherwise left alone: tunnels, and WebSockets once they are open."""
+"""Byte streams that are counted and not read: tunnels, and WebSockets after the upgrade."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hotdesk.door.http.wire import Wire
 SILENT_SECONDS = 600.0
 """Seconds a stream may be silent."""
 STUCK_SECONDS = 120.0
-"""Seconds the other side may take no byte."""
+"""Seconds the receiving side may go without reading."""
 
 
 class RuleSpentError(Exception):
-    """A rule's bytes are used up; the text says which."""
+    """A rule's byte or rate budget is used up; the text says which."""
 
 
 class Count:
@@ -28,13 +28,13 @@ class Count:
         self.up = self.down = 0
 
     def begin(self) -> None:
-        """Count one request against every rule's rate; raise where there were too many, or its bytes are used up."""
+        """Count one request against every rule's rate; raise if there were too many, or a rule's bytes are used up."""
         for budget in self.budgets:
             if why := budget.take_request(time.monotonic()):
                 raise RuleSpentError(why)
 
     def add(self, *, up: int = 0, down: int = 0) -> None:
-        """Count bytes; raise once there were too many."""
+        """Add to the byte counts; raise if a budget is exceeded."""
         self.up += up
         self.down += down
         self.way.moved += up + down
@@ -44,7 +44,7 @@ class Count:
 
 
 async def relay(inner: Wire, outer: Wire, count: Count) -> str:
-    """Pass bytes both ways until either side hangs up; return what else ended it."""
+    """Pass bytes both ways until either side disconnects. Return which budget was used up, or an empty string."""
     tasks = [
         asyncio.ensure_future(pass_on(inner, outer, count, up=True)),
         asyncio.ensure_future(pass_on(outer, inner, count, up=False)),

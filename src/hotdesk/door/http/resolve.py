@@ -1,8 +1,9 @@
 """Resolve names to checked addresses in a child process, which sees nothing of a desk except the name.
 
-Each side takes the other for hostile: the child reads what name servers send, the door what desks do. One packet is one
-message: `{"id": 1, "name": "api.example.test"}`, answered by `{"id": 1, "addresses": [...], "own": [...]}` or
-`{"id": 1, "error": "..."}`. An empty name asks for this host's own addresses only.
+Each side treats the other as hostile, because the child reads what name servers send, and the door what desks send. One
+packet is one message: `{"id": 1, "name": "api.example.test"}`, answered by
+`{"id": 1, "addresses": [...], "own": [...]}` or `{"id": 1, "error": "..."}`. An empty name asks for this host's own
+addresses only.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from hotdesk.door.policy.address import Address, Network, check, normalise_addre
 from hotdesk.linux import jail, landlock, syscalls
 
 UNDER_WAY = 64
-"""Questions asked at once; more are refused."""
+"""Lookups that may be in progress at once; more are refused."""
 _LOOKUP_TIMEOUT_S = 5.0
 _THREADS = 24
 _STACK = 512 << 10
 ADDRESSES = 16
-"""Addresses of one name that are looked at, and dialled at most."""
+"""Addresses of one name that are checked, and dialled at most."""
 QUESTION, ANSWER = 1024, 64 << 10
 DNS = 53
 _LIBC = {"RES_OPTIONS": "timeout:2 attempts:2 edns0", "LOCALDOMAIN": "."}
-"""How libc asks: within bounds, and for the name as it is, never below the host's own domains."""
+"""Options for libc's resolver: limit its time, and look up the name as given, never below the host's search domains."""
 NAME = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}(?<!-)\Z")
-"""Letters, digits and hyphens. The last label begins with a letter: libc takes `127.1` and `0x7f.1` for addresses."""
+"""Letters, digits and hyphens. The last label begins with a letter: libc reads `127.1` and `0x7f.1` as addresses."""
 _NO_SUCH = "no such name"
 _FAILURES = {socket.EAI_NONAME: _NO_SUCH, socket.EAI_AGAIN: "the name servers do not respond"}
 PR_SET_PDEATHSIG = 1
@@ -47,7 +48,7 @@ class UnresolvedError(Exception):
 
 
 class Resolver:
-    """The door's side of its child."""
+    """The door's side of the connection to its child."""
 
     def __init__(self, sock: socket.socket, seconds: float = _LOOKUP_TIMEOUT_S) -> None:
         self._sock = sock
@@ -63,7 +64,7 @@ class Resolver:
     async def resolve(
         self, host: str, named: Collection[Network] = (), *, private: bool = False
     ) -> tuple[Address, ...]:
-        """Return the addresses of a host, IPv4 first; one that must not be dialled refuses them all."""
+        """Return the addresses of a host, IPv4 first; raise if any of them must not be dialled."""
         literal = as_address(host)
         if literal is None and not NAME.match(host):
             raise UnresolvedError("not a name")
@@ -121,7 +122,7 @@ def as_address(host: str) -> Address | None:
 
 
 def read_number(data: bytes) -> int:
-    """Read which question a message belongs to; 0 for none."""
+    """Return the id of the question that a message belongs to, or 0 if it has none."""
     try:
         number = json.loads(data)["id"]
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -130,7 +131,7 @@ def read_number(data: bytes) -> int:
 
 
 def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
-    """Read what the child found: a name's addresses, and this host's own."""
+    """Parse the child's answer: a name's addresses, and this host's own."""
     reply = json.loads(data)
     if "error" in reply:
         raise UnresolvedError(
@@ -144,7 +145,7 @@ def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
 
 
 def start_resolver(uid: int) -> tuple[socket.socket, int]:
-    """Start the child as a user of its own, before this process has threads or confines itself."""
+    """Start the child as a user of its own; call it before this process has threads or confines itself."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid:
@@ -161,14 +162,14 @@ def start_resolver(uid: int) -> tuple[socket.socket, int]:
 
 
 def keep_only(fd: int) -> None:
-    """Close every descriptor but the standard ones and this."""
+    """Close every file descriptor except the standard ones and this one."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(3, fd)
     os.closerange(fd + 1, most)
 
 
 def become_resolver(uid: int) -> None:
-    """Keep reading files and asking name servers, and give up everything else."""
+    """Keep the right to read files and ask name servers, and give up every other."""
     jail.preload()
     jail.drop_privileges(uid)
     syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -178,7 +179,7 @@ def become_resolver(uid: int) -> None:
 
 
 def serve(sock: socket.socket) -> None:
-    """Answer questions until the door hangs up."""
+    """Answer questions until the door closes the connection."""
     waiting: queue.Queue[tuple[float, bytes]] = queue.Queue(UNDER_WAY)
     for _ in range(_THREADS):
         threading.Thread(target=work, args=(sock, waiting), daemon=True).start()
@@ -186,11 +187,11 @@ def serve(sock: socket.socket) -> None:
         try:
             waiting.put_nowait((time.monotonic(), question))
         except queue.Full:
-            continue  # the door has given up on the oldest by now
+            continue  # the door has given up on the oldest question by now
 
 
 def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None:
-    """Answer one question after another, except abandoned ones."""
+    """Answer questions from the queue, except those the door has given up on."""
     while True:
         queued_at, question = waiting.get()
         if time.monotonic() - queued_at < _LOOKUP_TIMEOUT_S:
@@ -215,7 +216,7 @@ def answer(question: bytes) -> dict[str, object]:
 
 
 def look_up(name: str) -> list[str]:
-    """Ask libc for a name's addresses, IPv4 first."""
+    """Return a name's addresses from libc, IPv4 first."""
     family = socket.AF_UNSPEC if _has_v6_route() else socket.AF_INET
     found = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
     ordered = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
@@ -223,7 +224,7 @@ def look_up(name: str) -> list[str]:
 
 
 def _has_v6_route() -> bool:
-    """Return whether this host would know where to send to the IPv6 internet. Sends nothing."""
+    """Return whether this host has a route to the IPv6 internet. Nothing is sent."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
             probe.connect(("2000::1", DNS))
@@ -233,7 +234,7 @@ def _has_v6_route() -> bool:
 
 
 class IfAddrs(ctypes.Structure):
-    """The beginning of struct ifaddrs."""
+    """The first fields of C's `struct ifaddrs`."""
 
     _fields_ = (
         ("next", ctypes.c_void_p),

@@ -1,4 +1,4 @@
-"""SOCKS5 (RFC 1928, RFC 1929) as a client: a proxy that a desk's program chose connects us to where it may go."""
+"""SOCKS5 (RFC 1928, RFC 1929) as a client: for a proxy that the user's program chose, to hosts the policy admits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _REPLIES = {
 
 
 class SocksError(Exception):
-    """The proxy did not connect us; the text says why, in words of ours."""
+    """The proxy did not connect us; the text says why and contains nothing the proxy sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocksProxy:
-    """A proxy, and how it is spoken to."""
+    """A proxy, and how to connect to it."""
 
     host: str
     port: int
@@ -37,7 +37,7 @@ class SocksProxy:
     tls: bool = False
     server_name: str = ""
     context: ssl.SSLContext | None = None
-    """The trust store for its name; None: this machine's."""
+    """The CAs trusted for the proxy's certificate, or `None` for this machine's trust store."""
 
     @staticmethod
     def of(proxy: EgressProxy, password: bytes) -> SocksProxy:
@@ -94,7 +94,7 @@ async def _read_reply(wire: Wire) -> None:
 
 
 def encode_host(host: str) -> bytes:
-    """Write a host as SOCKS5 has it: an address, or a name for the proxy to resolve."""
+    """Encode a host for SOCKS5: an address, or a name that the proxy resolves."""
     address = as_address(host)
     if address is not None:
         return bytes((_IPV4 if address.version == 4 else _IPV6,)) + address.packed

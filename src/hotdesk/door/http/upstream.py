@@ -1,4 +1,4 @@
-"""Connections to the world: resolved once, checked, dialled by the checked address, verified."""
+"""Connections to upstreams: the name is resolved once and checked, the checked address is dialled, TLS is verified."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hotdesk.door.policy.address import METADATA, as_network
 DIAL_SECONDS = 10.0
 HEAD_SECONDS = 10.0
 ANYWHERE = "*"
-"""The host of the rule that admits the whole internet: it names no one."""
+"""Host of the rule that admits the whole internet; it names no particular host."""
 
 
 _Bars: TypeAlias = Callable[[str], bool]
-"""Says whether an address is denied, whatever name leads there."""
+"""Returns whether a deny rule covers an address, whatever name resolves to it."""
 
 
 def _bar_nothing(address: str) -> bool:
@@ -41,13 +41,13 @@ def is_metadata(host: str) -> bool:
 
 
 class Upstreams:
-    """Dials for every desk of one door."""
+    """Opens upstream connections for every desk of one door."""
 
     def __init__(self, resolver: Resolver, trust: ssl.SSLContext, proxy: str = "") -> None:
         self.resolver = resolver
         self.trust = trust
         self.proxy = proxy
-        """The host's own proxy: then it resolves, and the address check is not ours."""
+        """This machine's own HTTP proxy, if any. It resolves names itself, so the door cannot check addresses."""
 
     async def dial(
         self,
@@ -90,7 +90,7 @@ class Upstreams:
         names: Mapping[str, str],
         bars: _Bars = _bar_nothing,
     ) -> Wire:
-        """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
+        """Open the TCP connection: to the upstream mapped to this name, through this machine's proxy, or directly."""
         if host in names:
             host, other_port = split_authority(names[host])
             if is_metadata(host):
@@ -103,9 +103,9 @@ class Upstreams:
     async def connect_through_socks(
         self, proxy: SocksProxy, host: str, port: int, private: bool, named: str, names: Mapping[str, str], bars: _Bars
     ) -> Wire:
-        """Connect through a desk's own proxy; the proxy resolves what a rule admits by name.
+        """Connect through the SOCKS proxy that the desk was opened with; it resolves hosts that a rule admits by name.
 
-        The proxy is foreign: it must be on the internet, however its address is written.
+        The proxy is untrusted: it must be on the internet, even if it is given as an address.
         """
         target = host
         if as_network(named) is not None or named == ANYWHERE:
@@ -144,7 +144,7 @@ class Upstreams:
         raise failure or UnresolvedError("the name has no address")
 
     async def secure(self, wire: Wire, host: str, trust: ssl.SSLContext | None = None) -> None:
-        """Speak TLS, and believe only who can prove the name."""
+        """Start TLS, and require a certificate that is valid for the host."""
         try:
             await wire.start_tls(trust or self.trust, name=host)
         except ssl.SSLCertVerificationError as e:

@@ -1,4 +1,4 @@
-"""One TCP connection, plain or TLS, read as it comes and written with back-pressure."""
+"""One TCP connection, plain or TLS, read as data arrives and written with back-pressure."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ import ssl
 from typing import cast
 
 HIGH = 256 << 10
-"""Bytes read ahead before the other side is made to wait."""
+"""Bytes read ahead before the peer is made to wait."""
 PIECE = 32 << 10
-"""Bytes handled at a time: what is done to them must not keep other desks waiting."""
+"""Bytes processed at a time, so that other desks do not wait long."""
 
 
 class HungUpError(Exception):
-    """The other side went away, or took too long."""
+    """The peer disconnected, or took too long."""
 
 
 class TimedOutError(HungUpError):
-    """Nothing came for too long; the other side may be at work all the same."""
+    """No data arrived in time; the peer may be working all the same."""
 
 
 class Wire(asyncio.Protocol):
-    """A connection whose reader and writer are one task at a time."""
+    """A connection with at most one reading and one writing task at a time."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport
         self.buffer = bytearray()
         self.ended = False
-        """Whether the other side will say no more."""
+        """Whether the peer will send no more data."""
         self.lost = False
         self.stopped = False
-        """Whether the other side is made to wait."""
+        """Whether reading is paused, so that the peer waits."""
         self.reader: asyncio.Future[None] | None = None
         self.writer: asyncio.Future[None] | None = None
         self.full = False
         self.until = math.inf
-        """When the wait for more to read is over."""
+        """Deadline of the current wait for data, in the event loop's time."""
         self.alarm: asyncio.TimerHandle | None = None
-        """Rings no later than that."""
+        """A timer that fires no later than `until`."""
 
     # -- asyncio's side ---------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ class Wire(asyncio.Protocol):
         self.wake_reader()
 
     def eof_received(self) -> bool:
-        """Note that no more data comes; the response can still be written."""
+        """Record that no more data arrives; the response can still be written."""
         self.ended = True
         self.wake_reader()
         return self.transport.get_extra_info("sslcontext") is None  # TLS cannot be half closed
@@ -83,7 +83,7 @@ class Wire(asyncio.Protocol):
     # -- our side ---------------------------------------------------------------------------------------------
 
     async def fill(self, seconds: float) -> bool:
-        """Wait for more data to read; False at the end."""
+        """Wait for more data; return whether any arrived before the end."""
         length = len(self.buffer)
         if self.stopped:
             self.stopped = False
@@ -99,7 +99,7 @@ class Wire(asyncio.Protocol):
         return len(self.buffer) > length
 
     def set_alarm(self, until: float) -> None:
-        """Set the deadline of a wait. An earlier wait's alarm is kept and looks again: most waits are short."""
+        """Set the deadline of a wait. An earlier timer is kept and checks again when it fires: most waits are short."""
         self.until = until
         if self.alarm is not None and self.alarm.when() > until:
             self.alarm.cancel()
@@ -108,7 +108,7 @@ class Wire(asyncio.Protocol):
             self.alarm = self.loop.call_at(until, self.ring)
 
     def ring(self) -> None:
-        """End a wait whose deadline has passed; a newer wait has more time."""
+        """End a wait whose deadline has passed, or set the timer again for a newer wait."""
         self.alarm = None
         if self.reader is not None and self.until <= self.loop.time():
             expire(self.reader)
@@ -116,7 +116,7 @@ class Wire(asyncio.Protocol):
             self.set_alarm(self.until)
 
     async def read(self, seconds: float) -> bytes:
-        """Return received data, at most one piece; empty at the end."""
+        """Return received data, at most `PIECE` bytes; empty at the end."""
         if not self.buffer and not await self.fill(seconds):
             return b""
         data = bytes(self.buffer[:PIECE])
@@ -178,7 +178,7 @@ class Wire(asyncio.Protocol):
             pass
 
     async def end(self, seconds: float) -> None:
-        """Close once everything sent was read; a peer that reads nothing is cut off."""
+        """Close after everything queued was sent; abort the connection if that takes longer than `seconds`."""
         self.transport.close()
         until = self.loop.time() + seconds
         while not self.lost and (remaining := until - self.loop.time()) > 0:
@@ -193,7 +193,7 @@ class Wire(asyncio.Protocol):
             self.transport.abort()
 
     def close(self) -> None:
-        """Close once everything is queued in the kernel."""
+        """Close after everything queued was passed to the kernel."""
         self.transport.close()
 
     def abort(self) -> None:
