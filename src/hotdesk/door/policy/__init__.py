@@ -1,1 +1,1 @@
-"""Egress policy: rules in, a decision out. Pure, but for presets, which read this machine's configuration."""
+"""Egress policy: rules in, a decision out. Pure, except for presets, which read this machine's configuration."""

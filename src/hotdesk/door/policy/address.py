@@ -1,4 +1,4 @@
-"""Decide which addresses may be dialled. Pure: address, mapped names and the host's own addresses are arguments."""
+"""Decide which addresses may be dialled. Pure: the rules' networks and the host's own addresses are arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METADATA = frozenset(
         "fd20:ce::254",  # Google
     )
 )
-"""Where clouds hand a machine its credentials."""
+"""Addresses where clouds give a machine its credentials."""
 
 PRIVATE = "a private network"
 SPECIAL: tuple[tuple[Network, str], ...] = tuple(
@@ -43,16 +43,16 @@ SPECIAL: tuple[tuple[Network, str], ...] = tuple(
     }.items()
     for network in networks.split()
 )
-"""Ranges that are no one's on the internet; the first that holds an address names it."""
+"""Ranges that are not assigned on the internet; the first that contains an address gives its kind."""
 INSIDE = (PRIVATE, "documentation", "benchmarking")
-"""Addresses of private networks; the last two are unassigned, and networks use them inside."""
+"""Kinds of address that a `private` rule admits. The last two are unassigned, and some networks use them internally."""
 
 GLOBAL_V6 = IPv6Network("2000::/3")
-"""All of IPv6 that is routed on the internet."""
+"""The part of IPv6 that is routed on the internet."""
 NAT64 = IPv6Network("64:ff9b::/96")
-"""How a network without IPv4 reaches it: the one form beyond those that ordinary names resolve to.
+"""How a network without IPv4 reaches IPv4 hosts; beside `GLOBAL_V6`, the only range that ordinary names resolve to.
 
-Judged by the address it carries, in denials, too. A network's own prefix, `64:ff9b:1::/48`, is reserved like all else.
+It is judged by the address it contains, also in denials. A network's own prefix, `64:ff9b:1::/48`, counts as reserved.
 """
 _ISATAP = (0x00005EFE, 0x02005EFE)
 LOW = 0xFFFFFFFF
@@ -61,10 +61,10 @@ LOW = 0xFFFFFFFF
 def check(
     address: Address, named: Collection[Network] = (), own: Collection[Address] = (), *, private: bool = False
 ) -> str | None:
-    """Explain why an address may not be dialled, or None.
+    """Explain why an address may not be dialled, or return `None`.
 
-    `named` are addresses and networks written as such: they may be, but what hands out credentials or is this host
-    only if written exactly. `private` admits what only private networks answer at, and nothing else.
+    `named` are addresses and networks that a rule names: they may be dialled, except that a metadata address or one of
+    this host must be named exactly. `private` admits the addresses of private networks, and nothing else.
     """
     address = normalise_address(address)
     covering = [network for network in named if address in network]
@@ -82,14 +82,14 @@ def check(
 
 
 def normalise_address(address: Address) -> Address:
-    """Return an address without a zone, and an IPv4 address that is written as IPv6 as IPv4: what would be dialled."""
+    """Return the address that would be dialled: without a zone, and an IPv4-mapped address as IPv4."""
     if isinstance(address, IPv4Address):
         return address
     return address.ipv4_mapped or IPv6Address(int(address))
 
 
 def find_kind(address: Address) -> str | None:
-    """Return the special range of an address; empty for one of the internet."""
+    """Return the kind of special range an address is in, or `None` for a public address."""
     for network, kind in SPECIAL:
         if address in network:
             return kind
@@ -99,7 +99,7 @@ def find_kind(address: Address) -> str | None:
 
 
 def extract_ipv4(address: Address) -> list[IPv4Address]:
-    """List the IPv4 addresses an IPv6 address leads to: by NAT64, 6to4, Teredo or ISATAP."""
+    """List the IPv4 addresses that an IPv6 address reaches by NAT64, 6to4, Teredo or ISATAP."""
     if isinstance(address, IPv4Address):
         return []
     low = IPv4Address(int(address) & LOW)
@@ -112,7 +112,7 @@ def extract_ipv4(address: Address) -> list[IPv4Address]:
 
 
 def as_network(text: str) -> Network | None:
-    """Read an address or network as a rule writes it; None for a name."""
+    """Parse an address or network from a rule; return `None` for a name."""
     try:
         return ip_network(text, strict=False)
     except ValueError:

@@ -6,11 +6,11 @@ from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import format_size
 
 WINDOW = 10.0
-"""Seconds a rate is averaged over."""
+"""Seconds over which a rate is averaged."""
 
 
 class RuleBudget:
-    """The rest of one rule's budget for one desk. Each method returns None, or why no more may pass."""
+    """One rule's remaining budget for one desk. Each method returns `None`, or why no more may pass."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -21,7 +21,7 @@ class RuleBudget:
         self.at: float | None = None
 
     def take_request(self, now: float) -> str | None:
-        """Count one request at a time of a clock that never goes back."""
+        """Count one request at `now`, in seconds of a monotonic clock."""
         if why := self.count_sent(0) or self.count_received(0):
             return why
         if self.rule.rate is None:
@@ -44,7 +44,7 @@ class RuleBudget:
 
 
 def _describe_spent_limit(what: str, total: int, most: int | None, size: int) -> str | None:
-    """Return whether a total is over its limit; at the limit nothing more may begin."""
+    """Explain that a total is over its limit, or return `None`; at the limit no new request may begin."""
     if most is None or total < most or (size and total == most):
         return None
     return f"the rule's limit of {format_size(most)} bytes {what} is used up"

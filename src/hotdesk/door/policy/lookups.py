@@ -1,6 +1,6 @@
-"""Looks up whether a name resolves to a private network: in threads, cached, with a deadline.
+"""Find out whether a name resolves to a private network: in threads, cached, with a deadline.
 
-The answer of a slow resolver is not waited for twice: whoever asks again gets what is known, while a thread asks anew.
+A slow resolver delays only the first caller: later ones get the cached result while a thread looks the name up again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hotdesk.dataclass import dataclass
 from hotdesk.door.policy.address import check
 
 _LOOKUP_SECONDS = 5.0
-"""Seconds a first lookup is waited for."""
+"""Seconds that a caller waits for a first lookup."""
 FRESH_SECONDS, RETRY_SECONDS = 60.0, 10.0
-"""Seconds an answer, or that there was none, is taken as it is."""
+"""Seconds for which a result, or a failure, is cached."""
 
 Find: TypeAlias = Callable[[str], Iterable[str]]
-"""Finds a name's addresses, or raises `OSError`; may take its time."""
+"""Returns a name's addresses, or raises `OSError`; it may block."""
 
 
 def _find_addresses(host: str) -> set[str]:
@@ -34,18 +34,18 @@ class LookupEntry:
     """The cached addresses of one name."""
 
     begun: float
-    """When the lookup began that is under way, or was the last."""
+    """When the current or the last lookup began."""
     expires: float
-    """When it is looked up again."""
+    """When the name must be looked up again."""
     inside: bool = False
     answered: threading.Event = field(default_factory=threading.Event)
-    """Set once a lookup has ended, however it did."""
+    """Set once a lookup has ended, successfully or not."""
     pending: bool = True
-    """Whether a lookup is under way."""
+    """Whether a lookup is in progress."""
 
 
 class Lookups:
-    """The cache of looked-up names. Thread-safe; it blocks, so no event loop should wait for it."""
+    """The cache of looked-up names. Thread-safe. It blocks: do not call it in an event loop."""
 
     def __init__(self, find: Find = _find_addresses, seconds: float = _LOOKUP_SECONDS) -> None:
         self.find = find
@@ -54,13 +54,13 @@ class Lookups:
         self.lock = threading.Lock()
 
     def leads_inside(self, host: str) -> bool:
-        """Return whether a name leads to a private network; False if it was not resolved in time."""
+        """Return whether a name resolves to a private network; false if it was not resolved in time."""
         entry = self.begin(host)
         entry.answered.wait(max(0.0, entry.begun + self.seconds - time.monotonic()))
         return entry.inside
 
     def begin(self, host: str) -> LookupEntry:
-        """Start looking a name up, unless that is running or was done a moment ago."""
+        """Start a lookup unless one is in progress or the cached result is fresh."""
         now = time.monotonic()
         with self.lock:
             entry = self.entries.get(host)
@@ -71,12 +71,12 @@ class Lookups:
             entry.begun, entry.pending = now, True
         try:
             threading.Thread(target=self.look_up, args=(host, entry), daemon=True, name="lookup").start()
-        except RuntimeError:  # no thread is to be had
+        except RuntimeError:  # no thread could be started
             self.end(entry, None)
         return entry
 
     def look_up(self, host: str, entry: LookupEntry) -> None:
-        """Look a name up; called in a thread of its own."""
+        """Look up a name; called in a thread of its own."""
         try:
             inside = _is_inside(self.find(host))
         except (OSError, ValueError):
@@ -84,7 +84,7 @@ class Lookups:
         self.end(entry, inside)
 
     def end(self, entry: LookupEntry, inside: bool | None) -> None:
-        """Store a result; after a failed lookup the previous one stays."""
+        """Store a result; after a failed lookup the previous result stays."""
         with self.lock:
             entry.pending = False
             entry.inside = entry.inside if inside is None else inside
@@ -98,4 +98,4 @@ def _is_inside(addresses: Iterable[str]) -> bool:
 
 
 LOOKUPS = Lookups()
-"""The lookups of this process."""
+"""The lookup cache of this process."""

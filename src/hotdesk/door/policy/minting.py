@@ -1,4 +1,4 @@
-"""Requests that make new credentials at providers that are known: no grant covers them by itself. Pure."""
+"""Requests that create new credentials at known providers: a grant alone does not cover them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ANY_HOST = ".*"
 AWS = r"\.amazonaws\.com(\.cn)?"
 GITHUB = r"api\.github\.com"
 _AZURE_KEYS = r".*/(list|regenerate)(?=[a-z]*(key|secret|credential|sas))[a-z]*+"
-"""What is looked ahead at is not tried again: `key` over and over takes no longer than anything else."""
+"""The lookahead does not backtrack: repeating `key` in a path does not increase the time."""
 LONGEST_PATH = 2048
 TOO_LONG = "the path is too long to check"
 _MINTING: tuple[tuple[str, str, str, str], ...] = (
@@ -45,11 +45,11 @@ _MINTING: tuple[tuple[str, str, str, str], ...] = (
     ("Stripe keys", r"api\.stripe\.com", "POST", r"/v1/ephemeral_keys"),
     ("OpenAI keys", r"api\.openai\.com", "POST", r"/v1/(organization/.*(api_keys|service_accounts)|realtime/.*)"),
 )
-"""Who makes new credentials: what, whose host, method, path with query, all in lower case."""
+"""Requests that create credentials: provider, host, method, path with query (all lower case except the method)."""
 
 
 def describe_minting(host: str, method: str, path: str, query: bytes) -> str | None:
-    """Describe which new credentials a request would make at a known provider, or that this is unknown."""
+    """Describe the credentials a request would create at a known provider; a path too long to check counts as one."""
     decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
     if len(decoded) > LONGEST_PATH:
         return TOO_LONG
@@ -65,7 +65,7 @@ def describe_minting(host: str, method: str, path: str, query: bytes) -> str | N
 
 @lru_cache(maxsize=256)
 def _list_minting(host: str) -> tuple[tuple[tuple[str, str, re.Pattern[str]], ...], re.Pattern[str]]:
-    """List what makes new credentials at a host; and all of it as one pattern, as hardly any request does."""
+    """List the requests that create credentials at a host, and one pattern for them all: few requests match it."""
     here = [(what, methods, pattern) for what, hosts, methods, pattern in _MINTING if re.fullmatch(hosts, host)]
     any_of = re.compile("|".join(f"(?:{pattern})" for _, _, pattern in here), re.DOTALL)
     return tuple((what, methods, re.compile(pattern, re.DOTALL)) for what, methods, pattern in here), any_of

@@ -1,19 +1,20 @@
 """The egress decision: rules and a request in, a verdict out. Pure.
 
-Nothing is admitted that no rule admits. Of several rules that hold for a request one decides, whatever order they were
-written in:
+Only what a rule admits is admitted. Of several rules that match a request, one decides, whatever their order:
 
 1. the one with the most specific host: exact, then the longer `*.suffix`; an address, then the narrower network;
-2. among these a deny of the whole host: it takes away what a preset or a wider list gave there, paths included;
+2. among these a deny of the whole host: it overrides what a preset or a wider list allowed there, paths included;
 3. the most specific path: the longer literal beginning, an exact one, more literal text, `*` rather than `**`;
 4. a deny;
 5. methods by name, then `read`, then `write`; then a scheme or port by name; then parameters;
 6. an ask.
 
-So `deny example.test` is not undone by `read example.test/data/*`, but by `read api.example.test` against
-`deny *.example.test`. An approval answers an ask and the default, never a deny and never the operator's ceiling.
-What can be read in two ways (`%2F`, a query with `;`, a method hidden in the query) must be allowed in every reading,
-and is denied or asked in any. A path that is denied is only as safe as the server's own reading of it: allow narrowly.
+So `read example.test/data/*` does not override `deny example.test`, but `read api.example.test` overrides
+`deny *.example.test`. An approval overrides an ask and the default, never a deny and never the operator's ceiling.
+
+A request that can be read in two ways (`%2F`, a query with `;`, a method hidden in the query) is allowed only if every
+reading is, and is denied or asked if any reading is. How safe a denied path is depends on how the server itself reads
+paths: allow narrowly.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ KNOWN = frozenset(
     VERSION-CONTROL BASELINE-CONTROL ORDERPATCH
     """.split()
 )
-"""What `write` admits; any other method must be named."""
+"""Methods that `write` admits; any other method must be named."""
 OVERRIDES = frozenset(
     "_method _httpmethod httpmethod $httpmethod x-http-method x-http-method-override x-method-override".split()
 )
-"""Parameters by which a request would have another method than its first line says."""
+"""Query parameters that replace the method of the request line."""
 SHOWN = 20
-"""Rules a denial lists."""
+"""Number of rules that a denial lists."""
 _ANYWHERE = Rule("*", methods=ANY)
-"""What decides where nothing else does and the whole internet is open. No one can write it."""
+"""Decides where no other rule does and the whole internet is open. A user cannot write this rule."""
 SPECIAL = frozenset("alt arpa example home internal invalid lan local localdomain localhost onion test".split())
-"""Last labels of names that are no one's on the internet."""
+"""Top-level labels that do not exist on the public internet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,12 @@ class PolicyDecision:
 
     verdict: Verdict
     rule: Rule | None
-    """The rule that decided; None: none admits it."""
+    """The rule that decided, or `None` if none admits the request."""
     why: str
     ceiling: Rule | None = None
-    """The operator's rule it also stands under: its budgets count as well."""
+    """The operator's rule that also applies, if any: its budgets count as well."""
     askable: bool = False
-    """Whether an approval would change it."""
+    """Whether an approval would change the verdict."""
 
     @property
     def private(self) -> bool:
@@ -78,14 +79,14 @@ class PolicyDecision:
 
 
 class RequestView:
-    """A request as rules look at it, each part worked out once and only if wanted."""
+    """A request in the form that rules match; the parameters are parsed only if a rule needs them."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.end = (target.scheme, target.port)
         self.path, *other = list_readings(target.path)
         self.split = other[0] if other else self.path
-        """The same, with what may be a slash read as one."""
+        """The same path, with everything that may be a slash read as one."""
         self.overridden = bool(target.query) and any(
             name.lower() in OVERRIDES for name in list_query_names(target.query)
         )
@@ -96,7 +97,7 @@ class RequestView:
 
 
 class Compiled:
-    """A rule made ready to be matched."""
+    """A rule prepared for matching."""
 
     __slots__ = ("catches", "ends", "every", "methods", "path", "query", "rank", "rule", "whole")
 
@@ -104,7 +105,7 @@ class Compiled:
         self.rule = rule
         self.ends = _list_ends(rule)
         self.catches = rule.verdict != "allow"
-        """Whether it holds as soon as any reading of a request fits."""
+        """Whether the rule applies as soon as any reading of a request matches."""
         self.every = rule.methods == ANY
         self.methods = KNOWN if self.every else frozenset(rule.methods)
         self.path = compile_glob(rule.path).fullmatch
@@ -115,7 +116,7 @@ class Compiled:
         self.rank = rank(rule, self.whole)
 
     def explain_mismatch(self, view: RequestView) -> str:
-        """Explain why it does not hold for a request whose host it names; empty: it holds."""
+        """Explain why the rule does not match a request for its host, or return an empty string if it does."""
         if view.end not in self.ends:
             return "the rule is for another scheme or port"
         if self.catches:
@@ -129,7 +130,7 @@ class Compiled:
         return "" if self.query is None else _explain_parameter_mismatch(self.query, view)
 
     def explain_evasion(self, view: RequestView) -> str:
-        """Explain why a deny or ask does not catch a request."""
+        """Explain why a deny or ask does not match a request, or return an empty string if it does."""
         if not (self.every or view.overridden or view.target.method in self.methods):
             return "the rule is for another method"
         if not (self.path(view.path) or self.path(view.split)):
@@ -157,7 +158,7 @@ def _list_ends(rule: Rule) -> frozenset[End]:
 
 
 def rank(rule: Rule, whole: bool) -> tuple[object, ...]:
-    """Return what rules for the same host are sorted by: higher decides first."""
+    """Return the sort key of rules for the same host: the highest decides."""
     prefix, star, _ = rule.path.partition("*")
     path = (len(prefix), not star, len(rule.path) - rule.path.count("*"), -rule.path.count("**"))
     methods = {READ: 1, ANY: 0}.get(rule.methods, 2)
@@ -173,7 +174,7 @@ def compile_rule(rule: Rule) -> Compiled:
 
 
 def rank_host(host: str) -> tuple[int, int]:
-    """Return how specific a host is: more is higher."""
+    """Return how specific a host is, as a sort key: the more specific, the higher."""
     if "/" in host:
         return 0, ip_network(host).prefixlen
     return (1, len(host)) if host.startswith("*.") else (2, 0)
@@ -200,7 +201,7 @@ class Index:
         self.networks = tuple(networks.items())
 
     def match_host(self, host: str) -> Iterator[Compiled]:
-        """Yield the rules that name a host, in the order they decide."""
+        """Yield the rules that match a host, in the order they decide."""
         yield from self.exact.get(host, ())
         if self.below:
             dot = host.find(".")
@@ -220,7 +221,7 @@ class Index:
         return None
 
     def open(self, end: End, host: str) -> bool:
-        """Return whether any request there could be admitted or asked."""
+        """Return whether any request there could be admitted or need an approval."""
         for each in self.match_host(host):
             if end in each.ends:
                 if each.whole:
@@ -289,7 +290,7 @@ class Policy:
         return f"no rule admits {target.method} {target.url}"
 
     def can_reach(self, scheme: Scheme, host: str, port: int) -> bool:
-        """Return whether any request there could be admitted or asked; names are resolved only if so."""
+        """Return whether any request there could be admitted or need an approval; other names are not resolved."""
         if scheme == "https" and self.tunnel(host, port):
             return True
         end = (scheme, port)
@@ -301,16 +302,17 @@ class Policy:
         return self.anywhere and is_public(host) and not self.bars(host)
 
     def bars(self, host: str) -> bool:
-        """Return whether a host or address is denied completely, by whatever name it is reached."""
+        """Return whether a host or address is denied completely, under whatever name it is reached."""
         for name in _expand_host(host):
             if next((each.whole for each in self.index.match_host(name) if each.whole or not each.catches), False):
                 return True
         return self.top is not None and self.top.bars(host)
 
     def tunnel(self, host: str, port: int) -> Rule | None:
-        """Return the rule by which TLS there is passed on unread.
+        """Return the rule that lets TLS there pass without being read.
 
-        It yields to every deny or ask rule for an equally specific host, whatever its path: no one could look.
+        Any deny or ask rule for an equally specific host prevents the tunnel, whatever its path: paths cannot be read
+        in it.
         """
         end = ("https", port)
         found = next((each.rule for each in self.tunnels.match_host(host) if end in each.ends), None)
@@ -321,12 +323,12 @@ class Policy:
         return None if stopped else found
 
     def tunnel_rules(self, host: str, port: int) -> tuple[Rule, ...]:
-        """Return the rule of a tunnel and, where there is a ceiling, the operator's above it; nothing: no tunnel."""
+        """Return the rule of a tunnel and, if there is a ceiling, the operator's rule for it; empty: no tunnel."""
         found = (self.tunnel(host, port), self.top.tunnel(host, port) if self.top is not None else None)
         return tuple(rule for rule in found if rule is not None) if found[0] is not None else ()
 
     def explain(self, target: Target) -> tuple[str, ...]:
-        """Describe which rule decided and why, and of every other why it did not."""
+        """Describe the decision, and for every rule why it decided or did not."""
         view, decision = RequestView(target), self.judge(target)
         lines = [f"{target.method} {target.url}: {decision.verdict}: {decision.why}"]
         lines += _explain_rules("", self.index, view, decision.rule)
@@ -344,7 +346,7 @@ class Policy:
 
     @cached_property
     def listed(self) -> tuple[str, ...]:
-        """Work out that list: a desk may be denied as often as it likes."""
+        """Compute the list once, because a desk may cause any number of denials."""
         rules = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
         texts = [rule_text(rule) for rule in rules if rule.verdict != "deny" and not self.is_outside_ceiling(rule)]
         texts += [rule_text(_ANYWHERE)] if self.anywhere else []
@@ -367,7 +369,7 @@ class Policy:
 
 
 def _expand_host(host: str) -> Iterator[str]:
-    """Yield a host, and the IPv4 addresses that an IPv6 address carries."""
+    """Yield a host, and the IPv4 addresses that an IPv6 address contains."""
     yield host
     if ":" in host:
         yield from map(str, extract_ipv4(ip_address(host)))

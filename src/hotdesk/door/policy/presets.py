@@ -1,4 +1,4 @@
-"""Rules for the usual package sources, from the hosts this machine itself is configured for."""
+"""Rules for the usual package sources, from the hosts that this machine itself is configured for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GITHUB = (
     "read https://release-assets.githubusercontent.com",
     "POST https://github.com/*/*/git-upload-pack",
 )
-"""The last is how git asks for what it is about to read; to push it would ask at `git-receive-pack`."""
+"""The last rule is git's request for the objects it reads; a push would use `git-receive-pack`."""
 _PIP_SECTIONS = ("global", "install", "download")
 _PIP_NAMES = ("index_url", "extra_index_url")
 _NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
@@ -38,24 +38,24 @@ _NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class PackageSources:
-    """The package sources of this machine's own programs; empty: none are configured."""
+    """The package sources that this machine's own programs use; empty if none are configured."""
 
     pip: tuple[str, ...] = ()
-    """Indexes, as URLs of their `simple` page."""
+    """Package indexes, as URLs of their `simple` page."""
     npm: tuple[str, ...] = ()
     """Registries, as URLs."""
     apt: tuple[str, ...] = ()
     """Archives, as URLs."""
     default_pip: bool = True
-    """Whether pip asks the public index as well."""
+    """Whether pip uses the public index as well."""
     default_npm: bool = True
-    """Whether npm asks the public registry as well."""
+    """Whether npm uses the public registry as well."""
     public_npm: str = ""
-    """Which registry npm calls that, by its own word."""
+    """The public registry, as npm itself reports it."""
 
 
 def parse_rules(entry: str | Mapping[str, object], machine: PackageSources | None = None) -> tuple[Rule, ...]:
-    """Read what a brief or the command line says: a rule, a table, or the name of a preset."""
+    """Parse an entry of a brief or the command line: a rule, a table, or the name of a preset."""
     if isinstance(entry, Mapping):
         return (parse_rule_table(entry),)
     if entry.strip() in PRESETS:
@@ -72,7 +72,7 @@ def get_preset_rules(name: str, machine: PackageSources) -> tuple[Rule, ...]:
 
 
 def build_preset_environment(names: Iterable[str], machine: PackageSources | None = None) -> dict[str, str]:
-    """Return the variables by which a desk's own pip and npm ask where this machine's do; never a password.
+    """Return the variables that make a desk's pip and npm use this machine's sources; never a password.
 
     apt needs none: its sources were written into the image.
     """
@@ -85,7 +85,7 @@ def build_preset_environment(names: Iterable[str], machine: PackageSources | Non
 
 
 def list_password_hosts(names: Iterable[str], machine: PackageSources | None = None) -> tuple[str, ...]:
-    """List the hosts whose configured user and password stay outside: a desk gets them by a grant, or not at all."""
+    """List the hosts whose configured user and password are not passed to a desk: it needs a grant to use them."""
     machines = [machine or read_machine(name) for name in names]
     parts = [urlsplit(url) for own in machines for url in _list_web_urls((*own.pip, *own.npm, *own.apt))]
     return tuple(dict.fromkeys(str(part.hostname) for part in parts if "@" in part.netloc))
@@ -107,7 +107,7 @@ def _build_pip_variables(machine: PackageSources) -> dict[str, str]:
 
 
 def _build_npm_variables(machine: PackageSources) -> dict[str, str]:
-    """Return the variables for npm; registries of scopes cannot be set by a variable that a shell would pass on."""
+    """Return the variables for npm, without registries of scopes: a shell would not pass on such variable names."""
     return {} if machine.default_npm else {"npm_config_registry": _strip_credentials(_list_web_urls(machine.npm)[0])}
 
 
@@ -117,21 +117,21 @@ def _strip_credentials(url: str) -> str:
 
 
 def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule, ...]:
-    """Admit private networks for hosts that this machine itself reaches on one, whatever their names.
+    """Mark rules private for hosts that this machine itself reaches on a private network.
 
-    It may wait for the resolver: call it in a thread where an event loop runs.
+    It may wait for the resolver: call it in a thread if an event loop is running.
     """
     found = tuple(rules)
     for rule in found:
         if not rule.private:
-            lookups.begin(rule.host)  # all at once
+            lookups.begin(rule.host)  # start all lookups at once
     return tuple(
         replace(rule, private=True) if not rule.private and lookups.leads_inside(rule.host) else rule for rule in found
     )
 
 
 def _build_pypi_rules(machine: PackageSources) -> tuple[Rule, ...]:
-    """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
+    """Return the rules for the machine's Python indexes; files are beside the index, in its parent folder."""
     own = tuple(rule for url in machine.pip for rule in _build_source_rules(url, above=True))
     return own if own and not machine.default_pip else own + _parse_public_rules(_list_public_index())
 
@@ -176,9 +176,9 @@ def _parse_public_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
 
 
 def _build_source_rules(url: str, above: bool = False) -> tuple[Rule, ...]:
-    """Return the rule for a configured source; none for one that is not on the web.
+    """Return the rule for a configured source, or none for a source that is not on the web.
 
-    Such a host may be on a private network: whoever configured this machine named it.
+    The host may be on a private network, because the operator of this machine configured it.
     """
     try:
         parts = urlsplit(url)
@@ -208,11 +208,11 @@ def read_machine(
 
 
 REMEMBERED: dict[str, PackageSources] = {}
-"""What a process that lives long read while it still could."""
+"""Package sources by preset, read while this process could still start programs."""
 
 
 def remember() -> None:
-    """Read what every preset needs, for a process that soon may not start apt or npm; failures wait."""
+    """Read what every preset needs, for a process that will soon be unable to start apt or npm; ignore errors."""
     for name in PRESETS:
         with suppress(HotdeskError, OSError):
             REMEMBERED[name] = read_machine(name)
@@ -228,7 +228,7 @@ def _read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSource
     files = [root / "etc/xdg/pip/pip.conf", root / "etc/pip.conf", home / ".pip/pip.conf", own / "pip/pip.conf"]
     files += [prefix / "pip.conf", *([Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else [])]
     if env.get("PIP_CONFIG_FILE") == os.devnull:
-        files = []  # pip's own way to say: none of them
+        files = []  # this is how pip is told to read no configuration file
     settings: dict[str, str] = {}
     for file in files:
         settings |= _read_pip_settings(file)
@@ -262,7 +262,7 @@ def _read_npm(env: Mapping[str, str], root: Path) -> PackageSources:
 
 
 def _ask_npm() -> str:
-    """Ask this machine's npm for its registry; nothing where there is none."""
+    """Ask this machine's npm for its registry; return an empty string if there is no npm."""
     try:
         done = subprocess.run(
             ["npm", "config", "get", "registry"], capture_output=True, text=True, timeout=30, check=False, cwd="/"
@@ -281,7 +281,7 @@ def _read_npm_lines(file: Path) -> list[tuple[str, str]]:
 
 
 def _read_apt() -> tuple[str, ...]:
-    """Read apt's archives; a machine without apt has none."""
+    """List apt's archives; a machine without apt has none."""
     try:
         return tuple(dict.fromkeys(target.uri for target in sources.read()))
     except HostError:

@@ -1,4 +1,4 @@
-"""Parse a scope from lines and tables, the same from the command line and from a brief."""
+"""Parse a scope from lines and tables, the same way for the command line and for a brief."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scope_of(
     names: Mapping[str, str] | None = None,
     may_ask: bool = True,
 ) -> Scope:
-    """Build a scope, and refuse an invalid one."""
+    """Build a scope; raise `BriefError` if it is invalid."""
     read = dict.fromkeys(rule for entry in rules for rule in read_rule_or_preset(entry))
     scope = Scope(tuple(read), tuple(map(read_grant, grants)), read_names(names or {}), may_ask)
     _check_reach(scope)
@@ -32,7 +32,7 @@ def scope_of(
 
 
 def read_rule_or_preset(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
-    """Read a rule or a preset; a preset behind a verdict would be taken for a host of that name."""
+    """Parse a rule or a preset; refuse a preset after a verdict, because it would be taken for a host of that name."""
     words = split_words(entry) if isinstance(entry, str) else []
     if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
         raise BriefError(

@@ -1,4 +1,4 @@
-"""Parse a request into one canonical target. The canonical form is both judged and sent."""
+"""Parse a request into one canonical target, which is both judged and sent."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ OVERRIDES = frozenset(
     x-real-ip x-client-ip x-cluster-client-ip true-client-ip cf-connecting-ip client-ip via
     """.split()
 )
-"""Headers by which a request would mean something other than its first line says: taken out before it is sent.
+"""Headers that would give a request another meaning than its first line has: removed before it is sent.
 
-All of `X-Forwarded-*` goes: no desk stands behind a proxy of its own, and servers decide by these where a request
-came from, which host it is for, and under which path. Compared in lower case, with `_` read as `-`.
+All `X-Forwarded-*` are removed: no desk is behind a proxy of its own, and servers use these headers to decide where a
+request came from, which host it is for, and under which path. Compared in lower case, with `_` read as `-`.
 """
 
 
 class UnclearTargetError(Exception):
-    """A request that could be read in two ways, or in none; `reason` says why."""
+    """A request that can be read in two ways, or in none; `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -57,7 +57,7 @@ class Target:
     method: str
     path: str
     query: str = ""
-    """Without its question mark; one with nothing behind it is none."""
+    """Without the question mark; an empty query counts as none."""
 
     def encode_target(self) -> bytes:
         return (f"{self.path}?{self.query}" if self.query else self.path).encode("ascii")
@@ -80,8 +80,8 @@ def read(
 ) -> Target:
     """Parse a request: its method, the target of its first line, and its Host headers.
 
-    `inside` is the authority of the CONNECT it came through, and `scheme` its protocol; without one it was sent to a
-    proxy, and names its host itself, over http.
+    `inside` is the authority of the CONNECT it came through, and `scheme` the protocol inside. Without a CONNECT, the
+    request was sent to a proxy: it names its host itself, and its scheme is http.
     """
     verb, text, named = _check_method(method), check_ascii("target", line), parse_single_host(hosts)
     if inside is None:
@@ -102,7 +102,7 @@ def read(
 
 
 def connect(line: str | bytes) -> Authority:
-    """Read what a CONNECT asks for: `host:port`, both written."""
+    """Parse the target of a CONNECT, `host:port`; the port is required."""
     host, port = _parse_authority(check_ascii("target", line))
     if port is None:
         raise UnclearTargetError("CONNECT needs a port, as in example.test:443")
@@ -143,7 +143,6 @@ def split_absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
 
 
 def _parse_authority(text: str) -> tuple[str, int | None]:
-    """Read `host[:port]`."""
     try:
         return split_authority(text)
     except ValueError as e:
@@ -151,7 +150,7 @@ def _parse_authority(text: str) -> tuple[str, int | None]:
 
 
 def _omit_default_port(authority: Authority, scheme: Scheme) -> int | None:
-    """Return the port that can be omitted; None for every other."""
+    """Return the port that a Host header must have: `None` if it is the scheme's default and may be omitted."""
     return None if authority.port == PORTS[scheme] else authority.port
 
 
