@@ -1,4 +1,4 @@
-"""Secrets put into bodies: as whole fields of a form or a JSON document that reads one way only. Pure."""
+"""Insert secrets into bodies: as whole fields of a form or JSON document that can be read in one way only. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BEGINNING = PREFIX.decode()
 DEPTH = 32
 MOST_FIELDS = 1000
 MOST_LOOKED_AT = 5000
-"""Escapes of a form; strings, members and elements of a JSON document."""
+"""Limit on the escapes of a form, or the strings, members and elements of a JSON document."""
 _ESCAPE = {"form": b"%", "json": b"\\u"}
-"""How a placeholder can be written in other ways than plainly."""
+"""The escape that can hide a placeholder in each kind of body."""
 _FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
 _JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
 
@@ -41,7 +41,7 @@ def find_body_uses(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
 def swap_body(
     uses: Sequence[SecretUse], body: bytes, values: Mapping[str, bytes]
 ) -> tuple[bytes, list[SecretUse]] | Refusal:
-    """Put secrets where a body has their placeholders as whole fields; the rest stays as it is, byte for byte."""
+    """Insert secrets where a body has their placeholders as whole fields; all other bytes stay the same."""
     plainly = PREFIX in body
     kind = uses[0].place.kind if uses else ""
     if not plainly and not (uses and _ESCAPE[kind] in body):
@@ -66,7 +66,7 @@ def swap_body(
 
 
 def explain_excess(kind: str, body: bytes) -> str | None:
-    """Explain why a body has too much in it to be taken apart; counted without doing so."""
+    """Explain why a body has too many fields to be parsed; it is not parsed for that, only counted."""
     match kind:
         case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:
             return f"a secret cannot be inserted into a form of over {MOST_FIELDS} fields or {MOST_LOOKED_AT} % escapes"
@@ -88,7 +88,7 @@ def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> t
 
 
 def _list_fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
-    """Return the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
+    """List the fields of a body that have a placeholder; raise `ValueError` if the body can be read in two ways."""
     match kind:
         case "form":
             found = _iterate_form_fields(body)
@@ -112,14 +112,14 @@ def _iterate_form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _iterate_json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the strings of a JSON document by path, and under no path its keys."""
+    """Yield the strings of a JSON document with their paths; keys have an empty path."""
     tree = parse_json(body, overflow=True)
     for path, text in _iterate_strings(tree, (), 0):
         yield path, text.encode("utf-8", "replace")
 
 
 def _iterate_strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
-    """Yield every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
+    """Yield every string of a document that may contain a placeholder, with its path; keys have an empty path."""
     if depth > DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(node, str) and BEGINNING in node:

@@ -1,8 +1,8 @@
-"""Credentials of a desk's own in the bodies it sends, found by the names of their fields as the body streams. Pure.
+"""Find a desk's own credentials in the bodies it sends, by the names of their fields, while the body streams. Pure.
 
-Looked into: forms, JSON, multipart forms and XML, also where the type is not given or unknown. Not looked into: types
-that are plainly files or other formats (`INERT`), names inside query languages, arguments by position, numbers. A body
-is broken off before the field that was found is sent on, so that no server has a whole request.
+Inspected: forms, JSON, multipart forms and XML, also if the type is missing or unknown. Not inspected: types that are
+plainly files or other formats (`INERT`), names inside query languages, positional arguments, numbers. A body is cut off
+before the field that was found is sent, so that no server has a whole request.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PATTERNS: dict[str, re.Pattern[bytes]] = {
     ),
     "XML element": re.compile(rb"<(?:[\w.-]{1,64}:)?([A-Za-z_][\w.-]{0,159})[\s>]"),
 }
-"""What stands before a field's value. A placeholder is no credential: where it may stand is decided elsewhere."""
+"""The text before a field's value. A placeholder is not a credential: another module decides where it may be."""
 _HINT = re.compile(rb"(?i)token|secret|pass|pwd|key|jwt|sig|auth|cred|assert|bearer|cookie|sess|%|\\u")
-"""Without one of these in it no name can be a credential's."""
+"""A name without any of these cannot be a credential's."""
 REACH = 1024
-"""Bytes a field can begin before the end of what was looked at."""
+"""Bytes of earlier data that are searched again, because a field may begin in them."""
 
 
 def list_kinds(types: Sequence[bytes]) -> tuple[str, ...]:
@@ -58,20 +58,20 @@ def list_kinds(types: Sequence[bytes]) -> tuple[str, ...]:
 
 
 class FieldWatch:
-    """Reads a body as it goes by, and remembers the first credential it has."""
+    """Scans a body as it streams, and remembers the first credential."""
 
     def __init__(self, types: Sequence[bytes], allowed: AllowedCredentials) -> None:
         self.kinds = list_kinds(types)
         self.allowed = allowed
         self.found: tuple[str, str] | None = None
-        """What kind of field, and its name."""
-        self.tail = b"&"  # the first field of a form, too, comes after one
+        """The kind of field, and its name."""
+        self.tail = b"&"  # so that the first field of a form, too, follows a separator
 
     def feed(self, data: bytes) -> None:
         if not self.kinds or self.found:
             return
         if b"\0" in data:
-            data = data.replace(b"\0", b"")  # some readers of JSON and XML take UTF-16
+            data = data.replace(b"\0", b"")  # some parsers of JSON and XML accept UTF-16
         data = self.tail + data
         self.tail = data[-REACH:]
         if _HINT.search(data):

@@ -1,6 +1,6 @@
-"""Content encodings, undone piece by piece: never more than a piece in memory, never more than allowed in all.
+"""Content encodings, decoded piece by piece, with limits on memory and on the total.
 
-What a feed gives is an iterator: each step is short, so whoever runs many desks can look elsewhere between two.
+`feed` returns an iterator with short steps, so that a process that serves many desks can do other work in between.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ import brotli  # type: ignore[import-untyped]
 import zstandard
 
 PIECE = 256 * 1024
-"""What one step gives at most; inside, zstd may hold a few times that, as it gives whole blocks."""
+"""Bytes one step yields at most. zstd may need a few times that inside, because it returns whole blocks."""
 RATIO = 1000
 FREE = 1 << 20
-"""How much comes out before the ratio is looked at."""
+"""Bytes of output that are allowed before the ratio is checked."""
 MEMBERS = 256
 """gzip members or zstd frames in one input: each has a fixed cost, and may be empty."""
 STAGES = 2
 _ZSTD_WINDOW = 8 << 20
-"""What RFC 9659 lets a server ask of us."""
+"""The window size that RFC 9659 lets a server require."""
 _ZSTD_SIP = 64
-"""Four bytes can stand for a block of 128 KiB, and the library gives all it has at once: so it is given little."""
+"""Bytes passed to zstd at a time: four bytes can expand to a block of 128 KiB, and the library returns all at once."""
 
 
 class UnreadableError(Exception):
-    """A body that cannot be read, or not within the limits; the text says why."""
+    """A body that cannot be decoded, or not within the limits; the text says why."""
 
 
 class Decoder(Protocol):
-    """Undoes one encoding."""
+    """Decodes one encoding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Return the decoded bytes, in pieces, some empty; raises `UnreadableError` for invalid data."""
+        """Yield the decoded bytes in pieces, some of them empty; raise `UnreadableError` for invalid data."""
 
     def finish(self) -> None:
         """Raise `UnreadableError` unless the body is complete. An empty body is complete."""
@@ -52,7 +52,7 @@ class Plain:
 
 
 class Inflate:
-    """gzip, of any number of members; and deflate, with the zlib header the standard wants or without."""
+    """gzip of any number of members; and deflate, with the zlib header of the standard or without it."""
 
     def __init__(self, bits: int | None) -> None:
         self.bits = bits
@@ -72,7 +72,7 @@ class Inflate:
             data = yield from self.inflate_member(data)
 
     def begin(self, data: bytes) -> bytes:
-        """Start a member, or keep too short input; return the bytes to read now."""
+        """Start a member, or store input that is too short; return the bytes to decode now."""
         if self.ended and self.bits != 31:
             raise UnreadableError("there are bytes after the end of the deflate stream")
         bits = self.bits
@@ -105,7 +105,7 @@ class Inflate:
 
 
 class Brotli:
-    """br."""
+    """Brotli."""
 
     def __init__(self) -> None:
         self.inner = brotli.Decompressor()
@@ -131,7 +131,7 @@ class Brotli:
 
 
 class Zstd:
-    """zstd, of any number of frames."""
+    """zstd of any number of frames."""
 
     def __init__(self) -> None:
         self.inner: zstandard.ZstdDecompressionObj | None = None
@@ -163,7 +163,7 @@ class Zstd:
 
 
 class Capped:
-    """A decoder with limits: in total, and in proportion to its input."""
+    """A decoder with limits on its total output and on the ratio of output to input."""
 
     def __init__(self, inner: Decoder, limit: int, ratio: int, free: int) -> None:
         self.inner, self.limit = inner, limit
@@ -185,7 +185,7 @@ class Capped:
 
 
 class Chain:
-    """Two decoders, the outer encoding undone first."""
+    """Two decoders; the outer encoding is decoded first."""
 
     def __init__(self, first: Decoder, second: Decoder) -> None:
         self.first, self.second = first, second
@@ -209,15 +209,15 @@ KNOWN: dict[str, Callable[[], Decoder]] = {
 
 
 def parse_codings(content_encoding: bytes) -> list[str]:
-    """List what a Content-Encoding says was done to a body, in that order."""
+    """List the encodings in a Content-Encoding, in the order they were applied."""
     names = [name.strip().lower() for name in content_encoding.decode("latin-1").split(",")]
     return [name for name in names if name not in ("", "identity")]
 
 
 def make_decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int = FREE) -> Decoder | None:
-    """Make the decoder of a Content-Encoding with at most `limit` bytes at any stage; None: it is unknown.
+    """Return a decoder of a Content-Encoding with at most `limit` bytes at any stage, or `None` if it is unknown.
 
-    Every stage is held to the ratio against the first stage's input: two would multiply.
+    The ratio of every stage is relative to the first stage's input: separate ratios would multiply.
     """
     names = parse_codings(content_encoding)
     if len(names) > STAGES or any(name not in KNOWN for name in names):

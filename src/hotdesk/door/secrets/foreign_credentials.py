@@ -1,11 +1,12 @@
 """Find credentials that a desk must not send to a host it uses with a grant, by header and field names. Pure.
 
-A header that is not listed is left out; one that is a credential by its name refuses the request and is an alarm. Query
-parameters and body fields cannot be listed for every host: those whose names are those of credentials are refused. A
-grant lists exceptions (`allow-header`, `allow-field`), or opens its host to credentials of the desk's own (`foreign`).
+A header that is not listed is removed; one whose name says that it is a credential refuses the request and raises an
+alarm. Query parameters and body fields cannot be listed for every host: those with the names of credentials are
+refused. A grant lists exceptions (`allow-header`, `allow-field`), or admits the desk's own credentials at its host
+(`foreign`).
 
-Not seen: a credential in the path (a webhook's address), under a name no one would take for one, by position (the
-arguments of a remote call), inside a query language, or in a type of body that is not looked into (see `fields`).
+Not found: a credential in the path (a webhook's address), under an unsuspicious name, by position (the arguments of a
+remote call), inside a query language, or in a type of body that is not inspected (see `credential_fields`).
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ ORDINARY = frozenset(
     x-correlation-id x-request-id
     """.split()
 )
-"""Headers no server known to us takes for who somebody is: any desk may send them to any host."""
+"""Headers that no server known to us uses to identify the sender: any desk may send them to any host."""
 _ORDINARY_SHAPE = re.compile(r"sec-(?:ch|fetch)-[a-z0-9-]+|(?:[a-z0-9]+-)*version")
-"""What browsers say of themselves, and which version of an interface is wanted."""
+"""Headers in which browsers describe themselves, and requests for a version of an interface."""
 _AMAZON_SHAPE = re.compile(r"x-amz-[a-z0-9-]+")
-"""What a request that is signed anew may have: all of it is signed with the granted key."""
+"""Headers allowed in a request that is signed again, because the granted key signs all of them."""
 _CREDENTIAL_HEADERS = frozenset(
     """
     authentication x-auth x-auth-email authorization x-authorization x-amz-security-token x-ms-authorization-auxiliary
     x-forwarded-user x-remote-user remote-user x-user x-ssl-client-cert x-client-cert client-cert
     """.split()
 )
-"""Beside those that `CREDENTIAL_SHAPE` knows."""
+"""Headers that are credentials, beside those whose names match `CREDENTIAL_SHAPE`."""
 _CREDENTIAL_NAMES = frozenset(
     """
     auth authorization bearer cookie jwt key pass passwd password passphrase pwd secret sid sig signature token
@@ -61,13 +62,13 @@ _HARMLESS_SHAPE = re.compile(
     r"(?:.*(?:page|pagination|paging|next|prev|previous|continuation|continue|cursor|start|skip|sync|delta|resume|idempotency"
     r"|client|clientrequest|csrf|csrfmiddleware|xsrf|authenticity|requestverification|antiforgery|lock)token)"
 )
-"""Page cursors, request ids and tokens against forgery: they identify nobody."""
+"""Page cursors, request ids and CSRF tokens: they identify no one."""
 _FORGERY = "_token"
-"""A form's own token at Laravel and others: told from `token` by its first letter alone."""
+"""The CSRF token of forms at Laravel and others; only its first character distinguishes it from `token`."""
 LONGEST_NAME = 160
-"""Of a longer one the end is looked at: that is where names say what they are."""
+"""Characters of a name that are checked. Of a longer name the end is: that is where names say what they are."""
 _BODY_ALLOWS = frozenset({"key", "sid", "cookie", "pass", "auth"})
-"""Names that in a body are mostly something else."""
+"""Names that usually mean something else in a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,9 @@ class AllowedCredentials:
 
     headers: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()
-    """Squeezed."""
+    """Names of fields, folded by `fold_name`."""
     amazon: bool = False
-    """Whether requests are signed anew there."""
+    """Whether requests to this host are signed again."""
 
 
 _NOTHING_MORE = AllowedCredentials()
@@ -100,7 +101,7 @@ def screen_credentials(
     issued: Returning | None,
     allowed: AllowedCredentials,
 ) -> frozenset[str] | Refusal:
-    """Name the headers to leave out where a desk goes as us, or refuse credentials it brings itself."""
+    """Return the headers to remove where the desk uses a grant, or refuse credentials of its own."""
     removed: set[str] = set()
     for slot, value in sent:
         kind, name = slot
@@ -120,7 +121,7 @@ def screen_credentials(
 
 
 def refuse_credential(kind: str, name: str) -> Refusal:
-    """Refuse a credential the desk brings itself, and say how it could be meant otherwise."""
+    """Refuse a credential of the desk's own, and explain how to allow it."""
     remedy = {"header": f"allow-header={name}", "cookie": "foreign"}.get(kind, f"allow-field={name}")
     reason = (
         f"this host may only be used with the credentials granted for it; {kind} {name!a:.60} would send other ones."
@@ -135,7 +136,7 @@ def _is_ordinary(name: str) -> bool:
 
 
 def _is_amazon(name: str) -> bool:
-    """Return whether a header is of a request that is signed, and no credential itself."""
+    """Return whether a header belongs to a signed request and is not itself a credential."""
     return _AMAZON_SHAPE.fullmatch(name) is not None and name not in _CREDENTIAL_HEADERS
 
 

@@ -1,16 +1,16 @@
-"""Secrets in: which go with a request, where they are put, and which credentials the desk may not send. Pure.
+"""Secrets in: which go with a request, where they are inserted, and which credentials the desk may not send. Pure.
 
-A desk holds placeholders. The door puts the value in on its own host, over https, at the places the grant names, and
-refuses a request that has a placeholder anywhere else: it never leaves, and is an alarm. Values are never asked for
-before it is known where they go.
+A desk has placeholders. The door inserts the value at the grant's own host, over https, at the places the grant names.
+It refuses a request that has a placeholder anywhere else: the request never leaves, and raises an alarm. A value is
+requested only once its destination is known.
 
-What breaks placeholders: a client that hashes or encrypts what it is given (a password digested by a page, SRP, PAKE);
-one that signs requests with it (HMAC, OAuth 1, JWT assertions; SigV4 is signed anew, see `signature`); a login that
-hands the browser from host to host, as a grant is for one. There the value is not in the request to be put in.
+Placeholders do not work where the value itself is not in the request: a client that hashes or encrypts it (a password
+digested by a page, SRP, PAKE) or signs with it (HMAC, OAuth 1, JWT assertions; SigV4 is signed again, see `signature`);
+and a login that redirects the browser from host to host, because a grant is for one host.
 
-What is looked at for placeholders: path, query, every header name and value, as they are, percent-decoded, and inside
-`Basic`; bodies as they are, and unpacked where they are compressed. Not: escapes inside JSON other than where a secret
-may be put in, base64 elsewhere, other charsets. A placeholder that gets through is worth nothing where it arrives.
+Searched for placeholders: path, query, every header name and value, as they are, percent-decoded, and inside `Basic`;
+bodies as they are, and decompressed. Not searched: escapes inside JSON at places where no secret may be inserted,
+base64 elsewhere, other charsets. A placeholder that gets through is worth nothing where it arrives.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ COMPRESSED = "a secret cannot be inserted into a compressed body; send the body 
 _COMPRESSED_SIGNED = "a request with a compressed body cannot be signed again; send the body uncompressed"
 NO_UPGRADE = "this request uses a secret, so an upgrade is refused: the data after it cannot be checked for that secret"
 USER = b"x-access-token"
-"""The user a token goes with in `Basic` where the place names none."""
+"""The user that accompanies a token in `Basic` if the place names none."""
 _UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}
 
 
@@ -69,21 +69,21 @@ class InjectionPlan:
     """The changes to make to a request."""
 
     uses: tuple[SecretUse, ...] = ()
-    """In the head."""
+    """Secrets in the head."""
     body: tuple[SecretUse, ...] = ()
-    """Where the body may have the placeholder."""
+    """Secrets whose placeholders the body may have."""
     returned: tuple[tuple[Slot, bytes], ...] = ()
-    """Values the host issued itself, and where they go back."""
+    """Values that the host itself issued, and where they go back."""
     granted: bool = False
-    """Whether the host has a live grant: its answers must be readable."""
+    """Whether the host has a live grant, so that its response must be readable."""
     digest: bytes = b""
-    """The value to sign for a body that is not needed whole."""
+    """The digest to sign if the whole body is not needed; else empty."""
     signing: LiveGrant | None = None
-    """What the request is signed with."""
+    """The grant whose key signs the request, or `None`."""
     allowed: AllowedCredentials | None = None
-    """Where the desk goes as us: what it may send beside what is ordinary. None: it may bring credentials."""
+    """What the desk may send beside ordinary headers, or `None` if it may send its own credentials to this host."""
     removed: frozenset[str] = frozenset()
-    """Headers that are left out, by their folded names."""
+    """Headers to remove, by their folded names."""
 
     @property
     def whole(self) -> bool:
@@ -99,7 +99,7 @@ class OutgoingRequest:
     query: bytes
     body: bytes
     used: tuple[str, ...]
-    """Which secrets, and where."""
+    """The inserted secrets and their places."""
     ids: frozenset[str]
 
     def __repr__(self) -> str:
@@ -113,10 +113,11 @@ def plan_injection(
     ours: Collection[str] = (),
     minting_named: bool = False,
 ) -> InjectionPlan | Refusal:
-    """Decide which secrets go with a request, or why it may not go.
+    """Decide which secrets go with a request, or why it must not be sent.
 
-    `held` are the desk's live grants for any host; `ours` hosts at which it may bring no credentials of its own, beside
-    those its grants say so of; `minting_named`: the rule names exactly this path, so that it may make new credentials.
+    `grants` are the desk's live grants for any host. `ours` are hosts to which it may send no credentials of its own,
+    beside those whose grants forbid it. `minting_named` is whether the rule names exactly this path, so that the
+    request may create credentials.
     """
     here = [one for one in grants if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
     if why := explain_excess(out):
@@ -170,7 +171,7 @@ def _is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
 
 
 def _explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
-    assert one.signer is not None  # else nothing is written with it
+    assert one.signer is not None  # without a signer no request is signed with the grant
     authorization = next(value for slot, value in sent if one.is_written(slot, value))
     return explain_unsignable(out.headers, out.query) or explain_misdirection(
         one.signer, authorization, out.host, out.path, out.headers
@@ -178,7 +179,7 @@ def _explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, byte
 
 
 def choose(here: list[LiveGrant], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, SecretUse]:
-    """Choose for each place in the head the secret that goes there: the one the desk wrote, else the first attached."""
+    """Choose a secret for each place in the head: the one whose placeholder the desk wrote, else the first."""
     chosen: dict[Slot, SecretUse] = {}
     for one in here:
         for place in one.places:
@@ -192,7 +193,7 @@ def choose(here: list[LiveGrant], out: Outgoing, sent: list[tuple[Slot, bytes]])
 
 
 def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, bytes]:
-    """Find what the host issued itself and gets back: its cookies under their names, its tokens as bearer."""
+    """Find values that the host issued and gets back: cookies under their own names, tokens as bearer."""
     found: dict[Slot, bytes] = {}
     for slot, value in sent:
         token = extract_placeholder(slot, value)
@@ -212,7 +213,7 @@ def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, b
 def refuse_stray(
     out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, SecretUse], returned: Mapping[Slot, bytes]
 ) -> Refusal | None:
-    """Refuse a request with a placeholder anywhere but once at the place it is for."""
+    """Refuse a request with a placeholder anywhere except once at the place it is for."""
     visited: set[Slot] = set()
     found: list[bytes] = []
     for slot, value in sent:
@@ -233,7 +234,7 @@ def refuse_stray(
 
 
 def _may_hold(out: Outgoing) -> bool:
-    """Return whether a placeholder can be anywhere in a head: one look at all of it, as most have none."""
+    """Return whether a head may contain a placeholder: one cheap search, because most heads have none."""
     texts = [text for pair in out.headers for text in pair]
     whole = b"\n".join([*texts, out.query, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")])
     return PREFIX in whole or b"%" in whole or b"basic" in whole.lower()
@@ -245,7 +246,7 @@ def list_needed_grants(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...
 
 
 def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> OutgoingRequest | Refusal:
-    """Insert the secrets, without signatures. `body` is empty where the plan needs none."""
+    """Insert the secrets, without signatures. `body` is empty if the plan does not need it."""
     dropped = {IDENTITY, *(name.encode("latin-1") for name in plan.removed)}
     headers = [(name, value) for name, value in out.headers if fold(name) not in dropped]
     query = out.query
@@ -280,7 +281,7 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
 
 
 def _spell_secret(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
-    """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
+    """Format a secret for its place in the head, in the way the desk wrote the placeholder there if it did."""
     grant, secret = use.live_grant, get_bare_value(use.live_grant, value)
     if use.place.kind == "bearer" and not use.place.swap:
         return b"Bearer " + secret
@@ -305,7 +306,7 @@ def _spell_secret(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
 def sign_request(
     plan: InjectionPlan, out: Outgoing, sent: OutgoingRequest, headers: Headers, values: Mapping[str, bytes], at: str
 ) -> list[tuple[bytes, bytes]]:
-    """Return the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""
+    """Return the headers with the plan's signature. `headers` are all headers to sign; `at` as for `sign`."""
     assert plan.signing is not None
     assert plan.signing.signer is not None
     digest, secret = plan.digest or compute_digest(sent.body), values[plan.signing.id]

@@ -1,12 +1,13 @@
 """Keep tokens that an upstream issues outside the desk: it gets placeholders that are valid for that host only.
 
-Kept: the values of `HttpOnly` cookies; the fields `access_token`, `refresh_token`, `id_token` and those a grant names
-in JSON answers (also in JSON that is itself a string in JSON), form-encoded ones, and the address of a redirect.
-They go back as the cookie they came as, and as bearer. Not in bodies: whoever refreshes tokens is the door's side.
+Replaced: the values of `HttpOnly` cookies; the fields `access_token`, `refresh_token`, `id_token` and those a grant
+names in JSON responses (also in JSON that is itself a string in JSON), in form-encoded ones, and in the address of a
+redirect. They go back as the cookie they were, or as bearer, but not in bodies: the door's side refreshes tokens.
 
-Not kept: tokens under other names, in other types of answer, in field names written with escapes; cookies a script may
-read, which would break pages; these are remembered, so that the desk may send back what the host set. A login that
-goes through several hosts ends at the second: what one host issued is a placeholder at any other.
+Not replaced: tokens under other names, in other types of response, or in field names written with escapes; and cookies
+that scripts may read, because pages would break. Those cookies are remembered, so that the desk may send them back to
+the host that set them. A login across several hosts fails at the second: a token of one host is a placeholder at
+others.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from hotdesk.door.secrets.scrub import ScrubbedSecret
 USUAL = ("access_token", "refresh_token", "id_token")
 MAX_TOKENS = 256
 AN_ANSWER = 32
-"""Tokens one answer may bring: each costs a moment, and none brings many."""
+"""Tokens one response may contain: each costs time, and real responses have few."""
 REMEMBERED = 1024
 _LONGEST_VALUE = 8 * 1024
 _LONGEST_HELD = 16 * 1024
-"""A field that does not end within this is not one that can be kept outside."""
+"""Bytes of a response that may be held back while a token field is incomplete; beyond that the response fails."""
 _JSON_ANSWER = re.compile(rb"(?i)\s*(?:application|text)/(?:[a-z0-9.+-]*\+)?json\s*(?:;.*)?")
 _FORM_ANSWER = re.compile(rb"(?i)\s*application/x-www-form-urlencoded\s*(?:;.*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """One issued value, and the form in which it may go back."""
+    """An issued value, and the form in which it may go back."""
 
     value: bytes = field(repr=False)
     cookie: bytes | None
-    """The cookie it is; None: a token."""
+    """Name of the cookie, or `None` if the value is a token."""
 
 
 class Issued:
@@ -51,7 +52,7 @@ class Issued:
     def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[ScrubbedSecret], None]) -> None:
         self.host = host
         self.tell = tell
-        """Takes every value kept, so that it is scrubbed wherever it shows again; `UnreadableError`: no more can be."""
+        """Registers a stored value, so that it is scrubbed from all later responses."""
         self.tokens: OrderedDict[bytes, IssuedToken] = OrderedDict()
         self.placeholders: dict[IssuedToken, bytes] = {}
         self.observed: OrderedDict[bytes, None] = OrderedDict()
@@ -59,17 +60,17 @@ class Issued:
         self.names = tuple(name.encode() for name in names)
         firsts = b"".join(re.escape(name[:1]) for name in self.names)
         self.quote = re.compile(rb'"(?=[' + firsts + rb"]|\Z)")
-        """A quote after which one of the names may stand."""
+        """A quote after which one of the names may begin."""
         one = b"|".join(re.escape(name) for name in self.names)
         self.json = re.compile(
             rb'"(?:' + one + rb')"\s{0,64}:\s{0,64}(")|\\"(?:' + one + rb')\\"\s{0,64}:\s{0,64}(\\")'
         )
         self.reach = max(map(len, self.names)) + 150
-        """How far from the end a field can begin whose value has not."""
+        """Bytes before the end of a block in which a field can begin whose value is not complete."""
         self.form = re.compile(rb"(?:\A|(?<=[?&#]))((?:" + one + rb")=)([^&#\s]*)")
 
     def keep(self, value: bytes, cookie: bytes | None = None) -> bytes:
-        """Store a value, and return its placeholder: the same for the same value."""
+        """Store a value and return its placeholder, which is the same for the same value."""
         token = IssuedToken(value, cookie)
         if len(value) > _LONGEST_VALUE:
             raise UnreadableError(f"the response has a token of more than {_LONGEST_VALUE} bytes")
@@ -95,7 +96,7 @@ class Issued:
         return compute_digest(name, value) in self.observed
 
     def set_cookie(self, header: bytes) -> bytes:
-        """Read a Set-Cookie header; return it as the desk may see it."""
+        """Process a Set-Cookie header; return it as the desk may see it."""
         pair, mark, rest = header.partition(b";")
         name, equals, value = pair.partition(b"=")
         name, value = name.strip(b" \t"), value.strip(b" \t")
@@ -108,32 +109,32 @@ class Issued:
         return header
 
     def remember(self, name: bytes, value: bytes) -> None:
-        """Note that the host set a cookie, without keeping it."""
+        """Record that the host set a cookie, without storing its value."""
         self.observed[compute_digest(name, value)] = None
         while len(self.observed) > REMEMBERED:
             self.observed.popitem(last=False)
 
     def rewrite_location(self, header: bytes) -> bytes:
-        """Read the address of a redirect; return it as the desk may see it."""
+        """Process the address of a redirect; return it as the desk may see it."""
         return self.form.sub(self.replace_form_field, header)
 
     def replace_form_field(self, m: re.Match[bytes]) -> bytes:
         return m[1] + self.keep(unquote_to_bytes(m[2].replace(b"+", b" "))) if m[2] else m[0]
 
     def stream(self, content_type: bytes) -> Answer | None:
-        """Begin an answer of that type; None: nothing in it is kept."""
+        """Return a filter for a response of this type, or `None` if no token in it is replaced."""
         if _JSON_ANSWER.fullmatch(content_type):
             return JsonAnswer(self)
         return FormAnswer(self) if _FORM_ANSWER.fullmatch(content_type) else None
 
 
 def compute_digest(name: bytes, value: bytes) -> bytes:
-    """Stand for a cookie without holding it."""
+    """Return a digest that identifies a cookie without storing its value."""
     return hashlib.sha256(name + b"=" + value).digest()[:16]
 
 
 class JsonAnswer:
-    """A JSON response on its way in. It holds back what may be a field to keep, or its value."""
+    """A JSON response as it arrives. It holds back bytes that may belong to a field to replace."""
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
@@ -145,19 +146,19 @@ class JsonAnswer:
         return self.step(self.buffer + data, final=False)
 
     def feed_last(self, data: bytes) -> bytes:
-        """Take the last bytes; return all the rest."""
+        """Feed the last bytes; return all the rest."""
         return self.step(self.buffer + data, final=True)
 
     def finish(self) -> bytes:
-        """End the answer; return the rest."""
+        """End the response; return the rest."""
         return self.step(self.buffer, final=True) if self.buffer else b""
 
     def step(self, data: bytes, final: bool) -> bytes:
-        """Replace the values of fields to keep, and hold back what is undecided."""
+        """Replace the values of token fields, and hold back bytes that are not decided yet."""
         out: list[bytes] = []
         at = 0
         m: re.Match[bytes] | None = None
-        named = any(name in data for name in self.issued.names)  # most answers have none of them: one look is cheap
+        named = any(name in data for name in self.issued.names)  # most responses have none of them: one search is cheap
         while named and (m := self.issued.json.search(data, at)):
             end = _find_value_end(data, m.end(), nested=m[2] is not None, final=final)
             if end is None:
@@ -171,7 +172,7 @@ class JsonAnswer:
         return b"".join([*out, data[at:cut]])
 
     def replace_value(self, text: bytes, nested: bool) -> bytes:
-        """Keep what a string says, and give its placeholder; an empty one stays."""
+        """Store the value of a JSON string and return its placeholder; an empty string stays."""
         self.count += 1
         if self.count > AN_ANSWER:
             raise UnreadableError(f"the response has more than {AN_ANSWER} tokens")
@@ -183,7 +184,7 @@ class JsonAnswer:
         return self.issued.keep(text) if text else b""
 
     def find_cut(self, data: bytes, at: int) -> int:
-        """Return where a wanted field that is cut off by the end may begin, or the end of the data."""
+        """Return where a token field that the end cuts off may begin, or the end of the data."""
         start = max(at, len(data) - self.issued.reach)
         while m := self.issued.quote.search(data, start):
             start = m.start()
@@ -195,7 +196,7 @@ class JsonAnswer:
         return len(data) - 1 if data.endswith(b"\\") and len(data) > at else len(data)
 
     def may_go_on(self, text: bytes, rest: re.Pattern[bytes]) -> bool:
-        """Return whether the text after a quote may become a field to keep."""
+        """Return whether the text after a quote may become a token field."""
         return any(
             name.startswith(text) or (text.startswith(name) and rest.fullmatch(text, len(name)))
             for name in self.issued.names
@@ -204,28 +205,28 @@ class JsonAnswer:
 
 DIRECT = re.compile(rb'"\s{0,64}(?::\s{0,64})?')
 NESTED = re.compile(rb'\\(?:"\s{0,64}(?::\s{0,64}\\?)?)?')
-"""What may stand between a field's name and the end of the data, in JSON and in JSON inside a JSON string."""
+"""What may be between a field's name and the end of the data, in JSON and in JSON inside a JSON string."""
 _DIRECT_VALUE = re.compile(rb'(?:[^"\\]|\\.)*', re.DOTALL)
 _NESTED_VALUE = re.compile(rb'(?:[^"\\]|\\\\(?:[^"\\]|\\\\|\\"))*')
 
 
 def _find_value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
-    """Return where a string ends; None: not yet. What ends it wrongly ends it."""
+    """Return where a JSON string ends, or `None` if it is incomplete. An invalid escape ends it, too."""
     m = (_NESTED_VALUE if nested else _DIRECT_VALUE).match(data, at)
-    assert m is not None  # both match nothing at all
+    assert m is not None  # both patterns match the empty string
     unread = len(data) - m.end()
     return m.end() if final or unread >= (4 if nested else 2) or data[m.end() : m.end() + 2] in (b'"', b'\\"') else None
 
 
 class FormAnswer:
-    """A form-encoded response: small, so it is held whole."""
+    """A form-encoded response, held back completely because it is small."""
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
         self.buffer = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; return nothing yet."""
+        """Store the next bytes; return nothing yet."""
         self.buffer += data
         if len(self.buffer) > _LONGEST_HELD:
             raise UnreadableError(f"the form-encoded response has more than {_LONGEST_HELD} bytes")
@@ -236,7 +237,7 @@ class FormAnswer:
         return self.finish()
 
     def finish(self) -> bytes:
-        """End the answer; return all of it, once."""
+        """End the response; return all of it, once."""
         whole, self.buffer = self.buffer, b""
         return self.issued.rewrite_location(whole)
 

@@ -16,14 +16,14 @@ from hotdesk.door.http.wire import HungUpError, Wire
 _MINT_TIMEOUT_S = 15.0
 ANSWER = 256 << 10
 MARGIN = 30.0
-"""Seconds before its end at which a token is fetched anew."""
+"""Seconds before a token's end at which another is fetched."""
 _LONGEST_LIFE = 86400.0
 _DEFAULT_LIFE = 300.0
-"""Seconds a token is used whose life the server does not tell."""
+"""Seconds for which a token is used if the server does not give its lifetime."""
 
 
 async def mint_client_token(way: Egress, live: GrantValue, upstreams: Upstreams) -> bytes:
-    """Return a token of the client, fetched again shortly before the last one ends; never kept beyond the grant."""
+    """Return the client's token; fetch another shortly before the last one ends. No token is used beyond the grant."""
     now = time.time()
     if live.minted and now < live.fresh_until:
         return live.minted

@@ -16,23 +16,23 @@ from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 Slot: TypeAlias = tuple[str, str]
-"""A place in a head: `header`, `cookie` or `query`, and its name, folded."""
+"""A place in a head: `header`, `cookie` or `query`, and its folded name."""
 AUTHORIZATION: Slot = ("header", "authorization")
 IDENTITY = b"x-hotdesk-identity"
-"""Ours alone: whatever a desk sends under this name is removed."""
+"""A header that only the door sets: one sent by a desk is removed."""
 _WITHHELD = frozenset({b"accept-encoding", b"x-accept-encoding", b"a-im", b"sec-websocket-extensions"})
-"""What lets an answer come in packings that cannot be scrubbed; for parts see `is_withheld`."""
+"""Request headers that allow a response in encodings that cannot be scrubbed; for ranges see `is_withheld`."""
 UPLOADED = frozenset({b"content-range", b"x-amz-copy-source-range", b"x-goog-copy-source-range", b"x-ms-source-range"})
-"""Ranges of what a server is to take in: none of it comes back."""
+"""Ranges of data that a server reads in: none of it comes back."""
 CARRIED = re.compile(rb"(?:(?!(?i:basic) )[A-Za-z][A-Za-z0-9-]{0,30} )?(" + PLACEHOLDER.pattern + rb")")
 COOKIES, PARAMETERS = 256, 512
-"""How many of each are taken apart: each is looked at in several ways, between two turns of everybody else."""
+"""Limits on parsing: each member is checked in several ways while all other tasks wait."""
 BASIC = re.compile(rb"(?i:basic) +([A-Za-z0-9+/=_-]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request on its way out, as the policy understood it."""
+    """A request on its way out, as the policy read it."""
 
     scheme: str
     host: str
@@ -41,14 +41,14 @@ class Outgoing:
     path: str
     """The canonical path, as it is sent."""
     query: bytes
-    """As it is sent, without the question mark."""
+    """The query as it is sent, without the question mark."""
     headers: Headers
-    """End to end: what `Connection` names is gone already."""
+    """End-to-end headers, without those that `Connection` names."""
 
 
 @lru_cache(maxsize=1024)
 def fold(name: bytes) -> bytes:
-    """Bring a header's name to one form: some servers take `_` for `-`."""
+    """Normalise a header's name: some servers take `_` for `-`."""
     return name.strip().lower().replace(b"_", b"-")
 
 
@@ -62,14 +62,14 @@ def get_slot(place: SecretPlace) -> Slot:
 
 
 def is_pinned(place: SecretPlace, out: Outgoing) -> bool:
-    """Return whether this is the method and path a place is for. Places other than headers must name both."""
+    """Return whether a place allows this method and path. Places other than headers must name both."""
     if place.kind in ("query", "form", "json") and not (place.method and place.path):
         return False
     return place.method in ("", out.method) and place.path in ("", out.path)
 
 
 def explain_excess(out: Outgoing) -> str | None:
-    """Explain which part of a head is too long to be parsed, by its separators."""
+    """Explain which part of a head has too many members to be parsed; it counts separators only."""
     if sum(value.count(b";") + 1 for name, value in out.headers if fold(name) == b"cookie") > COOKIES:
         return f"the request has too many cookies; the limit is {COOKIES}"
     if out.query.count(b"&") >= PARAMETERS:
@@ -78,7 +78,7 @@ def explain_excess(out: Outgoing) -> str | None:
 
 
 def split_head(out: Outgoing) -> list[tuple[Slot, bytes]]:
-    """Take a head apart into what a secret may be put in: headers, cookies, parameters."""
+    """Split a head into the parts that a secret may go into: headers, cookies, query parameters."""
     found: list[tuple[Slot, bytes]] = []
     for name, value in out.headers:
         folded = fold(name)
@@ -97,14 +97,14 @@ def _split_cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def split_parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    """Take a query apart: name decoded, value as it is, and the pair as it is."""
+    """Yield the parameters of a query: the decoded name, the raw value, and the raw pair."""
     for pair in query.split(b"&") if query else ():
         name, _, value = pair.partition(b"=")
         yield unquote_to_bytes(name.replace(b"+", b" ")).decode("latin-1"), value, pair
 
 
 def extract_placeholder(slot: Slot, value: bytes) -> bytes | None:
-    """Return the placeholder in a value: alone; in a header also after a scheme, or as either side of `Basic`."""
+    """Return the placeholder in a value: alone, or in a header also after a scheme or as either side of `Basic`."""
     if slot[0] != "header":
         return value if PLACEHOLDER.fullmatch(value) else None
     if m := CARRIED.fullmatch(value):
@@ -114,7 +114,7 @@ def extract_placeholder(slot: Slot, value: bytes) -> bytes | None:
 
 
 def parse_basic(value: bytes) -> tuple[bytes, ...]:
-    """Return user and password of `Basic`; nothing for anything else."""
+    """Return user and password of a `Basic` value; empty for anything else."""
     if not (m := BASIC.fullmatch(value)):
         return ()
     try:
@@ -131,12 +131,12 @@ def find_placeholders(value: bytes) -> list[bytes]:
 
 
 def is_withheld(folded: bytes) -> bool:
-    """Return whether a header asks for an answer in parts or packings: `Range`, and what servers take in its place."""
+    """Return whether a header requests a partial or encoded response: `Range`, and its variants on some servers."""
     return folded in _WITHHELD or (b"range" in folded and folded not in UPLOADED)
 
 
 def harden(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Ask for an answer that can be looked through: whole, and not packed."""
+    """Request a response that can be scanned: whole, and not compressed."""
     filtered = [(name, value) for name, value in headers if not is_withheld(fold(name))]
     return [*filtered, (b"Accept-Encoding", b"identity")]
 

@@ -12,7 +12,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 def make_placeholder(name: str) -> str:
-    """Make what a desk holds in place of a secret: 130 random bits and its name."""
+    """Return a placeholder for a secret: its name and 130 random bits."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].strip("-") or "unnamed"
     return f"{PREFIX.decode()}{plain}-{''.join(secrets.choice(ALPHABET) for _ in range(26))}"
 

@@ -11,7 +11,7 @@ from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber
 
 DECODED = 1 << 40
-"""Bytes an answer may have unpacked; how fast they may grow is bounded where they are unpacked."""
+"""Bytes a decoded response may have; the ratio to its input is limited where it is decoded."""
 _DROPPED = frozenset(
     {
         b"alt-svc",
@@ -22,20 +22,20 @@ _DROPPED = frozenset(
         b"x-hotdesk-removed-headers",
     }
 )
-"""Response headers that would lead a client past the door; and those set again: the length, and our own marker."""
+"""Headers that would lead a client past the door, and those that the door sets itself."""
 CHANGED = frozenset({b"content-encoding", b"etag"})
-"""What is no longer true of an answer that was unpacked."""
+"""Headers that are no longer true of a decoded response."""
 
 Pairs = list[tuple[bytes, bytes]]
 
 
 def end_to_end(answer: Response) -> Pairs:
-    """Return the headers that the desk may see, with a new length."""
+    """Return the headers that the desk may see, without the length, which is set again."""
     return framing.end_to_end(answer.headers, _DROPPED)
 
 
 class Cleaner:
-    """Takes an answer apart as it comes; `granted`: where secrets are about, it must be readable."""
+    """Cleans a response as it streams. `granted`: secrets are involved, so the response must be readable."""
 
     def __init__(self, answer: Response, scrubber: Scrubber, issued: Issued | None, *, granted: bool) -> None:
         self.active = granted or bool(scrubber.spelt)
@@ -50,7 +50,7 @@ class Cleaner:
         return self.stream.hits
 
     def choose_decoder(self, answer: Response, granted: bool) -> Decoder | None:
-        """Return what unpacks the answer; where a secret went, one must be found."""
+        """Return the decoder of the response, or `None`; raise if secrets are involved and its encoding is unknown."""
         coding = answer.headers.get(b"content-encoding")
         if coding is None or answer.body is None or coding.lower() == b"identity":
             return None
@@ -73,7 +73,7 @@ class Cleaner:
         return self.issued.rewrite_location(value) if self.issued is not None and name == b"location" else value
 
     def feed(self, payload: bytes, last: bool = False) -> Iterator[bytes]:
-        """Feed bytes of the body; yield what may be passed on. `last`: the body ends here."""
+        """Feed bytes of the body; yield what may be passed on. `last` marks the last bytes of the body."""
         if not self.active:
             yield payload
             return

@@ -1,19 +1,20 @@
 """Remove secrets from responses, in each of the encodings listed here.
 
-Seen: the secret itself, reversed, in hex, in base64 of either alphabet at any of the three alignments, and any of
-these with some or all characters escaped in one way: percent; `\\u`, `\\x`, `\\/`; HTML entities. Across any split.
+Found, across any split: the secret itself, reversed, in hex, in base64 of either alphabet at any of the three
+alignments, and any of these with some or all characters escaped in one way: percent; `\\u`, `\\x`, `\\/`; HTML
+entities.
 
-Not seen: parts of a secret; escapes of two ways in one secret, or two layers of them; base32, UTF-16, hex or base64
-broken by spaces or lines, anything compressed or encrypted inside the body; pictures; what another host was told and
-gives back under another name; secrets shorter than 16 bytes. Scrubbing limits what an echo gives away; it guarantees
+Not found: parts of a secret; escapes of two ways in one secret, or two layers of them; base32, UTF-16, hex or base64
+with spaces or line breaks, anything compressed or encrypted inside the body; pictures; what was sent to another host
+and returns under another name; secrets shorter than 16 bytes. Scrubbing limits what an echo reveals; it guarantees
 nothing. Hosts, paths and methods do.
 
-A secret that is another at every use is looked for in its last 64 values: what is older is forgotten, as it is spent.
-Tokens hosts issued are bounded as well, for all of them together: a site that sets a new cookie at each answer would
-else fill any memory.
+A secret that changes at every use is searched for in its last 64 values: older ones are spent. Tokens that hosts issued
+are limited as well, for all hosts together: otherwise a site that sets a new cookie at each response would fill the
+memory.
 
-How it is fast: every spelling is long, so of a block only one word of eight bytes in every few is looked at; wherever a
-spelling stands, one of its own words is among those. A block with escapes is looked at again with them undone.
+Speed: every spelling is long, so only one eight-byte word in every few of a block is checked; wherever a spelling is,
+one of its own words is among those. A block with escapes is checked again with them decoded.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ from urllib.parse import quote, quote_plus
 from hotdesk.dataclass import dataclass
 
 LEAST = 16
-"""Shorter secrets are not looked for: they would be found by chance, and guessed by trying."""
+"""Bytes of the shortest secret that is searched for: shorter ones would be found by chance, and can be guessed."""
 REMOVED = b"hotdesk-removed"
-"""What stands where a secret stood: fit for a header, a JSON string, HTML and a URL."""
+"""The replacement for a secret: valid in a header, a JSON string, HTML and a URL."""
 E = TypeVar("E")
 MOST_OF_ONE = 64
-"""Values of one grant that are looked for, the last ones. One of 80 characters takes some 150 KB."""
+"""Values of one grant that are searched for, the latest ones. One of 80 characters needs about 150 KB."""
 MOST_ISSUED = 256
-"""Values that hosts issued, of all hosts together."""
+"""Values issued by hosts that are searched for, of all hosts together."""
 WORD = 8
 WIDEST = 8
 ORDINARY = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-.~:@")
-"""What most secrets are made of. As long as all are, escapes that stand for anything else need not be undone."""
+"""Characters of most secrets. While all secrets consist of them, escapes of other characters need not be decoded."""
 ONE = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
@@ -60,17 +61,17 @@ def _build_hex_pattern(letters: Iterable[int]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Escapes:
-    """One way of escaping. Each pattern begins with one certain byte, which makes looking for it fast.
+    """One way of escaping. Each pattern begins with one fixed byte, which makes the search fast.
 
-    A doubled backslash is no escape here: a reading would then depend on where it began.
+    A doubled backslash does not count as an escape: the result would depend on where decoding began.
     """
 
     mark: bytes
     every: re.Pattern[bytes]
     ordinary: re.Pattern[bytes]
-    """Only those that stand for ordinary characters."""
+    """Only the escapes of ordinary characters."""
     cut: re.Pattern[bytes]
-    """The beginning of one, at the end of a block."""
+    """The beginning of an escape, at the end of a block."""
 
 
 _NIBBLE = rb"[0-9A-Fa-f]"
@@ -103,11 +104,11 @@ class ScrubbedSecret:
     """A value that must not come back."""
 
     id: str
-    """Of the grant it belongs to."""
+    """Id of the grant it belongs to."""
     name: str
     value: bytes = field(repr=False)
     issued: bool = False
-    """Whether a host made it up, as many as it likes."""
+    """Whether a host issued it; a host can issue any number."""
 
     @property
     def scrubbable(self) -> bool:
@@ -115,13 +116,13 @@ class ScrubbedSecret:
 
 
 def list_scrubbed_secrets(id: str, name: str, kind: str, value: bytes) -> tuple[ScrubbedSecret, ...]:
-    """List what must not come back of a granted value: of user and password also the password alone."""
+    """List what must not come back of a granted value: for a user and password also the password alone."""
     whole = ScrubbedSecret(id, name, value)
     return (whole, ScrubbedSecret(id, name, value.partition(b":")[2])) if kind == "basic" else (whole,)
 
 
 def list_spellings(value: bytes) -> set[bytes]:
-    """Write a value in every listed way; escaped ones only where it holds itself what looks like an escape."""
+    """Return a value in every encoding listed above; escaped forms only if its own characters may look like escapes."""
     found = {value, value[::-1], value.hex().encode(), value.hex().upper().encode()}
     for before in range(3):
         found |= list_base64_middles(value, before)
@@ -131,7 +132,7 @@ def list_spellings(value: bytes) -> set[bytes]:
 
 
 def _list_escaped_forms(value: bytes) -> set[bytes]:
-    """Write a value as common programs escape it, and as it reads when its own characters are taken for escapes."""
+    """Return a value as common programs escape it, and as it reads when its own characters are decoded as escapes."""
     found = {value, quote(value, safe="").encode(), quote_plus(value).encode()}
     try:
         text = value.decode()
@@ -143,7 +144,7 @@ def _list_escaped_forms(value: bytes) -> set[bytes]:
 
 
 def list_base64_middles(value: bytes, before: int) -> set[bytes]:
-    """Write a value in base64 after that many other bytes, without the characters it shares with neighbours."""
+    """Return the base64 of a value after `before` other bytes, without the characters it shares with neighbours."""
     start, stop = -(-before * 8 // 6), (before + len(value)) * 8 // 6
     padded = bytes(before) + value
     return {base64.b64encode(padded)[start:stop], base64.urlsafe_b64encode(padded)[start:stop]}
@@ -169,13 +170,13 @@ def unescape(data: bytes, way: Escapes) -> bytes:
 
 
 class DecodedBlock:
-    """A block with its escapes of one way undone, and where each of its bytes came from."""
+    """A block with its escapes of one way decoded, and the original position of each byte."""
 
     def __init__(self, data: bytes, way: Escapes, pattern: re.Pattern[bytes], final: bool) -> None:
         self.data = data
         self.pattern = pattern
         self.size = len(data) if final else _find_cut_escape(data, way)
-        """Where an escape begins that the end of the block cuts, or where the block ends."""
+        """Where an escape begins that the end of the block cuts off, or else the length of the block."""
         pieces = self.pattern.split(data[: self.size])
         self.same = len(pieces) == 1
         """Whether nothing was escaped."""
@@ -184,7 +185,7 @@ class DecodedBlock:
 
     @functools.cached_property
     def marks(self) -> list[tuple[int, int, int, int]]:
-        """Each escape: where it starts in the text and in the block, where it ends in the text and in the block."""
+        """Positions of each escape: start in the text, start in the block, end in the text, end in the block."""
         found = []
         shorter = 0
         for m in self.pattern.finditer(self.data, 0, self.size):
@@ -194,7 +195,7 @@ class DecodedBlock:
         return found
 
     def get_raw_start(self, at: int) -> int:
-        """Return the position in the block of the byte that was read at this position."""
+        """Return the position in the block of the byte at this position of the text."""
         start, raw_start, end, raw_end = self.mark_at(at)
         return raw_start if start <= at < end else raw_end + at - end
 
@@ -203,7 +204,7 @@ class DecodedBlock:
         return raw_end + max(0, at - end)
 
     def get_raw_start_of_last(self, remaining: int) -> int:
-        """Return where in the block the last so many bytes of the text begin, without decoding all of it again."""
+        """Return where in the block the last `remaining` bytes of the text begin, without decoding all of it again."""
         at = self.size
         for m in reversed([*self.pattern.finditer(self.data, max(0, at - _ESCAPE_AT_MOST * remaining), at)]):
             if remaining <= at - m.end():
@@ -213,13 +214,13 @@ class DecodedBlock:
         return at - remaining
 
     def mark_at(self, at: int) -> tuple[int, int, int, int]:
-        """Find the last escape that starts no later than this place of the text."""
+        """Return the positions of the last escape that starts at or before `at` in the text, or zeros."""
         i = bisect_right(self.marks, at, key=itemgetter(0))
         return self.marks[i - 1] if i else (0, 0, 0, 0)
 
 
 def _find_cut_escape(data: bytes, way: Escapes) -> int:
-    """Return where an escape that is cut off by the end of a block begins, or the end of the block."""
+    """Return where an escape that the end of a block cuts off begins, or the end of the block."""
     at = data.find(way.mark, max(0, len(data) - _CUT_AT_MOST))
     while at >= 0:
         if way.cut.match(data, at):
@@ -233,35 +234,35 @@ def _iterate_words(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
 
 
 def lower(counter: dict[E, int], entry: E) -> None:
-    """Count an entry once less, leaving no zeros."""
+    """Decrement a counter's entry, and remove it at zero."""
     counter[entry] -= 1
     if not counter[entry]:
         del counter[entry]
 
 
 class Scrubber:
-    """All values that must not come back to one desk, within bounds. Running streams look for new ones, too."""
+    """All values that must not come back to one desk, within limits. Running streams find values added later, too."""
 
     def __init__(self, secrets: Iterable[ScrubbedSecret] = ()) -> None:
         self.values: dict[str, OrderedDict[bytes, None]] = {}
-        """What is looked for, by id, the oldest first."""
+        """Values by grant id, the oldest first."""
         self.issued: deque[tuple[str, bytes]] = deque()
         self.spelt: dict[bytes, Counter[str]] = {}
-        """Each spelling, and how many values of whom it is one of."""
+        """Each spelling, with the number of values of each grant id that share it."""
         self.stride = WIDEST
         self.words: dict[int, dict[tuple[int, int], int]] = {}
         self.noted: dict[bytes, int] = {}
-        """How many words of each spelling were noted."""
+        """Number of words of each spelling that were indexed."""
         self.heads: dict[bytes, list[bytes]] = {}
         self.beginnings: Counter[bytes] = Counter()
         self.firsts: set[int] = set()
         self.ordinary = True
-        """Whether every spelling is made of ordinary characters."""
+        """Whether every spelling consists of ordinary characters."""
         for secret in secrets:
             self.add(secret)
 
     def add(self, secret: ScrubbedSecret) -> None:
-        """Look for one more from now on; of what a host issued the oldest is forgotten when there is too much."""
+        """Search for one more value from now on; the oldest values are dropped when there are too many."""
         if not secret.scrubbable:
             return
         stored = self.values.setdefault(secret.id, OrderedDict())
@@ -276,7 +277,7 @@ class Scrubber:
             self.forget(secret.id, stored.popitem(last=False)[0])
 
     def note_issued(self, secret: ScrubbedSecret) -> None:
-        """Limit the number of values that hosts issued, of all hosts together."""
+        """Limit the number of values issued by all hosts together."""
         self.issued.append((secret.id, secret.value))
         if len(self.issued) > MOST_ISSUED:
             id, value = self.issued.popleft()
@@ -296,7 +297,7 @@ class Scrubber:
         self.note_words(new)
 
     def note_words(self, new: list[bytes]) -> None:
-        """Note where each word of a spelling lies. Notes for a wider stride serve a narrower one."""
+        """Index the position of each word of a spelling. An index for a wider stride also works for a narrower one."""
         self.stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
         for one in new:
             self.noted[one] = self.stride * WORD
@@ -305,14 +306,14 @@ class Scrubber:
                 places[offset, len(one)] = places.get((offset, len(one)), 0) + 1
 
     def forget(self, id: str, value: bytes) -> None:
-        """Look no longer for a value of that id, but for all that others are spelt alike."""
+        """Stop searching for a value of that id, but not for spellings that other values share."""
         for one in list_spellings(value):
             lower(self.spelt[one], id)
             if not self.spelt[one]:
                 self.remove_spelling(one)
 
     def remove_spelling(self, one: bytes) -> None:
-        """Remove the notes of a spelling. First bytes stay: they only save searches."""
+        """Remove a spelling from the index. First bytes stay: they only save searches."""
         del self.spelt[one]
         self.heads[one[:WORD]].remove(one)
         if not self.heads[one[:WORD]]:
@@ -328,7 +329,7 @@ class Scrubber:
         return Stream(self)
 
     def iterate_candidates(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Yield the places where a spelling may stand, by the words that stand there: start and end."""
+        """Yield start and end of the places where a spelling may be, by the words found there."""
         words = memoryview(text)[: len(text) & -WORD].cast("Q")[:: self.stride]
         if self.words.keys().isdisjoint(words):
             return
@@ -339,7 +340,7 @@ class Scrubber:
                     yield start, start + length
 
     def search(self, text: bytes, final: bool) -> tuple[list[tuple[int, int]], int, set[str]]:
-        """Find where spellings stand, where one may begin that the end cuts (or the end), and whose they are."""
+        """Return where spellings are, where an incomplete one may begin (or the end), and the ids of their grants."""
         found: list[tuple[int, int]] = []
         ids: set[str] = set()
         cut = len(text) if final else self.cut_near_the_end(text)
@@ -352,7 +353,7 @@ class Scrubber:
         return found, cut, ids
 
     def cut_near_the_end(self, text: bytes) -> int:
-        """Find the first place, among those too near the end to have a word looked at, where a spelling may begin."""
+        """Return where near the end, in the part without a whole word to check, a spelling may begin, or the end."""
         if not self.spelt:
             return len(text)
         for start in range(max(0, len(text) - (self.stride + 1) * WORD + 2), len(text)):
@@ -367,30 +368,30 @@ class Scrubber:
 
 
 class Stream:
-    """One response on its way in. It holds back only what may be the beginning of a secret."""
+    """One response as it arrives. It holds back only what may be the beginning of a secret."""
 
     def __init__(self, scrubber: Scrubber) -> None:
         self.scrubber = scrubber
         self.hits: set[str] = set()
-        """The ids of what was removed."""
+        """The ids of the secrets that were removed."""
         self.buffer = b""
         self.covered = 0
-        """How much of the held data belongs to a secret that was already replaced."""
+        """Number of held bytes that belong to a secret that was already replaced."""
 
     def feed(self, data: bytes) -> bytes:
         """Feed bytes; return those that may be passed on."""
         return self.step(self.buffer + data, final=False)
 
     def feed_last(self, data: bytes) -> bytes:
-        """Take the last bytes; return all the rest."""
+        """Feed the last bytes; return all the rest."""
         return self.step(self.buffer + data, final=True)
 
     def finish(self) -> bytes:
-        """End the answer; return the rest."""
+        """End the response; return the rest."""
         return self.step(self.buffer, final=True) if self.buffer else b""
 
     def scrub_headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Scrub a head's fields one by one; one whose very name is a secret is left out."""
+        """Scrub the fields of a head one by one; a field whose name contains a secret is removed."""
         together = Stream(self.scrubber)
         together.step(b"\n".join([text for pair in pairs for text in pair]), final=True)  # no escape has a line end
         if not together.hits:
@@ -399,14 +400,14 @@ class Stream:
 
     def scrub_value(self, value: bytes) -> bytes:
         if len(value) < LEAST:
-            return value  # escapes make what they stand for longer
+            return value  # escapes only make a secret longer
         alone = Stream(self.scrubber)
         clean = alone.step(value, final=True)
         self.hits |= alone.hits
         return clean
 
     def step(self, data: bytes, final: bool) -> bytes:
-        """Replace what was found, and decide how much may be passed on."""
+        """Replace the secrets that were found, and decide how many bytes may be passed on."""
         found, cut, ids = self.scrubber.search(data, final)
         readings = [
             DecodedBlock(data, way, pattern, final)
@@ -425,7 +426,7 @@ class Stream:
         return self.replace(data, sorted(found), len(data) if final else cut)
 
     def replace(self, data: bytes, found: list[tuple[int, int]], cut: int) -> bytes:
-        """Return the text before `cut` with each run of overlapping finds replaced once, and hold the rest."""
+        """Return the text before `cut` with each run of overlapping matches replaced once, and hold back the rest."""
         out: list[bytes] = []
         done = self.covered
         for start, end in found:

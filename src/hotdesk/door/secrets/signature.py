@@ -1,14 +1,14 @@
 """Sign AWS Signature Version 4 requests again: the desk signs with a placeholder, the door with the key. Pure.
 
 A key signs for one service and one region, and at S3 for one bucket. Refused, with the reason: requests signed in the
-query, which are good for whoever holds the address, and bodies signed chunk by chunk, which would have to be rewritten.
+query, because anyone who has the URL can use it, and bodies signed chunk by chunk, which would have to be rewritten.
 
-S3 is told a body's hash in a header and holds the body against it, so what the desk says there is signed as it is (also
-`UNSIGNED-PAYLOAD`; a grant goes over https only), and bodies of any size pass. Other services hash the body themselves:
-theirs is needed whole, 1 MiB at most.
+S3 gets a body's hash in a header and verifies the body itself, so the desk's value is signed as it is (also
+`UNSIGNED-PAYLOAD`; a grant works over https only), and bodies of any size pass. Other services hash the body
+themselves, so the whole body is needed, 1 MiB at most.
 
-Not guarded: what a key may do to its own bucket, as opening or replicating it, is for the key's own policy to say; and
-a host that shows a request's headers again shows a signature, good for that very request for some minutes.
+Not prevented: what a key may do to its own bucket, such as publishing or replicating it, which is up to the key's own
+policy; and a host that echoes a request's headers reveals a signature, valid for that very request for some minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CREDENTIAL = re.compile(
 )
 LONGEST_AUTHORIZATION = 2048
 _AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
-"""Hosts of S3, and the bucket that is named there."""
+"""Hosts of S3, with the bucket that they name."""
 PRESIGNED = "a presigned URL is refused, because anyone who has it can use it; sign in the Authorization header"
 STREAMED = (
     "a body that is signed in chunks cannot be signed again; send it in one piece or unsigned"
@@ -44,15 +44,15 @@ class SigV4Signer:
     """A key, and the only thing it signs for."""
 
     key: str
-    """The key's id. The key itself is nowhere here."""
+    """The key's id. The key itself is not stored here."""
     service: str
     region: str
     bucket: str = ""
-    """At S3: the bucket. Amazon's hosts may name it; anywhere else it is the first part of the path."""
+    """The bucket at S3. Amazon's host names may contain it; at any other host it is the first part of the path."""
 
 
 def explain_unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | None:
-    """Explain why a request cannot be signed again."""
+    """Explain why a request cannot be signed again, or return `None`."""
     names = {unquote_to_bytes(pair.partition(b"=")[0]).lower() for pair in query.split(b"&")}
     if names & {b"x-amz-signature", b"x-amz-credential", b"x-amz-algorithm", b"signature"}:
         return PRESIGNED
@@ -65,7 +65,7 @@ def explain_unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> 
 
 
 def parse_credential(authorization: bytes) -> tuple[bytes, str, str] | None:
-    """Read which key a request says it is signed with, for which service and region; None: it is not signed so."""
+    """Parse key id, service and region of a request's signature; return `None` if it has no such signature."""
     if len(authorization) > LONGEST_AUTHORIZATION:
         return None
     m = _CREDENTIAL.fullmatch(authorization.strip())
@@ -86,7 +86,7 @@ def explain_misdirection(
 
 
 def explain_other_bucket(signers: Sequence[SigV4Signer], host: str, path: str) -> str | None:
-    """Explain that a request is for none of the buckets that a host's keys sign for, signed or not."""
+    """Explain that a request is for none of the buckets that a host's keys sign for; it need not be signed."""
     buckets = {signer.bucket for signer in signers}
     if "" in buckets or _get_bucket(host, path) in buckets:
         return None
@@ -99,12 +99,12 @@ def _get_bucket(host: str, path: str) -> str:
 
 
 def _fold_name(name: bytes) -> bytes:
-    """Bring a header's name to one form: some servers take `_` for `-`."""
+    """Normalise a header's name: some servers take `_` for `-`."""
     return name.lower().replace(b"_", b"-")
 
 
 def read_declared_digest(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return the signed value of a body that is not at hand: at S3 the request's own. Empty: the body is needed."""
+    """Return the digest to sign when the body is not available: at S3 the request's own. Empty: the body is needed."""
     digests = [value.strip() for name, value in headers if _fold_name(name) == b"x-amz-content-sha256"]
     return digests[0] if signer.service == "s3" and len(digests) == 1 and DIGEST.fullmatch(digests[0]) else b""
 
@@ -123,7 +123,7 @@ def sign(
     digest: bytes,
     at: str,
 ) -> list[tuple[bytes, bytes]]:
-    """Return headers with the signature of the request. `digest` stands for the body; `at` is `20150830T123600Z`."""
+    """Return headers with the signature of the request. `digest` stands for the body; `at`: `20150830T123600Z`."""
     fields = [(name, value) for name, value in headers if _fold_name(name) not in _REMADE]
     fields.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":
@@ -139,7 +139,7 @@ def sign(
 def _canonicalize_request(
     signer: SigV4Signer, method: str, path: str, query: bytes, headers: Sequence[tuple[bytes, bytes]], digest: bytes
 ) -> tuple[bytes, bytes]:
-    """Write a request in the one form that is signed; and the names of the headers in it."""
+    """Return the names of the signed headers, and the request in its canonical form."""
     values: dict[bytes, list[bytes]] = {}
     for name, value in headers:
         if SIGNED.fullmatch(name.lower()):
@@ -158,14 +158,14 @@ def _canonicalize_request(
 
 
 def canonicalize_path(signer: SigV4Signer, path: str) -> bytes:
-    """Write a path encoded once more than it is sent; at S3 encoded once, as S3 reads it."""
+    """Return a path encoded once more than it is sent; for S3 encoded once, as S3 reads it."""
     if signer.service == "s3":
         return b"/".join(_percent_encode(part) for part in (path or "/").encode().split(b"/"))
     return quote(path or "/", safe="/~").encode()
 
 
 def _canonicalize_query(query: bytes) -> bytes:
-    """Write a query sorted, every name and value encoded once."""
+    """Return a query sorted, with every name and value encoded once."""
     pairs = (pair.partition(b"=") for pair in query.split(b"&") if pair)
     spelt = ((_percent_encode(name), _percent_encode(value)) for name, _, value in pairs)
     return b"&".join(name + b"=" + value for name, value in sorted(spelt))

@@ -1,4 +1,4 @@
-"""Bodies no secret goes into, watched on their way out: no placeholder leaves in one whole. Pure."""
+"""Watch bodies that no secret goes into, so that no whole placeholder leaves in one. Pure."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from hotdesk.door.secrets.placeholder import MAX_PLACEHOLDER_BYTES, PLACEHOLDER,
 
 BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
 AT_ONCE = 4 << 20
-"""What may be unpacked of the bytes fed at once: all of it is looked through before anybody else has a turn."""
+"""Bytes that one feed may decode to: all of them are scanned before any other task runs."""
 RATIO = 100
 FREE = 64 * 1024
-"""As in `encodings`, but tighter: an answer is unpacked with pauses, a body of a request without."""
+"""As in `encodings`, but stricter: a response is decoded with pauses, the body of a request without."""
 
 
 class UploadWatcher:
-    """A body on its way out that no secret goes into: no placeholder leaves in it whole."""
+    """A body to be sent that no secret goes into: no whole placeholder leaves in it."""
 
     def __init__(self, reader: Decoder | None = None, fields: FieldWatch | None = None) -> None:
         self.found: bytes | None = None
-        """The placeholder that was there. The request is to be broken off: nothing more comes out of here."""
+        """The placeholder that was found. The request must be aborted: no more bytes are returned."""
         self.buffer = b""
         self.inside = UploadWatcher(fields=fields) if reader else None
         self.reader = reader
         self.fields = None if reader else fields
-        """What looks for credentials of the desk's own; in a packed body, where it is unpacked."""
+        """The scanner for the desk's own credentials; for a compressed body `inside` has it."""
 
     @property
     def credential(self) -> tuple[str, str] | None:
-        """Return the credential of the desk's own that was there: the request is to be broken off."""
+        """Return the credential of the desk's own that was found, if any: the request must be aborted."""
         fields = self.inside.fields if self.inside else self.fields
         return fields.found if fields else None
 
@@ -64,7 +64,7 @@ class UploadWatcher:
 
 
 def find_cut(data: bytes) -> int:
-    """Return where a placeholder that is cut off by the end may begin, or the end of the data."""
+    """Return where a placeholder that the end cuts off may begin, or the end of the data."""
     tail = max(0, len(data) - MAX_PLACEHOLDER_BYTES + 1)
     if m := BEGUN.search(data, tail):
         return m.start()
@@ -75,9 +75,9 @@ def find_cut(data: bytes) -> int:
 def make_watcher(
     content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None
 ) -> UploadWatcher:
-    """Make the watcher of a body; `UnreadableError` for one packed twice, or one unreadable for a granted host.
+    """Return the watcher of a body; raise `UnreadableError` for two encodings, or an unknown one at a granted host.
 
-    Compressed bodies are unpacked alongside; if that fails, `feed` raises `UnreadableError`.
+    Compressed bodies are decompressed alongside; if that fails, `feed` raises `UnreadableError`.
     """
     named = parse_codings(content_encoding)
     if len(named) > 1:
