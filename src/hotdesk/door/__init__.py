@@ -1,8 +1,8 @@
 """The only way out of a desk.
 
-How it works: the keeper makes a gate, a socket that listens inside a desk's network namespace, and hands it to the
-door, a process of its own without privileges (`process.py`, `linux/jail.py`). Keys give it a charter for each desk that
-has a scope (`egress.py`). A connection's requests are read, judged, sent on and answered one after the other
-(`proxy.py`, `exchange.py`); all that can be decided without I/O is in modules that do none (`http/framing.py`,
-`policy/`, `secrets/`). It never sees the vault, nor a desk; `selftest.py` is handed one.
+The keeper creates a gate, a listening socket inside a desk's network namespace, and passes it to the door, an
+unprivileged process of its own (`process.py`, `linux/jail.py`). The keys process sends the door a charter for each desk
+that has a scope (`egress.py`). The requests of a connection are read, judged, forwarded and answered one after the
+other (`proxy.py`, `exchange.py`); every decision that needs no I/O is in modules that do none (`http/framing.py`,
+`policy/`, `secrets/`). The door sees neither the vault nor a desk; only `selftest.py` is given a desk.
 """

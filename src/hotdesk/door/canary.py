@@ -7,7 +7,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 HOST = "echo.door.local"
-"""Where it goes: a server inside the door, which says back what it hears. No one dials a network for it."""
+"""Host of the canary: a server inside the door that repeats what it receives. It is reached without the network."""
 PATH = "/canary"
 RULE = Rule(HOST, scheme="https", methods=("GET",), path=PATH)
 GRANT = Grant("hotdesk-canary", HOST)
@@ -15,15 +15,15 @@ GRANT = Grant("hotdesk-canary", HOST)
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """An owner's knowledge of a desk's canary: enough to recognise it outside, not its value."""
+    """A desk's canary as its owner knows it: enough to recognise the canary outside the desk, but not its value."""
 
     placeholder: str
     digest: str
-    """SHA-256 of its value, in hexadecimal."""
+    """SHA-256 of the canary's value, in hexadecimal."""
 
 
 def check_free(scope: Scope) -> None:
-    """Refuse a scope that would have the echo's name mean something else."""
+    """Refuse a scope that uses the reserved name of the echo server."""
     hosts = [rule.host for rule in scope.rules] + [grant.host for grant in scope.grants] + list(scope.names)
     tunnels = [rule.host for rule in scope.rules if rule.tunnel and rule.host.startswith("*.")]
     if HOST in hosts or any(HOST.endswith(host[1:]) for host in tunnels):

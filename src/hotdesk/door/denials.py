@@ -21,7 +21,7 @@ REASONS = {
 
 
 def sanitize_text(text: str, most: int = 200) -> str:
-    """Return text a desk had a hand in for a person or a model to read: short, and nothing but plain characters."""
+    """Return text that a desk influenced in a form safe to show: at most `most` characters, all printable ASCII."""
     text = text[:most]
     if text.isascii() and text.isprintable():
         return text

@@ -17,11 +17,11 @@ from hotdesk.event import Exchange
 BODY = 8192
 BODY_SECONDS = 10.0
 ASK_HEADER = b"x-hotdesk-ask"
-"""A page in the desk's browser cannot send it to another site without being allowed to."""
+"""Required header. A web page cannot send it to another origin without that origin's permission."""
 
 
 async def answer(way: Egress, wire: Wire, request: Request, meant: Target) -> bool:
-    """Answer a request to the door itself; return whether another may follow."""
+    """Answer a request to the door itself; return whether another request may follow on this connection."""
     begun = time.monotonic()
     status, value = await decide(way, wire, request, meant)
     unread = request.body and (status >= 400 or meant.path != "/ask")
@@ -63,12 +63,12 @@ def _describe_status(way: Egress) -> dict[str, object]:
 
 
 def _list_grants(way: Egress) -> list[str]:
-    """Name the secrets that go along, and where: never a value, nor a placeholder."""
+    """List the active grants as `SECRET at HOST:PORT`, without values or placeholders."""
     return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.list_active_grants()]
 
 
 async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
-    """Ask for one more rule, and answer when somebody outside decided."""
+    """Request one more rule, and answer once a person outside has decided."""
     if not way.may_ask or way.leaves is None:
         return 403, denials.describe_denial("POST http://door.local/ask", "this desk may not request more access")
     if request.headers.get(ASK_HEADER) is None:
@@ -113,7 +113,7 @@ async def read_body(wire: Wire, request: Request) -> bytes:
 
 
 def _read_question(body: bytes) -> tuple[Rule, str]:
-    """Parse a question: one plain rule, and why."""
+    """Parse a request for access: one allow rule and a reason."""
     data = json.loads(body)
     if not isinstance(data, dict) or not isinstance(data.get("rule"), str) or not set(data) <= {"rule", "reason"}:
         raise BriefError('the body must be {"rule": "GET example.test/data/*", "reason": "why"}')

@@ -1,7 +1,7 @@
-"""The door's own echo server, in memory: it repeats what reached it, to prove what leaves and what returns.
+"""The door's own echo server, in memory: it repeats what it received, to prove what leaves and what returns.
 
-Reached over a socket pair, in the clear: both ends are this process. It answers `GET /canary` and nothing else, and all
-it ever says is what the very request brought.
+It is reached over a socket pair without TLS, because both ends are in this process. It answers only `GET /canary`, and
+its response contains nothing but what the request brought.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEME = b"Bearer "
 
 
 class Echo(asyncio.Protocol):
-    """The far end of one connection."""
+    """The server's end of one connection."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
@@ -32,7 +32,7 @@ class Echo(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer each complete request; hang up on anything else."""
+        """Answer each complete request; close the connection on malformed HTTP."""
         self.buffer += data
         try:
             while self.buffer and (end := framing.find_end(self.buffer)) >= 0:
@@ -44,7 +44,7 @@ class Echo(asyncio.Protocol):
 
 
 def answer(request: framing.Request) -> bytes:
-    """Return what a request brought: as it is, in base64, and its digest."""
+    """Return the received token: as it is, in base64, and its digest."""
     brought = request.headers.get(b"authorization") or b""
     if (request.method, request.target, request.body) != ("GET", canary.PATH.encode(), None) or SCHEME not in brought:
         return framing.format_response_head(404, b"Not Found", framing.Headers(((b"Content-Length", b"0"),)))

@@ -1,4 +1,4 @@
-"""The live egress state of one desk: policy, grants and their current values, open questions, use."""
+"""The live egress state of one desk: policy, grants and their current values, approval requests, bytes used."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
 from hotdesk.strict import read
 
 _STATIC = ("token", "basic", "sigv4")
-"""Kinds whose value is the same at each use."""
+"""Kinds of secret whose value is the same at each use."""
 ASKS = 8
-"""Questions of one desk that may be open at once."""
+"""Approval requests of one desk that may be open at once."""
 ASKS_AN_HOUR = 60
 DIALS = 6
-"""Connections of one desk that may be in the making at once."""
+"""Connections that one desk may be dialling at once."""
 REASON = 300
-"""Characters of a desk's own words that are passed on."""
+"""Characters of a desk's own reason for a request that are shown to a person."""
 
 
 class DoorServices(Protocol):
@@ -46,10 +46,10 @@ class DoorServices(Protocol):
         """Record an event."""
 
     async def steady(self) -> None:
-        """Wait while events happen faster than they can be written down."""
+        """Wait while events happen faster than they can be recorded."""
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
-        """Make a value that is created for each use."""
+        """Return a value that is created when it is used."""
 
 
 @dataclass(slots=True)
@@ -61,16 +61,16 @@ class GrantValue:
     until: float | None = None
     minted: bytes = field(default=b"", repr=False)
     fresh_until: float = 0.0
-    """When a minted value must be minted again."""
+    """When a minted value must be minted again, as a Unix time."""
     minting: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    """Held while a value is made: one at a time; waiting requests share it."""
+    """Ensures that one request mints at a time; the requests that wait use the same value."""
 
     def is_over(self) -> bool:
         return self.until is not None and time.time() >= self.until
 
 
 class Egress:
-    """What one desk may reach, and with which secrets. Without a charter: nothing."""
+    """What one desk may reach, and with which secrets. Without a charter it reaches nothing."""
 
     def __init__(self, desk: str, outside: DoorServices) -> None:
         self.desk = desk
@@ -79,17 +79,17 @@ class Egress:
         self.step = ""
         self.names: Mapping[str, str] = {}
         self.proxy: SocksProxy | None = None
-        """What connects its requests, once they are admitted; None: the door itself."""
+        """The SOCKS proxy that connects admitted requests, or `None` if the door connects them itself."""
         self.leaves: Leaves | None = None
         self.live: dict[str, GrantValue] = {}
         self.ours: frozenset[str] = frozenset()
-        """Hosts a desk goes to as us, also when the grant is over: it brings no credentials of its own there."""
+        """Hosts the desk uses with granted credentials only, even after a grant has ended: its own are refused."""
         self.identities: Mapping[str, str] = {}
-        """Statements for hosts that want them, signed by keys: which desk and step this is."""
+        """Signed statements of which desk and step a request is from, by grant id, for hosts that want them."""
         self.scrubber = Scrubber()
-        """What went out with a request of this desk, and must not come back: it only grows."""
+        """Every value that was sent with a request of this desk and must not come back. Values are only added."""
         self.issued: dict[tuple[str, int], Issued] = {}
-        """What hosts with a grant issued themselves."""
+        """Tokens that hosts with a grant issued, by host and port."""
         self.dialling = asyncio.Semaphore(DIALS)
         self.budgets: dict[Rule, RuleBudget] = {}
         self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
@@ -97,12 +97,12 @@ class Egress:
         self.approval_seconds = 120.0
         self.may_ask = False
         self.shut = ""
-        """Why everything is refused, if it is."""
+        """The reason why every request is refused; empty if they are not."""
         self.cut: set[Callable[[], None]] = set()
-        """What hangs up connections when what they were admitted under is over."""
+        """Callbacks that close the connections admitted under the current policy."""
         self.moved = 0
         self.epoch = 0
-        """Grows when what requests were admitted under is over: those under way must not be sent any more."""
+        """Incremented when earlier admissions end: a request admitted before must not be sent any more."""
 
     def adopt(self, charter: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
         self.leaves = Leaves(
@@ -111,14 +111,14 @@ class Egress:
         self.approval_seconds = float(charter["approval_seconds"])
         self.hold(charter)
         if self.is_proving():
-            self.leaves.get_tls_context(canary.HOST)  # its desk is still being opened; later it would be waited for
+            self.leaves.get_tls_context(canary.HOST)  # not handed over yet: later this would delay a request
 
     def is_proving(self) -> bool:
-        """Return whether this way out is being tried, and its desk not handed over."""
+        """Return whether the self-test is still running, so that the desk was not handed over yet."""
         return canary.RULE in self.policy.rules
 
     def hold(self, charter: Mapping[str, Any]) -> None:
-        """Take the rules and grants of a charter in place of earlier ones; values sent before are still scrubbed."""
+        """Replace the rules and grants with those of a charter; values sent before are still scrubbed."""
         scope = parse_scope(charter["scope"])
         self.step = str(charter["step"])
         ceiling = [parse_rule(text) for text in charter["ceiling"]]
@@ -167,7 +167,7 @@ class Egress:
             self.scrubber.add(secret)
 
     def get_issued(self, host: str, port: int) -> Issued | None:
-        """Return what a host issued, if it has or had a grant: others keep what they say."""
+        """Return the tokens that a host issued, or `None` if it never had a grant: its tokens are not replaced."""
         if (host, port) not in self.issued:
             fields = [one.live_grant.grant.fields for one in self.live.values() if one.live_grant.grant.host == host]
             if not fields:
@@ -180,7 +180,7 @@ class Egress:
             self.outside.note(Revoked(self.desk, live.live_grant.grant.secret, why))
 
     def report_leak(self, ids: set[str], host: str) -> None:
-        """Raise the alarm over secrets that came back though this request did not carry them; they end."""
+        """Report secrets that came back in a response to a request that did not carry them, and revoke their grants."""
         for live in [live for id, live in self.live.items() if id in ids]:
             name = live.live_grant.grant.secret
             self.outside.note(
@@ -191,15 +191,15 @@ class Egress:
             self.revoke(live, "the secret came back in a response to a request that did not use it")
 
     def change(self, message: Mapping[str, Any]) -> None:
-        """Enter another step, change the scope, end grants, or shut; earlier admissions are cut."""
+        """Apply a change: step, scope, more rules, ended grants or a full journal. Most of them cut connections."""
         match message.get("verb"):
             case "proven":
                 self.end_canary()
-                return  # nothing but canaries was admitted by it
+                return  # it admitted nothing but canaries
             case "allow":
                 for text in message["rules"]:
                     self.policy = self.policy.widen(parse_rule(text))
-                return  # whatever was admitted before is so still
+                return  # earlier admissions remain valid
             case "step":
                 self.step = str(message["step"])
                 self.policy = self.policy.with_step(self.step)
@@ -217,7 +217,7 @@ class Egress:
         tried = {id for id, one in self.live.items() if one.live_grant.grant.host == canary.HOST}
         self.live = {id: one for id, one in self.live.items() if id not in tried}
         if set().union(*self.scrubber.spelt.values()) <= tried:
-            self.scrubber = Scrubber()  # or every answer of this desk would be looked through for a canary
+            self.scrubber = Scrubber()  # otherwise every response to this desk would be searched for a canary
             self.issued.clear()
         rules, ceiling = (
             [rule for rule in rules if rule != canary.RULE] for rules in (self.policy.rules, self.policy.ceiling)
@@ -225,7 +225,7 @@ class Egress:
         self.policy = Policy(rules, self.step, ceiling, self.policy.approved, self.policy.anywhere)
 
     def hang_up(self) -> None:
-        """Cut every connection, and every question: what they were admitted under is over."""
+        """Cut every connection and end every approval request: the permission they depend on has ended."""
         self.epoch += 1
         for number, (mark, answer) in self.questions.items():
             if not answer.done():
@@ -235,7 +235,7 @@ class Egress:
             cut()
 
     def close(self) -> None:
-        """End: nothing is answered any more."""
+        """Refuse every request from now on."""
         self.live.clear()
         self.shut = "this desk was burnt"
         self.hang_up()
@@ -253,7 +253,7 @@ class Egress:
     async def ask(
         self, rule: Rule, target: Target | None, reason: str = "", size: int = -1
     ) -> Literal["approved", "refused", "busy"]:
-        """Ask the person outside for a rule, and wait; exactly this rule is approved."""
+        """Request an approval of this rule from a person outside, and wait for it; exactly this rule is approved."""
         now = time.monotonic()
         self.question_times = [at for at in self.question_times if now - at < 3600]
         if len(self.questions) >= ASKS or len(self.question_times) >= ASKS_AN_HOUR:
@@ -283,6 +283,6 @@ class Egress:
 
 
 def format_target(target: Target) -> str:
-    """Return the target as the deciding person sees it, with the query as far as it can be read."""
+    """Return the path and query as the deciding person sees them, shortened to a readable length."""
     text = f"{target.path}?{target.query}" if target.query else target.path
     return text if len(text) <= REASON else f"{text[:REASON]}… ({len(text)} characters)"

@@ -1,4 +1,4 @@
-"""One request and its answer: judged, given its secrets, sent on, scrubbed on the way back, written down."""
+"""One request and its response: judged, given its secrets, forwarded, scrubbed on the way back, recorded."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from hotdesk.door.secrets.upload_watch import UploadWatcher, make_watcher
 from hotdesk.event import Alarm, Exchange
 
 ANSWER_SECONDS = 300.0
-"""Seconds an upstream may think before it answers."""
+"""Seconds an upstream may take before it responds."""
 BODY_SECONDS = 120.0
-"""Seconds a body may pause."""
+"""Seconds without progress that are allowed while a body is transferred."""
 INFORMED = 8
-"""Interim answers one request may get."""
+"""Interim responses that one request may get."""
 _SEND_AT_ONCE_BYTES = 64 << 10
-"""Bytes that are sent on without waiting for more."""
+"""Bytes of a response that are sent to the desk without waiting for more."""
 REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
-"""Methods that may be sent twice: the first may have been carried out before the upstream hung up."""
+"""Methods that may be sent twice: an upstream may have carried out the first request before it disconnected."""
 REMOVED = b"X-Hotdesk-Removed-Headers"
-"""Tells a desk which of its headers were not sent on."""
+"""Response header that tells a desk which of its headers were not forwarded."""
 _REMOVED_SHOWN = 20
 OURS = frozenset({b"host", b"expect", b"content-length"})
 
 
 @lru_cache(maxsize=1024)
 def _format_rule_cached(rule: Rule) -> str:
-    """Return a rule as it is written down: each is, again and again."""
+    """Return a rule as text for the journal; cached, because the same rules are recorded again and again."""
     return rule_text(rule)
 
 
 class ExchangeError(Exception):
-    """The door answers itself, with this status and reason."""
+    """The door responds itself, with this status and reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -59,7 +59,7 @@ class ExchangeError(Exception):
 
 
 class UpstreamSlot:
-    """The place of a desk's connection: its CONNECT, and the upstream in use."""
+    """The upstream connection of one desk connection, and the CONNECT it came through."""
 
     def __init__(self, upstreams: Upstreams) -> None:
         self.upstreams = upstreams
@@ -67,7 +67,7 @@ class UpstreamSlot:
         self.scheme: Scheme = "http"
         self.upstream: Wire | None = None
         self.busy: Wire | None = None
-        """The upstream of the request under way."""
+        """The upstream of the request in progress."""
         self.key: tuple[str, str, int] = ("", "", 0)
 
     def take(self, key: tuple[str, str, int]) -> Wire | None:
@@ -89,7 +89,7 @@ class UpstreamSlot:
 
 
 class Forward:
-    """One request on its way."""
+    """One request that the door forwards."""
 
     def __init__(self, way: Egress, wire: Wire, place: UpstreamSlot, request: Request, meant: Target) -> None:
         self.way = way
@@ -108,24 +108,25 @@ class Forward:
         self.used: tuple[str, ...] = ()
         self.ids: frozenset[str] = frozenset()
         self.granted = False
-        """Whether secrets are about: this host has a grant, or had one."""
+        """Whether the host has or had a grant, so that its response must be checked for secrets."""
         self.issued = way.get_issued(meant.host, meant.port)
         self.allowed: AllowedCredentials | None = None
-        """Where the desk goes as us: what it may send beside what is ordinary."""
+        """What the desk may send to this host beside ordinary headers, or `None` if it may use its own credentials."""
         self.signed = False
-        """Whether the request is signed with a granted key: then it says who sends it, and nothing in the body does."""
+        """Whether a granted key signs the request: then its signature identifies the sender, not a field of the
+        body."""
         self.removed: tuple[str, ...] = ()
-        """Headers of the desk's that were not sent on."""
+        """Headers of the desk that were not forwarded."""
         self.note = ""
         self.started = False
-        """Whether the desk has been answered anything."""
+        """Whether any bytes of a response were sent to the desk."""
         self.ready: list[bytes] = []
         self.size = 0
-        """Bytes that are ready."""
+        """Number of bytes in `ready`."""
         self.keep = request.keep_alive
 
     async def run(self) -> bool:
-        """Carry the request out; return whether another may follow on this connection."""
+        """Carry out the request; return whether another may follow on this connection."""
         try:
             await self.admit()
             await self.carry()
@@ -148,7 +149,7 @@ class Forward:
         return self.keep
 
     async def fail(self, status: int, why: str) -> None:
-        """Answer in the upstream's stead; too late for that, hang up."""
+        """Answer with a denial in place of the upstream; if a response has already begun, abort the connection."""
         self.note = self.note or denials.sanitize_text(why, 300)
         unread = bool(self.request.body)
         if self.started:
@@ -179,7 +180,7 @@ class Forward:
     # -- may it go --------------------------------------------------------------------------------------------
 
     async def admit(self) -> None:
-        """Judge the request; hold it while a person outside is asked."""
+        """Judge the request; wait for an approval if the policy requires one."""
         if self.way.shut:
             raise ExchangeError(403, self.way.shut)
         self.decision = decision = self.way.policy.judge(self.meant)
@@ -200,7 +201,7 @@ class Forward:
         return any(set(rule.methods) <= set(READ) for rule in rules)
 
     async def hold(self, decision: PolicyDecision) -> None:
-        """Ask a person for exactly this request: its number of bytes is part of the approval."""
+        """Request an approval for exactly this request: its number of bytes is part of the approval."""
         body = self.request.body or 0
         size = body if isinstance(body, int) else -2
         once = Rule(
@@ -228,7 +229,7 @@ class Forward:
             if first or self.meant.method not in REPEATABLE:
                 raise ExchangeError(502, f"the exchange with {self.meant.host} was cut off: {e}") from None
             self.upstream.abort()
-            self.upstream = await self.dial()  # the upstream had closed it meanwhile
+            self.upstream = await self.dial()  # the upstream had closed the idle connection
             answer = await self.send(headers, query, body)
         await self.bring_back(answer)
 
@@ -247,7 +248,7 @@ class Forward:
             )
 
     async def prepare(self) -> tuple[Headers, bytes, bytes | None]:
-        """Make the request as it will be sent: clean, canonical, with its secrets. A body only where it was needed."""
+        """Build the request to send: clean, canonical, with its secrets. The body is read only if it is needed."""
         passing = framing.end_to_end(self.request.headers, OURS)
         headers = [pair for pair in passing if not is_override(pair[0].decode("ascii"))]
         out = Outgoing(
@@ -271,7 +272,7 @@ class Forward:
         self.used, self.ids = sent.used, sent.ids
         pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.make_identity_headers()]
         if issued is not None and not (plan.granted or plan.returned):
-            pairs = harden(pairs)  # the grant is over, what it brought may still come back
+            pairs = harden(pairs)  # the grant has ended, but values sent under it may still come back
         if plan.signing:
             pairs = inject.sign_request(plan, out, sent, pairs, values, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
         if body is not None:
@@ -283,7 +284,7 @@ class Forward:
         return self.add_upgrade(Headers(pairs)), sent.query, sent.body if body is not None else None
 
     def make_identity_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return headers with a signed statement of who asks, for hosts that want it."""
+        """Return a header with a signed statement of which desk and step sends the request, for hosts that want it."""
         if not self.way.identities:
             return []
         here = (self.meant.host, self.meant.port, self.meant.scheme)
@@ -291,7 +292,7 @@ class Forward:
         return [(IDENTITY, self.way.identities[one.id].encode()) for one in grants if one.id in self.way.identities][:1]
 
     def add_upgrade(self, headers: Headers) -> Headers:
-        """Forward an upgrade to WebSocket if no secret is involved; no other upgrade."""
+        """Return the headers with an upgrade to WebSocket if no secret is involved; refuse any other upgrade."""
         if not self.request.upgrade:
             return headers
         if self.request.upgrade != b"websocket":
@@ -307,13 +308,13 @@ class Forward:
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
     def report_alarm(self, refusal: Refusal) -> ExchangeError:
-        """Raise the alarm over what no honest desk sends."""
+        """Report a request that no honest desk sends, and return the error that refuses it."""
         for sign in refusal.signs:
             self.way.outside.note(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
         return ExchangeError(403, refusal.reason)
 
     async def read_whole_body(self, plan: inject.InjectionPlan) -> bytes:
-        """Read a whole body, to insert a secret or to sign it."""
+        """Read the whole body, so that a secret can be inserted or the body signed."""
         self.invite()
         reader, body = BodyReader(self.request.body), bytearray()
         while not reader.done:
@@ -328,7 +329,7 @@ class Forward:
             self.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def read_body(self, reader: BodyReader) -> bytes:
-        """Read the next piece of the desk's body; what comes after its end waits for the next request."""
+        """Read the next piece of the desk's body; bytes after its end stay for the next request."""
         try:
             data = await self.wire.read(BODY_SECONDS)
             if not data:
@@ -343,12 +344,12 @@ class Forward:
         return payload
 
     def check_still_admitted(self) -> None:
-        """Refuse to send if the step, grant or desk that admitted the request ended while we dialled."""
+        """Refuse to send if the step, grant or desk that admitted the request ended during dialling."""
         if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
             raise ExchangeError(403, "the permission for this request ended before the request could be sent")
 
     async def send(self, headers: Headers, query: bytes, body: bytes | None) -> Response:
-        """Send head and body, and read the answer's head; it may come before the body is through."""
+        """Send head and body, and read the response's head; the response may begin before the whole body is sent."""
         assert self.upstream is not None
         line = self.meant.path.encode("ascii") + (b"?" + query if query else b"")
         head = framing.request_head(self.meant.method, line, headers)
@@ -374,7 +375,7 @@ class Forward:
             await asyncio.gather(upload, answering, return_exceptions=True)
 
     async def stream_up(self) -> None:
-        """Send the desk's body on as it comes, looking for placeholders that must not leave."""
+        """Stream the desk's body to the upstream, and refuse it at a placeholder that must not leave."""
         assert self.upstream is not None
         self.invite()
         reader = BodyReader(self.request.body)
@@ -408,7 +409,7 @@ class Forward:
         return payload
 
     def make_field_watch(self) -> FieldWatch | None:
-        """Return a scanner for credentials of the desk's own, where it may bring none."""
+        """Return a scanner for the desk's own credentials, or `None` if it may send them or the request is signed."""
         if self.allowed is None or self.signed:
             return None
         return FieldWatch(self.request.headers.get_all(b"content-type"), self.allowed)
@@ -439,7 +440,7 @@ class Forward:
         raise ExchangeError(502, f"{self.meant.host} sent {INFORMED} interim responses and no final one")
 
     async def bring_back(self, answer: Response) -> None:
-        """Send the response to the desk, without the secret that went out."""
+        """Send the response to the desk, with secrets removed."""
         assert self.upstream is not None
         self.status = answer.status
         if answer.status == 101:
@@ -464,7 +465,7 @@ class Forward:
             self.upstream = None
 
     def tell_removed(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Tell the desk, and the journal, which of its headers were withheld from this host."""
+        """Tell the desk and the journal which of its headers were withheld from this host."""
         names = ", ".join(self.removed[:_REMOVED_SHOWN])
         headers.append((REMOVED, names.encode("latin-1")))
         self.note = self.note or denials.sanitize_text(f"headers removed: {names}", 300)
@@ -473,7 +474,7 @@ class Forward:
         assert self.upstream is not None
         while not reader.done:
             if not self.upstream.buffer:
-                await self.give()  # the rest may be long in coming
+                await self.give()  # the rest may take long to arrive
             data = await self.upstream.read(BODY_SECONDS)
             if not data:
                 reader.feed_eof()
@@ -491,7 +492,7 @@ class Forward:
             self.put(framing.LAST)
 
     def put(self, data: bytes) -> None:
-        """Queue bytes to be sent with the next ones: each piece costs both sides a record and a wake-up."""
+        """Queue bytes to be sent together: each write costs both sides a TLS record and a wake-up."""
         if data:
             self.ready.append(data)
             self.size += len(data)
@@ -504,7 +505,7 @@ class Forward:
         await self.wire.drain(BODY_SECONDS)
 
     def frame(self, headers: list[tuple[bytes, bytes]], answer: Response, rewritten: bool) -> bool:
-        """Return how the body will end; True: in chunks."""
+        """Choose how the body's end is marked, and add the headers for it; return whether the body is chunked."""
         length = answer.headers.get(b"content-length")
         chunked = False
         if answer.body is None:

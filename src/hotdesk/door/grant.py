@@ -1,4 +1,4 @@
-"""Live grants as the door holds them, and the decision on each use. Data."""
+"""Live grants as the door knows them, and the decision on each use. Data."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command", "sigv4"
 
 @dataclass(frozen=True, slots=True)
 class LiveGrant:
-    """A live grant, as the door holds it: no value."""
+    """A live grant as the door knows it, without its value."""
 
     id: str
     grant: Grant
     placeholder: bytes
     kind: Kind = "token"
     signer: SigV4Signer | None = None
-    """Of a key that signs and is never sent: what it signs for."""
+    """For a signing key, which is never sent: what it may sign."""
 
     @property
     def places(self) -> tuple[SecretPlace, ...]:
-        """Return where it goes: as granted, or as its kind goes by nature. A one-time code goes nowhere by nature."""
+        """Return where the secret goes: as granted, or else the default of its kind. A one-time code has no default."""
         if self.kind == "sigv4":
             return (SecretPlace("bearer", swap=True),)
         if self.grant.places or self.kind == "totp":
@@ -35,7 +35,7 @@ class LiveGrant:
         return (SecretPlace("basic" if self.kind == "basic" else "bearer"),)
 
     def is_written(self, slot: Slot, value: bytes) -> bool:
-        """Return whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
+        """Return whether a part of a head consists of the placeholder or, for a signing key, is signed with it."""
         if self.kind == "sigv4":
             key = parse_credential(value) if self.signer and slot == AUTHORIZATION else None
             return key is not None and key[0] == self.placeholder and value.count(PREFIX) == 1
@@ -52,7 +52,7 @@ class Returning(Protocol):
         """Return the token this placeholder stands for."""
 
     def knows(self, name: bytes, value: bytes) -> bool:
-        """Return whether the host set this very cookie itself."""
+        """Return whether the host itself set a cookie with this name and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The request does not leave, and why."""
+    """A request that is not sent, with the reason."""
 
     reason: str
     signs: tuple[Sign, ...] = ()
@@ -85,7 +85,7 @@ class SecretUse:
 
 
 def get_bare_value(grant: LiveGrant, value: bytes) -> bytes:
-    """Return the value that a placeholder stands for by itself: the password of a user and password."""
+    """Return the value that a placeholder stands for when it is alone: for a user and password, the password."""
     return value.partition(b":")[2] if grant.kind == "basic" else value
 
 

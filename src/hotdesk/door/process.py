@@ -1,4 +1,4 @@
-"""The door's process: takes gates from its keeper and charters from keys, serves desks, reports events to keys."""
+"""The door's process: receives gates from its keeper and charters from the keys process, and serves desks."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux import bpf, jail
 
 CONNECTIONS = 256
-"""Connections one desk may hold; more wait in the gate's queue."""
+"""Connections one desk may have open; more wait in the gate's queue."""
 MESSAGE = 4096
 ACCEPT_RETRY_S = 0.1
 ENDING = 2.0
-"""Seconds in which what is under way may end when the keeper is gone."""
+"""Seconds that running tasks get to end after the keeper is gone."""
 _PULSE = 1.0
-"""Seconds between two words on which desks are in use."""
+"""Seconds between two reports of which desks are in use."""
 CROWD = 256 << 10
-"""Bytes of events that may wait for keys before desks have to."""
+"""Bytes of events that may wait for the keys process before desks have to wait."""
 BACKLOG = 16 << 20
-"""Bytes of events at which keys must be taken for stopped."""
+"""Bytes of waiting events at which the keys process is considered stopped."""
 _MINT_SECONDS = 30.0
 IDENTITY_REFRESH_S = 300.0
-"""Seconds a workload token is used: half its life. Each one is watched for in answers from then on."""
+"""Seconds a workload token is used: half its lifetime. Each token is scrubbed from responses from then on."""
 NO_KEYS = "the journal cannot be written, so every request is refused; open another desk"
 
 
 class Gate:
-    """One desk's listener, and its connections."""
+    """One desk's listening socket and its connections."""
 
     def __init__(self, way: Egress, listener: socket.socket, door: Door) -> None:
         self.way = way
@@ -54,7 +54,7 @@ class Gate:
         self.free = asyncio.Semaphore(CONNECTIONS)
 
     async def serve(self) -> None:
-        """Accept until shut; stop accepting, rather than closing, while a desk has too many connections."""
+        """Accept until shut; pause accepting, rather than refusing, while a desk has too many connections."""
         loop = asyncio.get_running_loop()
         self.listener.setblocking(False)
         while True:
@@ -65,13 +65,13 @@ class Gate:
                 self.free.release()
                 if self.listener.fileno() < 0:
                     return
-                await asyncio.sleep(ACCEPT_RETRY_S)  # too many files are open: the call waits in the gate's queue
+                await asyncio.sleep(ACCEPT_RETRY_S)  # too many files are open: the connection waits in the gate's queue
                 continue
             task = loop.create_task(self.talk(sock))
             task.add_done_callback(lambda _: self.free.release())
 
     async def talk(self, sock: socket.socket) -> None:
-        """Serve one connection, once the desk's charter has had time to come."""
+        """Serve one connection, after the charters that were pending have arrived."""
         try:
             _, wire = await asyncio.get_running_loop().connect_accepted_socket(Wire, sock)
         except OSError:
@@ -93,18 +93,18 @@ class Door:
         self.ways: dict[str, Egress] = {}
         self.keys: asyncio.Transport | None = None
         self.unsaid: list[bytes] = []
-        """Messages for keys, sent as one when this turn of the loop is over."""
+        """Messages for the keys process, sent together at the end of this turn of the event loop."""
         self.ready = asyncio.Event()
-        """Set once keys have said what there was to say."""
+        """Set once the keys process has sent everything that was pending."""
         self.caught_up = asyncio.Event()
-        """Whether keys take what happens as fast as it does."""
+        """Set while the keys process reads events as fast as they happen."""
         self.caught_up.set()
         self.number = 0
         self.minting: dict[int, asyncio.Future[bytes]] = {}
         self.over = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until the keeper hangs up."""
+        """Serve until the keeper closes its socket."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self.keeper, self.receive)
         pulse = loop.create_task(self.pulse())
@@ -112,7 +112,7 @@ class Door:
         pulse.cancel()
 
     def receive(self) -> None:
-        """Take one message of the keeper's: a gate to serve, one to shut, or the line to keys."""
+        """Receive one message of the keeper: a gate to serve, a gate to shut, or the connection to the keys process."""
         data, fds, _, _ = socket.recv_fds(self.keeper, MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)
         if not data:
             asyncio.get_running_loop().remove_reader(self.keeper)
@@ -143,7 +143,7 @@ class Door:
         return self.ways[desk]
 
     async def pulse(self) -> None:
-        """Report which desks are in use: bytes through the door count."""
+        """Report which desks are in use: bytes through the door count as use."""
         previous: dict[str, int] = {}
         while True:
             await asyncio.sleep(_PULSE)
@@ -186,7 +186,7 @@ class Door:
             waiting.set_exception(UnreachableError(str(reply["error"]["text"])))
 
     def drop_keys(self) -> None:
-        """Refuse everything from now on: what cannot be written down may not happen."""
+        """Refuse everything from now on: an event that cannot be recorded must not happen."""
         line, self.keys = self.keys, None
         if line is not None:
             line.abort()
@@ -216,7 +216,7 @@ class Door:
         await self.caught_up.wait()
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
-        """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
+        """Return a value created for its use: a token from its server, or a code, token or program output from keys."""
         if live.live_grant.kind == "oauth2":
             return await mint.mint_client_token(self.get_egress(desk), live, self.upstreams)
         if live.live_grant.kind == "identity" and time.time() < live.fresh_until:
@@ -240,7 +240,7 @@ class Door:
 
 
 class KeysLine(asyncio.Protocol):
-    """The door's end of the line to keys."""
+    """The door's end of the connection to the keys process."""
 
     def __init__(self, door: Door) -> None:
         self.door = door
@@ -254,7 +254,7 @@ class KeysLine(asyncio.Protocol):
             self.door.drop_keys()
 
     def pause_writing(self) -> None:
-        """Make desks wait."""
+        """Make desks wait until the keys process has caught up."""
         self.door.caught_up.clear()
 
     def resume_writing(self) -> None:
@@ -266,7 +266,7 @@ class KeysLine(asyncio.Protocol):
         self.door.keys = self.transport
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """Refuse all requests from now on, unless another line exists already."""
+        """Refuse all requests from now on, unless another connection exists already."""
         if self.door.keys in (None, self.transport):
             self.door.drop_keys()
 
@@ -281,7 +281,7 @@ async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str
 async def _serve_until_hangup(
     keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any
 ) -> None:
-    """Serve until the keeper hangs up, and end soon after, whatever is still running."""
+    """Serve until the keeper closes its socket, then end within `ENDING` seconds, whatever is still running."""
     await serve(keeper, asking, settings, trust)
     pending = asyncio.all_tasks() - {asyncio.current_task()}
     for task in pending:
@@ -292,7 +292,7 @@ async def _serve_until_hangup(
 
 
 def main() -> None:
-    """Serve the keeper at descriptor 3, shut in."""
+    """Serve the keeper at file descriptor 3, in a jail."""
     settings = json.loads(sys.argv[3])
     keeper = socket.socket(fileno=3)
     keeper.set_inheritable(False)

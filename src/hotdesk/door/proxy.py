@@ -1,4 +1,4 @@
-"""One connection of a desk: its requests in turn, each judged, sent on and answered; tunnels where a rule says so."""
+"""One connection of a desk: its requests are judged, forwarded and answered in turn; tunnels if a rule says so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IDLE_SECONDS = 90.0
 """Seconds a connection may wait for its next request."""
 _LINGER_SECONDS = 2.0
 _FLUSH_SECONDS = 30.0
-"""Seconds a desk may take to read the last of what it was answered."""
+"""Seconds a desk may take to read the rest of a response."""
 HEAD_SECONDS = 15.0
 """Seconds a request's head may take, from its first byte to its last."""
 
@@ -40,15 +40,15 @@ class DeskConnection:
         self.place = UpstreamSlot(upstreams)
 
     async def serve(self) -> None:
-        """Answer requests until either side has had enough."""
+        """Answer requests until either side ends the connection."""
         self.way.cut.add(self.hang_up)
         try:
             while await self.turn():
                 if self.wire.buffer:
-                    await asyncio.sleep(0)  # who sends many requests at once waits for others in between
+                    await asyncio.sleep(0)  # a desk that sends many requests at once lets others run in between
             await self.wire.linger(_LINGER_SECONDS)
         except (HungUpError, OSError, ssl.SSLError, AuthorityEndedError):
-            pass  # the desk went away, or never finished what it began
+            pass  # the desk disconnected, or did not complete a request
         finally:
             self.way.cut.discard(self.hang_up)
             self.place.leave()
@@ -59,7 +59,7 @@ class DeskConnection:
         self.place.leave()
 
     async def turn(self) -> bool:
-        """Take one request; return whether another may follow."""
+        """Handle one request; return whether another may follow."""
         try:
             await self.way.outside.steady()
             head = await self.read_head()
@@ -75,7 +75,7 @@ class DeskConnection:
             return self.refuse(400, "a request", e.reason, "broken")
 
     async def read_head(self) -> bytes:
-        """Read a head; nothing when the desk hung up between two."""
+        """Read a head; return nothing if the desk disconnected or took too long."""
         loop = asyncio.get_running_loop()
         end, searched, until = -1, 0, 0.0
         while (end := framing.find_end(self.wire.buffer, searched) if self.wire.buffer else -1) < 0:
@@ -99,7 +99,7 @@ class DeskConnection:
         reason: bytes = b"",
         where: Authority | None = None,
     ) -> bool:
-        """Refuse, record it, and hang up; `where` is the target of a CONNECT."""
+        """Send and record a denial; return that no request may follow. `where` is the target of a CONNECT."""
         value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
         data = denials.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)
@@ -125,7 +125,7 @@ class DeskConnection:
     # -- CONNECT ----------------------------------------------------------------------------------------------
 
     async def connect(self, request: Request) -> bool:
-        """Open what a CONNECT asks for: an intercepted connection, or a tunnel where a rule says so."""
+        """Handle a CONNECT: intercept the connection, or open a tunnel if a rule says so."""
         where = target.connect(request.target)
         what = f"CONNECT {where.host}:{where.port}"
         host = (
@@ -207,12 +207,12 @@ class DeskConnection:
 
 
 def check_name(host: str, _connection: object, name: str | None, _context: object) -> int | None:
-    """Refuse a handshake for a name other than the CONNECT target."""
+    """Refuse a TLS handshake for a name other than the CONNECT target."""
     if name is None and _is_address(host):
         return None
     return None if name is not None and name.lower().rstrip(".") == host else ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
 
 
 def _is_address(host: str) -> bool:
-    """Return whether a host is an address: TLS has no name for those."""
+    """Return whether a host is an address: TLS server names exclude addresses."""
     return ":" in host or host.replace(".", "").isdigit()

@@ -1,7 +1,7 @@
 """A test of a desk's way out, from inside, before hand-over: refusals must hold, and responses must be clean.
 
-What the canaries say comes out of an image that may be anything: it is bounded and read strictly, and a word that is
-missing counts against the desk. An image that lies can pass; what the owner's own sockets hear, it cannot hide.
+The canaries' output comes from an image that may be hostile: it is limited and parsed strictly, and a missing result
+counts as a failure. An image that lies can pass; but it cannot hide what arrives at the owner's own sockets.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hotdesk.door.canary import Canary
 from hotdesk.errors import DoorError
 
 _Targets: TypeAlias = tuple[tuple[str, str], ...]
-"""What to try, each with the canary it is for."""
+"""Targets to try, each with the name of its canary."""
 
 PROGRAM = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import canaries;canaries.main(*sys.argv[1:])"
-"""Starts what every desk has beside its guest, compiled where its image is sealed."""
+"""Starts the program that every desk has beside its guest, compiled when its image was sealed."""
 _SELFTEST_TIMEOUT_S = 60.0
-"""An emulated machine on a busy host takes most of it; others a part of a second."""
+"""An emulated machine on a busy host needs most of it; others need a fraction of a second."""
 LIMIT = 1 << 16
-"""Bytes the canaries may say."""
+"""Bytes of output the canaries may write."""
 FAR: _Targets = (
     ("raw-ip", "tcp|192.0.2.1|443"),
     ("raw-ip", "tcp|192.0.2.1|80"),
@@ -52,17 +52,17 @@ FAR: _Targets = (
     ("another-desk", "tcp|192.168.0.1|3128"),
     ("another-desk", "tcp|100.64.0.1|3128"),
 )
-"""Where no route may lead; nothing is sent unless one does."""
+"""Targets that must have no route; nothing is sent unless one exists."""
 NOWHERE = frozenset(
     {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EACCES,
      errno.EPERM}
 )  # fmt: skip
-"""Errors by which the kernel says at once that there is no way. A refused connection reached a host."""
+"""Errors by which the kernel says at once that there is no route. A refused connection reached a host."""
 LOCAL = ("host-loopback", "host-sockets", "dns", "dns")
 _HUNG_UP = (
     b"ConnectionResetError(", b"BrokenPipeError(", b"SSLEOFError(", b"SSLError(1, '[SSL: TLSV1_UNRECOGNIZED_NAME]"
 )  # fmt: skip
-"""How a handshake ends that the door broke off. One the desk itself broke off was answered for a wrong name."""
+"""Results of a handshake that the door ended. If the desk itself ended it, the door had answered for a wrong name."""
 _LATE = b"TimeoutError("
 REMOVED = b"hotdesk-removed"
 NAMES = (
@@ -73,15 +73,13 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class CanaryReport:
-    """The canaries that held, and those that did not."""
-
     passed: tuple[str, ...]
     failed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryResult:
-    """What the canaries met."""
+    """The results of the canaries."""
 
     knocks: tuple[int, ...]
     local: tuple[int, ...]
@@ -93,7 +91,7 @@ class CanaryResult:
 
 @dataclass(frozen=True, slots=True)
 class Bait:
-    """Sockets of the owner's that no desk may find. An owner that gave up TCP still has these."""
+    """Sockets of the owner that no desk may reach. An owner that gave up TCP still has these."""
 
     udp: socket.socket
     abstract: socket.socket
@@ -104,15 +102,16 @@ class Bait:
         return int(self.udp.getsockname()[1])
 
     def list_caught_canaries(self) -> frozenset[str]:
-        """Name the canaries that got here: nothing inside has to admit it."""
+        """Return the canaries that reached these sockets, independent of what the desk reports."""
         found = (("host-loopback", self.udp), ("host-sockets", self.abstract))
         return frozenset(name for name, sock in found if _has_caller(sock))
 
 
 async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> CanaryReport:
-    """Run the canaries in a desk, by its image's Python, and judge what they met.
+    """Run the canaries in a desk, with its image's Python, and judge their results.
 
-    They run once more where an answer did not come in time: a busy machine is no hole, and a hole is there twice.
+    They run once more if an answer was late: a busy machine is not a hole, and a real hole is there the second time,
+    too.
     """
     report, is_late = await _run_canaries(desk, python, scope, expected)
     return (await _run_canaries(desk, python, scope, expected))[0] if report.failed and is_late else report
@@ -133,7 +132,7 @@ async def _run_canaries(desk: Desk, python: str, scope: Scope, expected: Canary)
 
 
 def _has_late_answer(result: CanaryResult) -> bool:
-    """Return whether the door left something unanswered for as long as the canaries wait."""
+    """Return whether the door left a request unanswered for as long as the canaries wait."""
     return 0 in result.answers or any(each.startswith(_LATE) for each in (result.sni, result.echo, result.host))
 
 
@@ -149,7 +148,7 @@ def require(report: CanaryReport) -> None:
 
 
 def list_refusable(scope: Scope, port: int, nonce: str) -> _Targets:
-    """List what the door must refuse to connect to; what a scope itself lists is not among it."""
+    """List targets that the door must refuse to connect to, except those that the scope itself lists."""
     targets = (
         *(("connect-loopback", f"{host}:{port}") for host in ("127.0.0.1", "localhost", "[::1]")),
         ("connect-loopback", "127.0.0.1:3128"),
@@ -161,14 +160,14 @@ def list_refusable(scope: Scope, port: int, nonce: str) -> _Targets:
 
 
 def covers(pattern: str, host: str) -> bool:
-    """Return whether a rule's host could mean this one. The door's own policy is not used: it is what is tested."""
+    """Return whether a rule's host covers this one. The door's own policy is not used, because it is being tested."""
     if is_address(pattern) and is_address(host):
         return ip_address(host) in ip_network(pattern)
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
 
 
 def _find_own_address() -> _Targets:
-    """Return this machine's outward address, if it has one; nothing is sent to learn it."""
+    """Return this machine's outward address, if it has one; nothing is sent to find it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             asking.connect(("192.0.2.1", 9))
@@ -179,7 +178,7 @@ def _find_own_address() -> _Targets:
 
 @contextmanager
 def open_bait() -> Iterator[Bait]:
-    """Listen where only programs of this machine could call: on its loopback, and at an abstract name."""
+    """Listen where only programs of this machine can connect: on its loopback, and at an abstract socket name."""
     name = f"hotdesk-canary-{secrets.token_hex(8)}"
     with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket(socket.AF_UNIX) as abstract:
         udp.bind(("127.0.0.1", 0))
@@ -217,7 +216,7 @@ def _parse_numbers(value: object) -> tuple[int, ...]:
 def judge(
     result: CanaryResult | None, far: _Targets, near: _Targets, digest: str, caught: frozenset[str]
 ) -> CanaryReport:
-    """Return which canaries held: those that were tried and have nothing against them."""
+    """Return which canaries passed: those that were tried and did not fail."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
     failed = tried if result is None else {*_iterate_failed_canaries(result, far, near, digest), *caught}
     return CanaryReport(
