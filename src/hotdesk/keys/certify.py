@@ -1,7 +1,7 @@
 """Signs the evidence of a deliverable if the journal confirms it: the job's process alone is not trusted.
 
-That process says what each check found. Which job, brief, plan and brain it was, who approved, at which desk each check
-looked and that it passed, is taken from the journal. Which wall that desk stood behind is what its keeper proved.
+That process reports the findings of each check. The job, brief, plan, brain and approvals, the desk of each check and
+that it passed are taken from the journal. The wall of that desk is the one that its keeper proved.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ TOLD = {
         JobEnded,
     )
 }
-"""Events a story is made of."""
+"""Names of the events that a `CertifiedStory` is made of."""
 
 
 @dataclass(slots=True)
 class CertifiedStory:
-    """The journal's account of a job, as far as a certificate has it."""
+    """The journal's account of a job, as far as its certificate needs it."""
 
     begun: JobBegun | None = None
     plan: str = ""
     models: dict[str, None] = field(default_factory=dict)
-    """Whoever replied, in the order of their first reply."""
+    """Models that replied, in the order of their first reply."""
     addresses: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Models and where they were asked, where that was not at their vendor's."""
+    """Pairs of model and address, for models that were not called at their vendor's address."""
     pending: dict[str, Pending] = field(default_factory=dict)
     approvals: dict[str, Fields] = field(default_factory=dict)
     looks: list[Verified] = field(default_factory=list)
-    """Since the worker last worked: what was seen before that is of no file there is."""
+    """Checks since the worker last worked: earlier ones were of a file that may have changed."""
     ended: bool = False
 
     def take(self, event: Event, at: int) -> None:
@@ -99,7 +99,7 @@ class CertifiedStory:
                 self.ended = True
 
     def decide(self, event: Decided, at: int) -> None:
-        """Take a decision into account, the first one on a question; answers to questions approve nothing."""
+        """Record a decision, the first one for each request. Answers to questions approve nothing."""
         pending = self.pending.get(event.id)
         if pending is not None and pending.kind != "question":
             approval = {"answer": event.answer, "at": at, "by": event.by, "digest": event.digest}
@@ -111,8 +111,9 @@ def certify(
 ) -> bytes:
     """Sign the evidence of a deliverable from a job's process; the event is written with the next commit.
 
-    `proofs` are the keepers' proofs of desks; the journal has the same a little later. `BriefError` says why evidence
-    is not signed. Only a machine without walls signs evidence that was not gathered behind one.
+    `proofs` are the keepers' proofs of desks' walls, which reach the journal a little later. Raise `BriefError` with
+    the reason if the evidence is not signed. Only a machine without walls signs evidence from a desk without a proven
+    wall.
     """
     if not isinstance(claim, dict) or not fits(claim, CLAIM):
         raise BriefError("malformed request for a certificate: fields are unknown, missing or of the wrong type")
@@ -138,7 +139,7 @@ def certify(
 
 
 def tell(journal: Journal, job: str) -> CertifiedStory:
-    """Read what the journal says of a job, once its chain is seen to be whole."""
+    """Read the journal's account of a job, after verifying its chain."""
     story = CertifiedStory()
     for row in journal.read_verified(job):
         if row.name in TOLD:
@@ -147,7 +148,7 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
 
 
 def explain_refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
-    """Explain why something is not signed; empty: it is."""
+    """Return the reason why evidence is not signed, or an empty string if it may be."""
     if story.begun is None or story.ended:
         return "the job that made it never started, or has ended"
     if not looks or [each.check for each in looks] != [each["check"] for each in claim["checks"]]:
@@ -166,7 +167,7 @@ def explain_refusal(story: CertifiedStory, looks: list[Verified], claim: Fields)
 
 
 def read_wall(journal: Journal, desk: str) -> WallProof | None:
-    """Return what the journal says its keeper proved of a desk; refuse one with a way out."""
+    """Return the wall that the journal says a keeper proved of a desk; raise `BriefError` for a desk with a door."""
     proof = None
     for row in journal.read_verified(desk):
         if row.name in _OF_WALLS:
@@ -207,7 +208,7 @@ def _build_certificate(
 
 
 def describe_desk(desk: Fields, name: str, walls: Mapping[str, WallProof]) -> Fields:
-    """Say at which desk a check looked, and behind which wall: a proven one counts, whatever the job says."""
+    """Describe the desk of a check and its wall. A proven wall replaces the job's own statement."""
     proof = walls.get(name)
     if proof is None:
         return {**desk, "id": name}

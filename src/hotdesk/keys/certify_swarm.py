@@ -40,12 +40,12 @@ _NO_PROOFS: Mapping[str, WallProof] = {}
 
 @dataclass(slots=True)
 class SwarmStory:
-    """The journal's account of a swarm, as far as its certificate has it."""
+    """The journal's account of a swarm, as far as its certificate needs it."""
 
     job: CertifiedStory = field(default_factory=CertifiedStory)
     begun: SwarmBegun | None = None
     items: dict[int, ItemEnded] = field(default_factory=dict)
-    """By place; the last record of an item holds."""
+    """The last record of each item, by its index."""
     reviews: dict[str, ItemReviewed] = field(default_factory=dict)
     reduced: Reduced | None = None
 
@@ -58,8 +58,8 @@ class SwarmStory:
                 self.reduced = None
             case ItemEnded():
                 self.items[event.index] = event
-                self.reduced = None  # a report built before does not have it
-            case Resumed():  # items may be added to one that is over, and retried
+                self.reduced = None  # a report built before does not include this item
+            case Resumed():  # a swarm that is over can be resumed to add or retry items
                 self.job.ended = False
             case ItemReviewed():
                 self.reviews[event.item] = event
@@ -93,7 +93,7 @@ def certify_swarm(
 
 
 def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
-    """Explain why a swarm is not certified; empty: it is."""
+    """Return the reason why a swarm is not certified, or an empty string if it may be."""
     if story.begun is None or story.job.begun is None or story.job.ended:
         return "the swarm never started, or has ended"
     if sorted(story.items) != list(range(story.begun.items)):
@@ -131,7 +131,7 @@ def _refuse_report(journal: Journal, reduced: Reduced) -> str:
 
 
 def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallProof | None]) -> list[str]:
-    """Return the walls around the desks in which items were looked at; `BriefError` where one was not proven."""
+    """Return the walls of the desks that checked items; raise `BriefError` if one was not proven."""
     walls = set()
     for desk in {each.clean for each in story.done}:
         proof = read_wall(journal, desk) or proofs.get(desk)

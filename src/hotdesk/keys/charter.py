@@ -23,36 +23,36 @@ from hotdesk.errors import BriefError
 from hotdesk.vault import Basic, OAuth2, Secret, SigV4, Vault, VaultEntry
 
 _MAX_AUTHORITY_LIFE = timedelta(days=30)
-"""How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
+"""The longest life of a desk's certificate authority; a desk's own deadline is usually earlier."""
 NOTHING: Mapping[str, bytes] = {}
 _PRINTED = ("totp", "command")
-"""Kinds whose value is made anew for each use: the door gets no seed and no program."""
+"""Kinds whose value is made for each use: the door gets neither the seed nor the program."""
 
 _KEY_VARIABLE = "AWS_ACCESS_KEY_ID"
 _SIGNING = {
     "AWS_SECRET_ACCESS_KEY": "signed-anew-outside",
     "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
 }
-"""What SDKs need beside the placeholder: a key to sign with, any, and to sign bodies whole."""
+"""Variables that SDKs need beside the placeholder: an arbitrary signing key, and the setting to sign whole bodies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """One secret in one desk."""
+    """One secret, granted to one desk."""
 
     id: str
     grant: Grant
     kind: str
     placeholder: str
     values: dict[str, str] = field(repr=False)
-    """What the door puts in, in base64."""
+    """Values that the door inserts, in base64."""
     until: float | None
-    """When it ends, by the machine's clock."""
+    """Expiry in seconds since the epoch, or `None` if it has none."""
 
 
 @dataclass(slots=True)
 class Charter:
-    """One desk's way out."""
+    """One desk's rules, secrets and certificate authority, as its door gets them."""
 
     desk: str
     scope: Scope
@@ -64,20 +64,20 @@ class Charter:
     step: str = ""
     sent: bool = False
     proven_at: float = -math.inf
-    """When its door had been tried."""
+    """Monotonic time of the end of its self-test."""
     scopes: int = 0
     """How often its scope was changed."""
     proxy_password: bytes = field(default=b"", repr=False)
-    """What its scope's egress proxy is shown."""
+    """The password for its scope's egress proxy."""
     allowed: tuple[str, ...] = ()
-    """Rules that somebody allowed beside the scope, unasked; as an approval, none undoes a deny or the ceiling."""
+    """Rules that a person allowed in addition to the scope. They override neither a deny nor the operator's ceiling."""
 
     def is_ready(self) -> bool:
-        """Return whether it was tried and leads nowhere yet: its desk is kept ready for whoever comes with a scope."""
+        """Return whether its desk is tested but has no scope yet: a desk of the pool, waiting for a claim."""
         return self.scope == CLOSED and not self.granted
 
     def mark_sent(self) -> bool:
-        """Return whether a door had this charter before, and may have used it; from now on one has."""
+        """Mark the charter as sent to a door; return whether a door had it before, and may have used it."""
         before, self.sent = self.sent, True
         return before
 
@@ -85,11 +85,11 @@ class Charter:
         self.granted = [one for one in self.granted if secret not in ("", one.grant.secret)]
 
     def sign_identities(self) -> dict[str, str]:
-        """Return signed statements of desk and step, for the grants whose host asks for them."""
+        """Return signed statements of desk and step, by grant id, for the grants whose host requires them."""
         return {one.id: self.sign_identity(one.grant) for one in self.granted if one.grant.identity}
 
     def sign_identity(self, one: Grant) -> str:
-        """Sign who asks, for one host: its claims and the signature, each in base64url."""
+        """Sign desk and step for one host; return the claims and the signature, each in base64url."""
         assert self.signer is not None
         claims = {"desk": self.desk, "step": self.step, "host": one.host, "at": int(time.time())}
         body = json.dumps(claims, separators=(",", ":")).encode()
@@ -151,7 +151,7 @@ def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
 
 
 def _grant_token(number: str, requested: Grant) -> Granted:
-    """Grant a workload token: the door has it made for its use."""
+    """Grant a workload token; its value is made for each use."""
     return Granted(number, requested, "identity", make_placeholder(requested.secret), {}, None)
 
 
@@ -162,9 +162,10 @@ def grant_all(
     scopes: int = 0,
     tokens: Collection[str] = (),
 ) -> list[Granted]:
-    """Take the secrets of one desk; one that several steps have has one placeholder, for a variable holds but one.
+    """Take the secrets of one desk. A secret that several steps use has one placeholder, because its variable holds
+    only one.
 
-    No two grants of a desk ever have one id, however often its scope was changed.
+    No two grants of a desk ever have the same id, however often its scope is changed.
     """
     ids = [f"{scopes}.{number}" if scopes else str(number) for number in range(len(requested))]
     granted: list[Granted] = []
@@ -181,7 +182,7 @@ def grant_all(
 
 
 def grant_canary() -> tuple[Granted, Canary]:
-    """Make the secret a desk's door is tried with; return it for the door, and what its owner may know."""
+    """Make the secret for the self-test of a desk's door; return its grant, and the part its owner may know."""
     value = secrets.token_urlsafe(36).encode()
     placeholder = make_placeholder(canary.GRANT.secret)
     granted = Granted("canary", canary.GRANT, "token", placeholder, {"value": encode(value)}, None)
@@ -207,6 +208,6 @@ def encode(value: bytes) -> str:
 
 
 def make_authority(desk: str, seconds: float) -> CertificateAuthority:
-    """Make a desk's certificate authority, which lives no longer than the desk may."""
+    """Make a desk's certificate authority, valid for little longer than the desk's deadline."""
     life = min(_MAX_AUTHORITY_LIFE, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
     return new_authority(desk, datetime.now(UTC), life)

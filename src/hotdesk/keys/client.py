@@ -1,4 +1,4 @@
-"""An owner's end of its lines to keys: scopes in, certificates and placeholders out; notes are on disk when taken."""
+"""The owner's connections to keys: it sends scopes and gets certificates and placeholders. Noted events are on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux.sockets import receive, send
 
 ANSWER_TIMEOUT_S = 30.0
-"""Beyond what any request takes: keys that are silent for so long are stopped or broken."""
+"""Longer than any request takes: after it, the keys process counts as stopped or broken."""
 GONE = (
     "the keys process (vault and journal) of these desks ended, so nothing can be recorded and all "
     "requests are refused; open other desks"
@@ -33,17 +33,17 @@ GONE = (
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The owner's view of a desk's way out."""
+    """The owner's view of a desk's charter."""
 
     ca: str
-    """The certificate it shall trust."""
+    """The certificate that the desk must trust, in PEM."""
     env: Mapping[str, str]
-    """Variables that hold its placeholders."""
+    """Variables with its placeholders."""
     canary: Canary
 
 
 class KeysClient(Calls[dict[str, Any]]):
-    """Talks to keys: asynchronously, and for notes that must be on disk first, waiting."""
+    """The owner's client of the keys process: asynchronous, and blocking for events that must be on disk first."""
 
     peer = "the keys process"
 
@@ -54,13 +54,13 @@ class KeysClient(Calls[dict[str, Any]]):
         self.waiting_sock = socket.socket(fileno=wait)
         self.waiting_sock.settimeout(ANSWER_TIMEOUT_S)
         self.waiting = threading.Lock()
-        """Held while one of several threads waits for its answer."""
+        """Held while a thread waits for its reply on the blocking connection."""
         self.sending = anyio.Lock()
         self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
-        """Called with events: which desks are in use, what a desk asks for."""
+        """Called with events: desks in use, and requests of desks for more rights."""
 
     async def run(self) -> None:
-        """Read replies and events until keys are gone."""
+        """Read replies and events until the keys process ends."""
         frames = Frames()
         try:
             while data := await receive(self.sock):
@@ -81,13 +81,13 @@ class KeysClient(Calls[dict[str, Any]]):
             raise self.failure
         try:
             async with self.sending:
-                with anyio.fail_after(ANSWER_TIMEOUT_S, shield=True):  # half a message would spoil all that follow
+                with anyio.fail_after(ANSWER_TIMEOUT_S, shield=True):  # a partial message would break all that follow
                     await send(self.sock, write(message))
-        except (OSError, anyio.ClosedResourceError) as e:  # a TimeoutError is one, too
+        except (OSError, anyio.ClosedResourceError) as e:  # includes TimeoutError
             raise HostError(GONE) from e
 
     async def open(self, desk: str, scope: Scope, seconds: float, settings: Config, spec: Spec) -> Admitted:
-        """Open a desk's way out; answer with what its owner may know of it."""
+        """Open a desk's door; return what its owner may know of the charter."""
         reply = await self.ask(
             "open",
             desk,
@@ -102,24 +102,24 @@ class KeysClient(Calls[dict[str, Any]]):
         return Admitted(str(reply["ca"]), env, Canary(**reply["canary"]))
 
     async def change_scope(self, desk: str, scope: Scope, by: str) -> None:
-        """Give a desk another way out; nothing passes by the old one when this returns."""
+        """Replace a desk's scope; nothing passes under the old one when this returns."""
         await self.ask("scope", desk, **_build_scope_fields(scope), by=by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        """Return for each grant of a scope why it is not available, or an empty string if it is."""
         reply = await self.ask("try", "", scope=json.loads(scope_json(scope)))
         return tuple(str(why) for why in reply["tried"])
 
     def note(self, *events: Event) -> None:
-        """Have events written down, all or none; they are on disk when this returns."""
+        """Record events, all or none; they are on disk when this returns."""
         self.wait("note", events=[{"event": type(event).__name__, "data": as_dict(event)} for event in events])
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Get a deliverable's evidence signed; return the certificate. The event is on disk by then."""
+        """Get a deliverable's evidence signed; return the certificate. Its event is on disk when this returns."""
         return str(self.wait("certify", claim=claim)["certificate"]).encode()
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Have the records of a swarm's items signed; return the certificate. That it was is on disk by then."""
+        """Get the records of a swarm's items signed; return the certificate. Its event is on disk when this returns."""
         return str(self.wait("certify swarm", swarm=swarm)["certificate"]).encode()
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class KeysClient(Calls[dict[str, Any]]):
         return tuple(str(name) for name in reply["secrets"])
 
     def wait(self, verb: str, **fields: object) -> dict[str, Any]:
-        """Send a request, and block this thread until its reply comes."""
+        """Send a request, and block this thread until its reply arrives."""
         frames, number = Frames(), -1
         try:
             with self.waiting:
@@ -144,7 +144,7 @@ class KeysClient(Calls[dict[str, Any]]):
         anyio.notify_closing(self.sock)
         self.sock.close()
         with suppress(OSError):
-            self.waiting_sock.shutdown(socket.SHUT_RDWR)  # a thread may wait there
+            self.waiting_sock.shutdown(socket.SHUT_RDWR)  # a thread may be waiting there
         self.waiting_sock.close()
 
 

@@ -1,4 +1,4 @@
-"""An owner's doors: keys on first need, a way out for each desk that has a scope, questions and their answers."""
+"""An owner's doors: starts keys on first need, admits desks that have a scope, and passes on questions and answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hotdesk.keys.client import KeysClient
 
 
 class Doors:
-    """Supervises the desks of one owner."""
+    """The doors of one owner's desks."""
 
     def __init__(self, settings: Config, parts: Parts, tasks: Background) -> None:
         self.settings = settings
@@ -34,24 +34,23 @@ class Doors:
         self.keys: KeysClient | None = None
         self.meeting = anyio.Lock()
         self.admitted: dict[DeskId, tuple[Spec, Scope, Canary]] = {}
-        """Desks with a way out, and what it is tried with."""
+        """Desks that have a door: spec, scope and the canary of the self-test."""
         self.questions: dict[str, tuple[float, Asked]] = {}
-        """What desks ask, by id, and until when."""
+        """Pending questions by id, with the monotonic time at which each expires."""
         self.in_use: Callable[[DeskId], None] = lambda desk: None
         self.on_question: Callable[[Asked], None] = lambda question: None
         self.gathers = False
-        """Whether questions are grouped and answered together: then none is listed by itself."""
-        """Told of each question as it comes."""
+        """Whether questions are answered in groups. If so, none is listed on its own."""
 
     async def prepare(self) -> None:
         await self.meet()
 
     async def prepare_journal(self) -> None:
-        """Start keys and open their journal: users who may not write can read it only then."""
+        """Start keys and open their journal; without that, users without write access cannot read it."""
         await (await self.meet()).ask("ready", "")
 
     async def meet(self) -> KeysClient:
-        """Return the line to keys; the first call has the keeper start them."""
+        """Return the client of the keys process; start the process if necessary."""
         async with self.meeting:
             if self.keys is None or self.keys.failure is not None:
                 talk, wait = await self.parts.start_keys()
@@ -62,7 +61,7 @@ class Doors:
             return self.keys
 
     async def unlock(self, root: str) -> None:
-        """Give keys the vault's root key, in base64, where they cannot find it themselves."""
+        """Give keys the vault's root key, in base64, if they cannot derive it themselves."""
         await (await self.meet()).ask("unlock", "", root=root)
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
@@ -86,7 +85,7 @@ class Doors:
             self.admitted[desk] = (entry[0], scope, entry[2])
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach more without a question: within the operator's ceiling, and never against a deny."""
+        """Add allow rules to a desk's scope, within the operator's ceiling. They never override a deny."""
         if desk not in self.admitted:
             raise BriefError(
                 f"desk {desk} was opened without a door (network access) and cannot get one now; open another desk"
@@ -95,7 +94,7 @@ class Doors:
         await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
 
     def parse_allowed(self, rules: Sequence[str]) -> tuple[Rule, ...]:
-        """Read rules that shall be allowed beside a scope: within the operator's ceiling."""
+        """Parse rules to add to a scope: allow rules within the operator's ceiling; raise `BriefError` for others."""
         read = tuple(parse_rule(each) for each in rules)
         if any(each.verdict != "allow" or each.tunnel for each in read):
             raise BriefError(
@@ -105,7 +104,7 @@ class Doors:
         return read
 
     def require_within_ceiling(self, scope: Scope) -> Scope:
-        """Refuse a scope beyond what the operator allows; the operator's own names lead where they lead."""
+        """Return a scope with the operator's host names added; raise `BriefError` beyond the operator's ceiling."""
         if (
             outside := find_beyond_ceiling(scope, tuple(map(parse_rule, self.settings.ceiling)))
             if self.settings.ceiling
@@ -130,7 +129,7 @@ class Doors:
         return scope
 
     async def prove(self, desk: Desk) -> None:
-        """Try the way out from inside; whatever comes of it is noted, and ends the canary."""
+        """Test the door from inside the desk. The result is recorded, which ends the canary."""
         if desk.id not in self.admitted:
             raise DeskGone(f"desk {desk.id} ended before its door was tested")
         spec, scope, canary = self.admitted[desk.id]
@@ -141,7 +140,7 @@ class Doors:
         selftest.require(report)
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
-        """Have keys end a charter; keys that are gone have ended it."""
+        """End a desk's charter. If the keys process is gone, the charter is too."""
         self.admitted.pop(desk, None)
         self.questions = {number: each for number, each in self.questions.items() if each[1].desk != desk}
         if self.keys is not None and self.keys.failure is None:
@@ -151,19 +150,17 @@ class Doors:
                 pass
 
     def note(self, *events: Event) -> None:
-        """Have events on disk before anything else happens."""
+        """Record events; they are on disk when this returns."""
         if self.keys is None:
             raise HostError("The keys process is not running, so commands run as root cannot be recorded.")
         self.keys.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Get a deliverable's evidence signed; return the certificate."""
         if self.keys is None:
             raise HostError("The keys process is not running, so nothing can be signed.")
         return self.keys.certify(claim)
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Have the records of a swarm's items signed; return the certificate."""
         if self.keys is None:
             raise HostError("The keys process is not running, so nothing can be signed.")
         return self.keys.certify_swarm(swarm)
@@ -188,17 +185,17 @@ class Doors:
                 self.questions.pop(number, None)
 
     def open_questions(self) -> list[Asked]:
-        """List what waits for a person to answer it here, each with the seconds it still does."""
+        """List the questions that a person can answer one by one, each with the seconds left."""
         return [] if self.gathers else self.list_questions()
 
     def list_questions(self) -> list[Asked]:
-        """List what waits for an answer, each with the seconds it still does."""
+        """List the pending questions, each with the seconds left."""
         now = time.monotonic()
         self.questions = {number: each for number, each in self.questions.items() if each[0] > now}
         return [replace(question, seconds=round(until - now, 1)) for until, question in self.questions.values()]
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
-        """Answer a question: with `digest`, only if it is still about that."""
+        """Answer a question. With `digest`, only if the question is unchanged."""
         found = [question for question in self.list_questions() if question.id == number]
         if not found or (digest and found[0].digest != digest):
             raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
@@ -212,7 +209,7 @@ class Doors:
         await (await self.meet()).ask("step", desk, step=step)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        """Return for each grant of a scope why it is not available, or an empty string if it is."""
         return await (await self.meet()).try_grants(scope)
 
     async def revoke(self, desk: DeskId, secret: str = "", why: str = "asked") -> None:

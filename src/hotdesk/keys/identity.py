@@ -1,7 +1,7 @@
-"""Workload tokens: which desk asks, signed for one audience as a JWT-SVID.
+"""Workload tokens: a desk's identity, signed for one audience as a JWT-SVID.
 
-One key a state directory, ECDSA on P-256, because relying parties know ES256. Its public half is a file that a server
-publishes; the private one leaves this process no more than the journal's.
+There is one key for each state directory, ECDSA on P-256, because relying parties support ES256. Its public half is a
+file that a server publishes; the private half never leaves this process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COORDINATE_BYTES = 32
 
 
 class IdentitySigner:
-    """Signs statements, and shows nothing of its key."""
+    """Signs tokens; does not expose its key."""
 
     __slots__ = ("_key", "key_id")
 
@@ -43,7 +43,7 @@ class IdentitySigner:
         self.key_id = _compute_key_id(key.public_key())
 
     def sign(self, token: WorkloadToken, desk: str, now: float) -> bytes:
-        """Make a token that names the desk, for one audience, valid for ten minutes."""
+        """Return a token that names the desk, for one audience, valid for ten minutes."""
         place = urlsplit(token.issuer)
         claims = {
             "iss": token.issuer,
@@ -62,7 +62,7 @@ class IdentitySigner:
 
 
 def load_identity(folder: Path) -> IdentitySigner:
-    """Return the folder's key for workload tokens; the first who asks makes it."""
+    """Return the folder's key for workload tokens; create it if there is none."""
     pem = private_files.read(folder, KEY)
     if pem is None:
         new = ec.generate_private_key(ec.SECP256R1())
@@ -81,7 +81,7 @@ def load_identity(folder: Path) -> IdentitySigner:
 
 
 def read_key_set(folder: Path) -> dict[str, object]:
-    """Return the public key of a folder's workload tokens as a JSON Web Key Set; empty while there is none."""
+    """Return the public key of a folder's workload tokens as a JSON Web Key Set, without keys if there is none."""
     pem = private_files.read(folder, PUBLIC, public=True) if folder.is_dir() else None
     if pem is None:
         return {"keys": []}

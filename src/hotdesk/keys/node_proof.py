@@ -1,7 +1,7 @@
-"""What a node signed of a desk's wall, checked by keys elsewhere: from the authority to the wall without a gap.
+"""Checks a node's signed proof of a desk's wall, from the cluster's authority down to the wall. Pure.
 
-The authority of the cluster vouches for a node's certificate, the certificate for the key that signs events there, and
-that key for the event by which the node's keeper opened the desk. Pure.
+The authority signs the node's certificate, the certificate's key signs the key that signs events there, and that key
+signs the event by which the node's keeper opened the desk.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from hotdesk.event.desk import KEEPER, find_proof
 from hotdesk.walls import WallProof
 
 MAX_TEXT = 16384
-"""Characters of each part."""
+"""Maximum characters of each part."""
 
 
 def encode_vouching(key: bytes) -> bytes:
-    """Write what a node's certificate signs of the key, in PEM, that signs events there."""
+    """Return the bytes that a node's certificate key signs to vouch for the key, in PEM, that signs events there."""
     return b"hotdesk-node-key 1 " + hashlib.sha256(key).hexdigest().encode()
 
 
 def check_proof(statement: Mapping[str, object], desk: str, authority: str, now: datetime.datetime) -> WallProof:
-    """Return the wall that a node's keeper proved of a desk without a way out; `BriefError` when that is not shown."""
+    """Return the wall that a node's keeper proved of a desk without a door; raise `BriefError` for an invalid proof."""
     texts = {name: statement.get(name) for name in ("row", "key", "certificate", "signature")}
     if not authority or not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts.values()):
         raise BriefError("the record of this desk has no signature of a node")
@@ -61,7 +61,7 @@ def check_proof(statement: Mapping[str, object], desk: str, authority: str, now:
 
 
 def check_vouching(key: str, certificate: str, signature: str, authority: str, now: datetime.datetime) -> None:
-    """Raise `ValueError` or `InvalidSignature` unless a node of the authority's vouches for a key."""
+    """Raise `ValueError` or `InvalidSignature` unless a node of the authority vouches for a key."""
     issuer = x509.load_pem_x509_certificate(authority.encode())
     node = x509.load_pem_x509_certificate(certificate.encode())
     try:
@@ -80,7 +80,7 @@ def check_vouching(key: str, certificate: str, signature: str, authority: str, n
 
 
 def _is_whole(row: Row, key: Ed25519PublicKey) -> bool:
-    """Return whether a row begins its chain, and is hashed and signed."""
+    """Return whether a row is the first of its chain, with a valid hash and signature."""
     if row.seq != 1 or row.signature is None or row.hash != compute_digest(row, None):
         return False
     return is_signed(key, encode_statement(row.chain, row.seq, row.hash), row.signature)

@@ -10,13 +10,13 @@ from hotdesk.ipc.frames import FrameError, Frames, write
 
 READ = 1 << 16
 BACKLOG = 16 << 20
-"""Bytes that may wait for a process that does not read; then its line is cut."""
+"""Maximum bytes that wait for a process that does not read. Beyond that its connection is cut."""
 REASON = 2000
-"""Characters of an error's text: it may quote the request, and grow on the way."""
+"""Maximum characters of an error's text, which may quote the request."""
 
 
 class Peer:
-    """One process at the other end."""
+    """The process at the other end of one connection."""
 
     def __init__(self, sock: socket.socket, actor: Literal["owner", "door"]) -> None:
         sock.setblocking(False)
@@ -26,10 +26,10 @@ class Peer:
         self.out = bytearray()
         self.cut = False
         self.applied_mark = 0
-        """The last change that the door at the other end says it has made."""
+        """The last change that the connected door has confirmed."""
 
     def tell(self, **message: object) -> None:
-        """Send a message as soon as the other end takes it; one too long to be sent ends the line."""
+        """Queue a message. One that is too long, or a full queue, cuts the connection."""
         try:
             self.out += write(message)
         except FrameError:
@@ -46,7 +46,7 @@ class Peer:
                 self.cut = True
 
     def hear(self) -> list[dict[str, object]]:
-        """Take what came; a line that ends or is garbled is cut."""
+        """Return the messages that have arrived; cut the connection if it has ended or is garbled."""
         try:
             data = self.sock.recv(READ)
             if data:

@@ -1,4 +1,6 @@
-"""The keys process: lines from its keeper, scopes and notes from its owner, events from doors; one commit a turn."""
+"""The keys process: connections from its keeper, scopes and events from its owner, events from doors; one commit a
+turn.
+"""
 
 from __future__ import annotations
 
@@ -75,13 +77,13 @@ from hotdesk.walls import WallProof
 _MAX_GATED_DESKS = 16384
 NOTHING: Mapping[str, object] = {}
 _MOST_ALLOWED = 100
-"""Rules that may be allowed a desk beside its scope."""
+"""Maximum number of rules that may be added to a desk's scope."""
 NODE = "node"
-"""Whose word an event is that was pulled from a node."""
+"""The actor of events that were fetched from a node."""
 LATE_S = 2.0
-"""How long after a self-test a door's word counts that an exchange was part of it."""
+"""Seconds after a self-test in which the door's statement that an exchange belonged to it is accepted."""
 SHARE = 64 << 20
-"""Bytes of events one desk may have written, so that it cannot fill its host's journal."""
+"""Maximum bytes of events for one desk or job, so that it cannot fill the host's journal."""
 HEARD: dict[str, tuple[type[Event], ...]] = {
     "owner": (
         *(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack),
@@ -90,18 +92,18 @@ HEARD: dict[str, tuple[type[Event], ...]] = {
     ),
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
-"""What each line may have written down. No one approves over the door's, and that something was signed we say.
+"""The events that each kind of sender may record. Keys record approvals at the door and certificates themselves.
 
-Images are signed by root's own command: a process that opens desks could otherwise have any image signed.
+Images are signed by root's own command: otherwise a process that opens desks could have any image signed.
 """
 
 
 class KeysProcess:
-    """Serves one keeper and its owner until they are gone."""
+    """Serves one keeper and its owner until they end."""
 
     def __init__(self, keeper: socket.socket, folder: Path, tells: socket.socket, authority: str = "") -> None:
         self.authority = authority
-        """The certificate of a cluster's authority, in PEM: what its nodes sign of desks is then believed."""
+        """The certificate of a cluster's authority, in PEM, which signed proofs of nodes are checked against."""
         self.keeper = keeper
         self.folder = folder
         self.commands = TokenCommands(tells)
@@ -110,19 +112,19 @@ class KeysProcess:
         self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
         self.gated_desks: dict[str, WallProof | None] = {}
-        """Desks the keeper had gates for, the latest, and what it proved of each: what a door tells is of these."""
+        """The latest desks that the keeper opened gates for, with its proof of each. Doors may report on these only."""
         self.share = SHARE
         self.shares: dict[str, int] = {}
         self.mark = 0
-        """The last change doors were told of."""
+        """The number of the last change sent to doors."""
         self.changes: list[tuple[int, Peer, object]] = []
-        """Those that not every door has made yet, with who waits for it, under which number."""
+        """Changes that not every door has confirmed: mark, waiting connection, number of the request."""
         self.answers: list[Callable[[str | None], None]] = []
-        """Answers to give once this turn's events are on disk, or the reason why they are not."""
+        """Callbacks that send replies once this turn's events are on disk; the argument is `None`, or the failure."""
         self.over = False
 
     def serve(self) -> None:
-        """Work until the keeper hangs up."""
+        """Work until the keeper closes its connection."""
         self.keeper.setblocking(False)
         while not self.over:
             poll = select.poll()
@@ -131,7 +133,7 @@ class KeysProcess:
             for line in self.lines:
                 poll.register(line.sock, select.POLLIN | (select.POLLOUT if line.out else 0))
             ready = {fd for fd, _ in poll.poll()}
-            take_in(self.journal, self.folder)  # what came before is written before
+            take_in(self.journal, self.folder)  # events of the outbox are older, and are written first
             if self.keeper.fileno() in ready:
                 self.meet()
             if self.commands.sock.fileno() in ready and not self.commands.hear():
@@ -143,7 +145,7 @@ class KeysProcess:
             self.commit()
             self.settle()
             self.flush()
-        with suppress(HotdeskError):  # a journal that cannot be written is why we end
+        with suppress(HotdeskError):  # a journal that cannot be written may be the reason to end
             for desk in list(self.charters):
                 self.close(desk, "the process that opened it ended")
         self.journal.close()
@@ -168,7 +170,7 @@ class KeysProcess:
             line.applied_mark = self.mark
 
     def take_proof(self, desk: str, proof: WallProof | None) -> None:
-        """Take what the keeper proved of a desk. Only its own line says so: no owner, door or desk can."""
+        """Store the keeper's proof of a desk. It comes over the keeper's own connection, which no other process has."""
         self.gated_desks[desk] = proof
         while len(self.gated_desks) > _MAX_GATED_DESKS:
             del self.gated_desks[next(iter(self.gated_desks))]
@@ -176,13 +178,13 @@ class KeysProcess:
             self.note_wall(desk)
 
     def take_node_proof(self, desk: str, message: Mapping[str, object]) -> None:
-        """Take what the keeper of a node proved of a desk: its owner passes it on, and cannot make it up."""
+        """Check and store the proof of a node's keeper. A desk's owner passes it on, but cannot forge it."""
         proof = check_proof(message, desk, self.authority, datetime.now(UTC))
         self.take_proof(desk, proof)
         self.journal.add(desk, KEEPER, WallProven(desk, **asdict(proof)))
 
     def note_wall(self, desk: str) -> None:
-        """Write down what the keeper proved of a desk with a way out; of others the keeper's own `Opened` says it."""
+        """Record the keeper's proof of a desk with a door. For other desks, the keeper's own `Opened` event has it."""
         if (proof := self.gated_desks.get(desk)) is not None:
             self.journal.add(desk, KEEPER, WallProven(desk, **asdict(proof)))
 
@@ -195,14 +197,14 @@ class KeysProcess:
             self.settle()
 
     def commit(self) -> None:
-        """Write this turn's events to disk, then answer those who wait. An unwritable journal shuts every door."""
+        """Write this turn's events to disk, then send the waiting replies. If the write fails, this process ends."""
         why = None
         try:
             self.journal.commit()
         except HotdeskError as e:
             why = str(e)
             self.journal.discard()
-            self.over = True  # the doors lose their way out with us; new keys come with the next desk
+            self.over = True  # the doors lose their charters with this process; the next desk starts another
         for answer in self.answers:
             answer(why)
         self.answers.clear()
@@ -210,10 +212,10 @@ class KeysProcess:
     def to(self, actor: str) -> list[Peer]:
         return [line for line in self.lines if line.actor == actor]
 
-    # -- what is said -----------------------------------------------------------------------------------------
+    # -- messages ---------------------------------------------------------------------------------------------
 
     def take(self, line: Peer, message: dict[str, object]) -> None:
-        """Carry one message out; what is wrong with it is answered."""
+        """Handle one message; an error is sent as its reply."""
         number = message.get("n")
         try:
             if line.actor == "owner":
@@ -308,12 +310,12 @@ class KeysProcess:
             self.print(line, as_desk(message["desk"]), str(message["print"]), message["n"])
 
     def tell_owner(self, event: Event) -> None:
-        """Pass on what somebody outside should know at once."""
+        """Send the owner an event that it should know at once."""
         for owner in self.to("owner")[:1]:
             owner.tell(event=type(event).__name__, data=json.loads(to_json(event)))
 
     def answer_committed(self, line: Peer, number: object, body: Mapping[str, object] = NOTHING) -> None:
-        """Answer once this turn's events are on disk."""
+        """Send a reply once this turn's events are on disk."""
 
         def answer(why: str | None) -> None:
             failed = {"error": {"code": HostError.code, "text": why}}
@@ -342,7 +344,7 @@ class KeysProcess:
             self.answers.append(lambda why: self.journal.forget(chain))
 
     def enter_pulled(self, message: object) -> None:
-        """Take down what a node wrote down of its desks, as told by whoever pulled it; a wall is not proven by it."""
+        """Record an event that a node reported of its desks, as passed on by the owner. It does not prove a wall."""
         at = message.get("at") if isinstance(message, dict) else None
         event = parse_event(message)
         if type(at) is not int or not isinstance(event, get_args(DeskEvent)):
@@ -370,7 +372,7 @@ class KeysProcess:
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
         self.journal.add(desk, "keys", Opened(desk, compute_digest(scope), format_rules(scope), grants, by, image))
-        self.note_wall(desk)  # of one that was kept ready it is known
+        self.note_wall(desk)  # the proof of a desk of the pool is known already
         reply = {
             "ca": charter.authority.certificate_pem.decode(),
             "env": charter.build_environment(),
@@ -389,7 +391,7 @@ class KeysProcess:
         self.answers.append(answer)
 
     def rescope(self, desk: str, message: dict[str, object]) -> None:
-        """Give a desk another scope in place of the one it has; its doors let nothing pass by the old one."""
+        """Replace a desk's scope; its doors let nothing pass under the old one."""
         charter = self.charters.get(desk)
         if charter is None:
             raise BriefError(
@@ -411,7 +413,7 @@ class KeysProcess:
             door.tell(change=desk, mark=self.mark, verb="scope", charter=charter.build_message())
 
     def allow(self, desk: str, message: dict[str, object]) -> None:
-        """Let a desk reach more, as after an approved question; nothing is cut."""
+        """Add rules to a desk's scope, as after an approved question; no connection is cut."""
         charter = self.charters.get(desk)
         if charter is None:
             raise BriefError(
@@ -432,14 +434,14 @@ class KeysProcess:
             door.tell(change=desk, mark=self.mark, verb="allow", rules=list(rules))
 
     def find_secrets(self, message: Mapping[str, object]) -> tuple[str, ...]:
-        """Name the secrets of live desks and of a scope that are in some bytes. Never a value."""
+        """Return the names of secrets, of live desks and of a scope, that occur in some bytes. Never a value."""
         granted = [one for charter in self.charters.values() for one in charter.granted]
         granted += self.values.load_grants(parse_scope(message["scope"]), message)
         return find_secrets(base64.b64decode(str(message["data"])), granted)
 
     def close(self, desk: str, why: str) -> None:
         if self.charters.pop(desk, None) is not None or desk in self.shares:
-            if not self.journal.has(desk, Burnt):  # its keeper records the end of a desk that had no scope
+            if not self.journal.has(desk, Burnt):  # the keeper records the end of a desk that had no scope
                 self.journal.add(desk, "keys", Burnt(desk, why))
             for door in self.to("door"):
                 door.tell(drop=desk)
@@ -448,7 +450,7 @@ class KeysProcess:
             self.journal.forget(desk)
 
     def change(self, desk: str, message: dict[str, object]) -> None:
-        """Tell the doors of another step or the end of a grant; a door that starts later is told the same."""
+        """Send the doors another step or the end of a grant; a door that starts later gets it with the charter."""
         charter = self.charters.get(desk)
         if charter is not None and message["verb"] == "step":
             charter.step = str(message["step"])
@@ -463,16 +465,16 @@ class KeysProcess:
             door.tell(change=desk, mark=self.mark, **fields)
 
     def settle(self) -> None:
-        """Answer for changes that every door has made; one that is gone lets nothing through."""
+        """Reply for changes that every door has confirmed. A door that is gone lets nothing through."""
         done = min((door.applied_mark for door in self.to("door")), default=self.mark)
         for _, line, number in [change for change in self.changes if change[0] <= done]:
             line.tell(re=number, ok={})
         self.changes = [change for change in self.changes if change[0] > done]
 
     def is_proving(self, desk: str, *, ended: bool) -> bool:
-        """Return whether a desk's door is being tested, and the desk not handed over.
+        """Return whether a desk's door is being tested, before the desk is handed over.
 
-        A door reports an exchange when it has ended; one of the test may be reported shortly after the test.
+        A door reports an exchange when it has ended, so one of the test may be reported shortly after the test.
         """
         charter = self.charters.get(desk)
         if charter is None:
@@ -481,7 +483,7 @@ class KeysProcess:
         return is_late or any(one.grant == canary.GRANT for one in charter.granted)
 
     def end_canary(self, desk: str) -> None:
-        """End what a desk's door was tried with: it was only for that."""
+        """End the canary of a desk's self-test."""
         if charter := self.charters.get(desk):
             charter.granted = [one for one in charter.granted if one.grant != canary.GRANT]
             charter.proven_at = time.monotonic()
@@ -489,7 +491,7 @@ class KeysProcess:
             door.tell(change=desk, verb="proven")
 
     def approve(self, desk: str, message: dict[str, object]) -> None:
-        """Write an answer down, and let the door act on it: once, and only on that digest."""
+        """Record an answer and pass it to the doors. It applies once, to the question with that digest."""
         answer: Literal["approved", "refused"] = "approved" if message.get("approved") is True else "refused"
         note = Answered(desk, str(message["id"]), str(message["digest"]), answer, str(message["by"]))
         self.journal.add(desk, "owner", note)
@@ -516,7 +518,7 @@ class KeysProcess:
 
 
 def rehearse() -> None:
-    """Do once what will be done inside, so that nothing has to be imported there."""
+    """Do once what will be done in confinement, where nothing can be imported."""
     make_authority("rehearsal", 0.0)
     root = Secret(AESGCM.generate_key(256))
     open_sealed(root, seal(root, b"rehearsal", b""), b"")
@@ -533,4 +535,4 @@ def main() -> None:
     rehearse()
     folder = jail.enter(Path(settings["root"]), settings["uid"], bpf.KEYS, trusting=True)
     KeysProcess(keeper, folder, tells, settings.get("authority", "")).serve()
-    os._exit(0)  # all is on disk; the interpreter's own clearing up would keep the keeper waiting
+    os._exit(0)  # everything is on disk, and the interpreter's own cleanup would delay the keeper

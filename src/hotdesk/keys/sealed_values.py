@@ -1,7 +1,7 @@
-"""Secrets of a vault on their way to a node: sealed by keys for keys, so that no owner and no agent reads them.
+"""Encrypts secrets of a vault for a node: from one keys process to another, so that no owner and no agent reads them.
 
-A node's keys process makes a key for each of its lives (X25519) and signs its public half with the key that signs
-events there; who vouches for that key is checked as for a wall (`node_proof.py`).
+A node's keys process makes an X25519 key at its start and signs the public half with the key that signs events there.
+The node's vouching for that key is checked as for a wall (`node_proof.py`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from hotdesk.errors import BriefError
 from hotdesk.keys.node_proof import check_vouching
 
 SEALED = "sealed values"
-"""The name under which they come among those that an owner brings; no secret is called so."""
+"""The name of the sealed values among those that an owner brings; no secret can have this name."""
 _INFO = b"hotdesk-sealed-values 1"
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 
 
 class SealingKey:
-    """A key for this life of a keys process: what is sealed for it, only this process opens."""
+    """The sealing key of this keys process: only this process can open what is sealed for it."""
 
     __slots__ = ("_key", "public")
 
@@ -45,7 +45,7 @@ class SealingKey:
         return {"sealing": base64.b64encode(self.public).decode(), "signed": base64.b64encode(signature).decode()}
 
     def open(self, sealed: bytes) -> dict[str, bytes]:
-        """Open values; `BriefError` when they were sealed for another, or changed."""
+        """Decrypt values; raise `BriefError` if they were sealed for another process, or changed."""
         theirs, nonce = sealed[:_KEY_BYTES], sealed[_KEY_BYTES : _KEY_BYTES + _NONCE_BYTES]
         try:
             shared = self._key.exchange(X25519PublicKey.from_public_bytes(theirs))
@@ -57,7 +57,7 @@ class SealingKey:
 
 
 def seal_values(values: Mapping[str, bytes], statement: Mapping[str, object], authority: str) -> bytes:
-    """Seal values for a node's keys; `BriefError` unless the cluster's authority vouches for them without a gap."""
+    """Encrypt values for a node's keys; raise `BriefError` unless the cluster's authority vouches for the node."""
     texts = {name: statement.get(name) for name in ("key", "certificate", "signature", "sealing", "signed")}
     if not authority or not all(isinstance(text, str) for text in texts.values()):
         raise BriefError("the request for these secrets has no signature of a node")
@@ -77,7 +77,7 @@ def seal_values(values: Mapping[str, bytes], statement: Mapping[str, object], au
 
 
 def rehearse_sealing() -> None:
-    """Do once what will be done where nothing can be imported."""
+    """Do once what will be done in confinement, where nothing can be imported."""
     key = SealingKey()
     key.open(_seal({}, key.public, X25519PublicKey.from_public_bytes(key.public)))
 

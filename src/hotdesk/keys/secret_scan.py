@@ -1,4 +1,4 @@
-"""Finds secrets in bytes that are to outlive a desk: the spellings that the door removes, and placeholders."""
+"""Finds secrets in bytes that will outlive a desk: the encodings that the door scrubs, and placeholders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hotdesk.keys.charter import Granted
 
 
 def find_secrets(data: bytes, granted: Iterable[Granted]) -> tuple[str, ...]:
-    """Name the secrets whose value or placeholder is in some bytes. Values under 16 bytes are not looked for."""
+    """Return the names of secrets whose value or placeholder occurs in some bytes, except values under 16 bytes."""
     names: dict[str, str] = {}
     scrubber = Scrubber()
     for number, one in enumerate(each for each in granted if each.grant != canary.GRANT):

@@ -16,11 +16,11 @@ COMMAND_TIMEOUT_S = 20.0
 _MAX_TOKEN_BYTES = 64 << 10
 MESSAGE = 128 << 10
 MAX_WAITING = 32
-"""Commands that may wait for their turn: sending to a child that is behind would stop everything else."""
+"""Maximum number of waiting commands: a blocking send to a slow child would stop the whole process."""
 
 
 class TokenCommands:
-    """Requests to the child, under numbers of our own."""
+    """Requests to the child, numbered, with a callback for each reply."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -35,7 +35,7 @@ class TokenCommands:
         self.sock.send(json.dumps({"n": self.number, "argv": argv}).encode())
 
     def hear(self) -> bool:
-        """Pass one reply on; False when the child is gone."""
+        """Pass one reply to its callback; return False if the child is gone."""
         reply = json.loads(self.sock.recv(MESSAGE) or b"{}")
         callback = self.waiting.pop(reply.get("n"), None)
         if callback is None:
@@ -45,7 +45,7 @@ class TokenCommands:
 
 
 def start(uid: int) -> socket.socket:
-    """Start it, as the user keys will be; return the socket to ask at."""
+    """Start the child, which takes the user id that keys will have; return the socket to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         try:
@@ -73,7 +73,7 @@ def serve(sock: socket.socket, uid: int) -> None:
 
 
 def run(argv: list[str]) -> dict[str, str]:
-    """Run one program; return the one line it prints, or why there is none."""
+    """Run one program; return the line it prints as `value`, or the reason of a failure as `error`."""
     try:
         done = subprocess.run(
             argv,

@@ -1,4 +1,4 @@
-"""Values of secrets: brought by a desk's owner, kept in the vault, or made for each use."""
+"""Values of secrets: brought by a desk's owner, stored in the vault, or made for each use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hotdesk.vault import Secret, Totp, Vault, compute_totp_code, decode_argv, d
 
 
 class SecretValues:
-    """The vault, the signer of workload tokens, and the commands that print tokens, each opened on first need."""
+    """The vault, the signer of workload tokens, and token commands. Vault and signer are opened on first need."""
 
     def __init__(self, folder: Path, commands: TokenCommands, authority: str = "") -> None:
         self.folder = folder
@@ -28,24 +28,24 @@ class SecretValues:
         self.commands = commands
         self.vault: Vault | None = None
         self.root: Secret | None = None
-        """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
+        """The vault's root key, sent by an owner that can derive it from a passphrase or read it from a keyring."""
         self.identity: IdentitySigner | None = None
 
     def load_grants(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
-        """Take the secrets of a scope: those its owner brings along, and the vault's."""
+        """Take the secrets of a scope: those its owner brings, and the vault's."""
         values = self.read_brought(message)
         if scope.tokens:
-            self.get_identity_signer()  # its public key is published from now on
+            self.get_identity_signer()  # from now on its public key is published
         stored = any(one.secret not in values and one.secret not in scope.tokens for one in scope.grants)
         return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes, scope.tokens.keys())
 
     def read_brought(self, message: Mapping[str, object]) -> dict[str, bytes]:
-        """Return the secrets an owner brings along, those among them that other keys sealed for these."""
+        """Return the secrets that an owner brings, including those that another keys process sealed for this one."""
         values = parse_values(message.get("values", {}))
         return {**self.sealing.open(values.pop(SEALED)), **values} if SEALED in values else values
 
     def seal(self, scope: Scope, message: Mapping[str, object]) -> bytes:
-        """Seal the vault's secrets of a scope for the keys of a node: plain tokens alone, which need nothing here."""
+        """Seal the vault's secrets of a scope for a node's keys. Only plain tokens can be used there."""
         values = parse_values(message.get("values", {}))
         found: dict[str, bytes] = {}
         for one in scope.grants:
@@ -66,7 +66,7 @@ class SecretValues:
         return self.vault
 
     def get_identity_signer(self) -> IdentitySigner:
-        """Return what signs workload tokens, once it is needed; its public half is published from then on."""
+        """Return the signer of workload tokens; its public half is published from the first call on."""
         if self.identity is None:
             self.identity = load_identity(self.folder)
         return self.identity
@@ -88,7 +88,7 @@ class SecretValues:
         self.commands.ask(decode_argv(secret.get_bytes()), finish)
 
     def try_grants(self, grants: Sequence[Grant], report: Callable[[list[str]], None]) -> None:
-        """Take each grant as a desk would; report for each why it is not available, or an empty text. Never a value."""
+        """Try each grant as a desk would use it; report the reason why each is not available, or an empty string."""
         tried = ["" for _ in grants]
         pending = set(range(len(grants)))
 
@@ -107,7 +107,7 @@ class SecretValues:
                 finish(index, str(e))
 
     def _try_grant(self, requested: Grant, finish: Callable[[str], None]) -> None:
-        """Take one grant; a one-time code is really made, and a program really run."""
+        """Try one grant: a one-time code is really computed, and a program really run."""
         vault = self.open_vault()
         kind = grant(vault, 0, requested).kind
         entry, secret = vault.take(requested.secret)
