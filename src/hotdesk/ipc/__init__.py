@@ -1,1 +1,1 @@
-"""Processes of ours and how they talk: children, calls, framed messages, tasks that outlive their callers."""
+"""Communication between hotdesk's own processes: children, calls, framed messages, background tasks."""

@@ -1,4 +1,4 @@
-"""Calls to another process of ours: numbered, each with its own reply; all of them fail when that process is gone."""
+"""Calls to another process of hotdesk: numbered, each with its own reply. All fail when that process is gone."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from hotdesk.linux.syscalls import close_all
 
 Reply = TypeVar("Reply")
 Packet: TypeAlias = tuple[dict[str, object], list[int]]
-"""A message, and the descriptors that came with it."""
+"""A message, and the file descriptors that came with it."""
 MAX_DESCRIPTORS = 8
 ERRORS: dict[str, type[HotdeskError]] = {
     kind.code: kind
     for kind in (BriefError, HostError, WallError, ImageError, KeeperError, DoorError, DeskError, DeskGone)
 }
-"""Errors that cross between processes, by their codes."""
+"""Errors that are passed between processes, by their codes."""
 
 
 @dataclass(slots=True)
@@ -50,14 +50,14 @@ class _Call(Generic[Reply]):
 
 
 class Calls(Generic[Reply]):
-    """Calls to one peer that wait for their replies. A subclass sends requests and reads messages."""
+    """Calls to one peer, waiting for their replies. A subclass sends requests and reads messages."""
 
     peer: ClassVar[str]
-    """What error messages call the other process."""
+    """The name of the other process in error messages."""
 
     def __init__(self) -> None:
         self.failure: HotdeskError | None = None
-        """Why no more replies come."""
+        """The reason why no more replies arrive, or `None` while the peer is there."""
         self._last_number = 0
         self._calls: dict[int, _Call[Reply]] = {}
 
@@ -89,15 +89,15 @@ class Calls(Generic[Reply]):
         return reply
 
     def drop_call(self, number: int) -> None:
-        """Forget a call; a reply that came for it is discarded, as is one that comes later."""
+        """Forget a call; discard its reply, now or when it arrives."""
         if (reply := self._calls.pop(number).reply) is not None:
             self.discard(reply)
 
     def discard(self, reply: Reply) -> None:
-        """Free what came with a reply that no caller takes."""
+        """Free the resources of a reply that no caller takes."""
 
     def resolve(self, number: object, reply: Reply) -> bool:
-        """Hand a reply to its call; False if there is none."""
+        """Hand a reply to its call; return False if no call waits for it."""
         call = self._calls.get(number) if isinstance(number, int) else None
         if call is None or call.reply is not None:
             return False
@@ -106,17 +106,17 @@ class Calls(Generic[Reply]):
         return True
 
     def fail(self, error: HotdeskError) -> None:
-        """Fail every call that has no reply; of several errors the first is raised."""
+        """Fail every call without a reply. The first of several errors is the one that is raised."""
         self.failure = self.failure or error
         for call in self._calls.values():
             call.replied.set()
 
 
 class PacketCalls(Calls[Packet], ABC):
-    """Calls to a child of ours over a SEQPACKET socket: descriptors travel with requests and replies."""
+    """Calls to a child process over a SEQPACKET socket; file descriptors travel with requests and replies."""
 
     gone: ClassVar[str]
-    """The error of every call once the peer is gone."""
+    """The message of every call's error once the peer is gone."""
 
     def __init__(self, sock: socket.socket, pid: int) -> None:
         super().__init__()
@@ -129,12 +129,13 @@ class PacketCalls(Calls[Packet], ABC):
 
     @abstractmethod
     def take(self, message: Mapping[str, object]) -> None:
-        """Take a message that no call waits for, such as an event."""
+        """Handle a message that no call waits for, such as an event."""
 
     async def run(self) -> None:
         """Read messages until the peer is gone, then close the socket.
 
-        The event loop calls `_read` itself: waking a task for every message costs a claim a tenth of its time.
+        The event loop calls `_read` directly: waking a task for every message takes a tenth of the time of a pool
+        claim.
         """
         loop = asyncio.get_running_loop()
         over = anyio.Event()
@@ -158,7 +159,7 @@ class PacketCalls(Calls[Packet], ABC):
                 self.fail(KeeperError(self.gone))
                 over.set()
             elif not self.resolve((message := json.loads(data)).get("re"), (message, list(fds))):
-                close_all(fds)  # of a reply whose caller was cancelled
+                close_all(fds)  # they belong to a reply whose caller was cancelled
                 self.take(message)
 
     async def send(self, data: bytes, fds: Sequence[int] = ()) -> None:
@@ -187,7 +188,7 @@ def read_body(message: Mapping[str, Any], peer: str, unknown: type[HotdeskError]
 
 
 def find_error(message: Mapping[str, object], unknown: type[HotdeskError] = HostError) -> HotdeskError | None:
-    """Return the error in a reply; one whose code is in no table is `unknown`."""
+    """Return the error in a reply, or `None`; one with an unknown code is of class `unknown`."""
     match message:
         case {"error": {"code": str(code), "text": str(text)}}:
             return ERRORS.get(code, unknown)(text)
@@ -195,14 +196,15 @@ def find_error(message: Mapping[str, object], unknown: type[HotdeskError] = Host
 
 
 def _wait_for(pid: int) -> None:
-    with suppress(ChildProcessError):  # another thread waited for it
+    with suppress(ChildProcessError):  # another thread has reaped it
         os.waitpid(pid, 0)
 
 
 def _make_callback_context() -> contextvars.Context:
     """Return a context in which callbacks of the event loop may start tasks.
 
-    Without sniffio anyio asks asyncio; with it, only tasks are known, unless `anyio.run` began it all.
+    If sniffio is not loaded, anyio asks asyncio. If it is, it only recognizes tasks, unless `anyio.run` started the
+    loop.
     """
     context = contextvars.copy_context()
     if (sniffio := sys.modules.get("sniffio")) is not None:

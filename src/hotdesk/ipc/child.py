@@ -15,18 +15,18 @@ from contextlib import suppress
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
-"""The folder of our packages: processes of ours are started from it."""
+"""The folder of hotdesk's packages, from which child processes import."""
 START = "import sys;sys.path.insert(0,sys.argv[1]);import importlib;importlib.import_module(sys.argv[2]).main()"
 LINES = 3
-"""The descriptor of such a process's first line."""
+"""The first file descriptor of a child's sockets."""
 MAX_PACKET_BYTES = 1 << 16
-"""The largest message to or from a keeper or the launcher."""
+"""Maximum bytes of a message to or from a keeper or the launcher."""
 RESTART_INTERVAL_S = 1.0
-"""Seconds between two starts, so that one that dies at once does not spin."""
+"""Minimum seconds between two starts, so that a child that dies at once is not restarted in a tight loop."""
 
 
 class Child:
-    """One such process, if it runs."""
+    """A child process, running or not."""
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -38,7 +38,7 @@ class Child:
         return time.monotonic() - self.started >= RESTART_INTERVAL_S
 
     def start(self, settings: Mapping[str, object]) -> None:
-        """Start it, with its settings in its arguments and our line at its descriptor 3."""
+        """Start the child with its settings in its arguments and the socket at its descriptor 3."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self.pid = spawn(self.program, settings, theirs)
@@ -46,7 +46,7 @@ class Child:
         self.line = ours
 
     def tell(self, message: Mapping[str, object], *fds: int) -> None:
-        """Send a message with descriptors; a process that takes none is dying."""
+        """Send a message with file descriptors; kill a child that does not take it."""
         if self.line is not None:
             try:
                 send_now(self.line, json.dumps(message).encode(), fds)
@@ -54,7 +54,7 @@ class Child:
                 self.give_up()
 
     def give_up(self) -> None:
-        """End a process that is dying or takes no messages; the next need starts another."""
+        """Kill a child that is dying or takes no messages; the next use starts another."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
@@ -65,14 +65,14 @@ class Child:
         return True
 
     def close(self) -> None:
-        """Hang up; it ends by itself."""
+        """Close the socket; the child then ends by itself."""
         if self.line is not None:
             self.line.close()
         self.line, self.pid = None, 0
 
 
 def spawn(program: str, settings: Mapping[str, object], *lines: socket.socket) -> int:
-    """Start one of our programs, its settings as arguments and its lines from descriptor 3 on; return its pid."""
+    """Start a program of hotdesk with its settings as argument and its sockets from descriptor 3 on; return its pid."""
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     aside = [fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, LINES + len(lines)) for line in lines]
     try:
@@ -94,6 +94,6 @@ def spawn(program: str, settings: Mapping[str, object], *lines: socket.socket) -
 
 
 def send_now(sock: socket.socket, data: bytes, fds: Sequence[int]) -> None:
-    """Send a message with descriptors, or fail at once: Python 3.11's `socket.send_fds` drops its flags."""
+    """Send a message with file descriptors without blocking. Python 3.11's `socket.send_fds` ignores its flags."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
     sock.sendmsg([data], rights, socket.MSG_DONTWAIT)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 HEAD = struct.Struct(">II")
 MAX_MESSAGE_BYTES = 4 << 20
-"""The longest JSON; a peer that sends a longer one is broken."""
+"""Maximum bytes of the JSON; a peer that sends more is broken."""
 MAX_BLOB_BYTES = 48 << 20
-"""The most that is sent beside it."""
+"""Maximum bytes of the block beside the JSON."""
 
 
 class FrameError(Exception):
@@ -19,16 +19,16 @@ class FrameError(Exception):
 
 
 class Frames:
-    """Collects bytes as they come, and returns the messages that are complete, each with its bytes."""
+    """Buffers received bytes, and returns the complete messages, each with its block of bytes."""
 
     def __init__(self, max_blob_bytes: int = 0, max_items: float = math.inf) -> None:
         self.buffer = bytearray()
         self.max_blob_bytes = max_blob_bytes
         self.max_items = max_items
-        """Lists, objects and members of one message: parsing more would keep others waiting."""
+        """Maximum number of lists, objects and members of one message: parsing more would block other peers."""
 
     def feed(self, data: bytes) -> list[tuple[dict[str, object], bytes]]:
-        """Add bytes; return what is complete."""
+        """Add bytes; return the messages that are complete."""
         self.buffer += data
         found = []
         while len(self.buffer) >= HEAD.size:

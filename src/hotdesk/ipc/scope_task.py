@@ -1,7 +1,8 @@
-"""A context manager that stands in a task of its own: entered by one task, closed by another.
+"""Keeps a context manager open in a task of its own: entered by one task, closed by another.
 
-Task groups must be left by the task that entered them. Each cell of a notebook is a task, so what one cell opens and a
-later one closes needs a task that outlives both. Detached tasks are asyncio's; anyio has none on purpose.
+Task groups must be left by the task that entered them. Each cell of a notebook is a task, so a context that one cell
+opens and a later one closes needs a task that outlives both. Detached tasks come from asyncio, because anyio has none
+on purpose.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Errand = tuple[Callable[[], Awaitable[Any]], "asyncio.Future[Any]"]
 
 
 class Standing:
-    """One context manager, its task, and the work to do in that task."""
+    """A context manager, its task, and a queue of calls to run in that task."""
 
     def __init__(self, context: AbstractAsyncContextManager[object]) -> None:
         self.context = context
@@ -27,7 +28,7 @@ class Standing:
         self.task = asyncio.create_task(self.run())
 
     async def run(self) -> None:
-        """Enter the context, do the requested work until `close`, and leave it."""
+        """Enter the context, run queued calls until `close`, and leave it."""
         try:
             async with self.context:
                 self.entered.set_result(None)
@@ -39,7 +40,7 @@ class Standing:
             self.entered.set_exception(e)
 
     async def do(self, work: Callable[[], Awaitable[Any]], outcome: asyncio.Future[Any]) -> None:
-        """Do one thing in this task; how it went is for who asked."""
+        """Run one call in this task; store its result or error for the caller."""
         try:
             result = await work()
         except Exception as e:  # noqa: BLE001 - raised where it was asked for
@@ -50,7 +51,7 @@ class Standing:
                 outcome.set_result(result)
 
     async def wait_until_entered(self) -> None:
-        """Wait until the context is entered; an error in entering it comes out here."""
+        """Wait until the context is entered; raise the error if entering failed."""
         await asyncio.shield(self.entered)
 
     async def call(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -64,6 +65,6 @@ class Standing:
         return outcome.result()
 
     async def close(self) -> None:
-        """Leave the context, and wait until it is left. Twice is no error."""
+        """Leave the context, and wait until it is left. A second call is no error."""
         self.errands.put_nowait(None)
         await asyncio.shield(self.task)

@@ -1,4 +1,4 @@
-"""Tasks that serve a scope to its very end: a cancelled caller still needs them to clean up after itself."""
+"""Tasks that serve a scope until its very end, because a cancelled caller needs them for its cleanup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio.abc
 
 
 class Background:
-    """Tasks shielded from their surroundings' cancellation, ended by their owner."""
+    """Tasks that are shielded from cancellation of their surroundings, and stopped by their owner."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self.tasks = tasks
@@ -34,7 +34,7 @@ class Background:
 
 @contextlib.asynccontextmanager
 async def background() -> AsyncIterator[Background]:
-    """Yield tasks that end with the block, after everything else in it. What the block raises comes out as itself."""
+    """Yield background tasks that end with the block. An exception of the block is raised unwrapped."""
     failure = None
     async with anyio.create_task_group() as tasks:
         served = Background(tasks)
@@ -49,7 +49,7 @@ async def background() -> AsyncIterator[Background]:
 
 
 async def run_together(works: Iterable[Callable[[], Coroutine[None, None, None]]]) -> None:
-    """Do several things at once; the first error ends the others, and is raised alone."""
+    """Run several functions at once; the first error cancels the others, and is raised unwrapped."""
     try:
         async with anyio.create_task_group() as tasks:
             for work in works:
