@@ -1,4 +1,4 @@
-"""Events: frozen, versioned, plain data; and `Note`, which records them."""
+"""Events: frozen, versioned, plain data; and `Note`, the function type that records them."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ if TYPE_CHECKING:
 
     Event: TypeAlias = DeskEvent | JobEvent | SwarmEvent
 else:
-    Event = object  # only types need to know: making all of the classes costs every command 30 ms
+    Event = object  # needed by type checkers only: making all the classes would cost every command 30 ms
 
 
 VERSION = 1
 PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-"""Made once: for each event anew it costs more than the event."""
+"""Made once, because making an encoder costs more than encoding an event."""
 
 Note: TypeAlias = Callable[[Event], None]
-"""Takes an event down; `HostError` when it cannot."""
+"""Records an event; raises `HostError` if it cannot."""
 
 
 def __getattr__(name: str) -> object:
@@ -100,22 +100,22 @@ def list_kinds() -> tuple[type, ...]:
 
 
 def get_chain(event: Event) -> str:
-    """Return the chain an event belongs to: its job's, or its desk's."""
+    """Return the chain of an event: the id of its job or its desk."""
     return str(getattr(event, "job", "") or getattr(event, "desk", ""))
 
 
 def to_json(event: Event) -> str:
-    """Write an event's fields as one line of plain ASCII; what is no text or number cannot be in it."""
+    """Encode an event's fields as one line of plain ASCII JSON; raise for a value that is not plain data."""
     return PLAIN.encode(as_dict(event))
 
 
 def as_dict(event: Event) -> dict[str, object]:
-    """Return an event's fields without copying: they are plain values."""
+    """Return an event's fields without copying; they are plain values."""
     return {name: getattr(event, name) for name in event.__slots__}
 
 
 def from_json(name: str, data: str, version: int = VERSION) -> Event:
-    """Read an event strictly; `ValueError` for what no known version wrote. A field with a default may be missing."""
+    """Parse an event strictly; raise `ValueError` for data of no known version. Fields with a default are optional."""
     read = compile_readers().get(name)
     if read is None or version != VERSION:
         raise ValueError(f"unknown event {name!r} of version {version}")
@@ -133,4 +133,4 @@ def compile_readers() -> dict[str, Callable[[object], Event]]:
 
 
 def ignore(event: Event) -> None:
-    """Take nothing down."""
+    """Record nothing."""

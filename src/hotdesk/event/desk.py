@@ -8,7 +8,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.walls import WallProof
 
 KEEPER = "keeper"
-"""Whose word on a wall counts: the actor a journal has for what a keeper says over its own line, or in its outbox."""
+"""The actor of a keeper's events, which come over its own connection or its outbox. Only they prove a wall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class RootAct:
     argv: tuple[str, ...]
     cwd: str
     number: int = 0
-    """Which of `sudo`'s acts it is."""
+    """Number of the act among those through `sudo`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootActEnded:
-    """A program run by `sudo` ended. The exit code is the guest's word."""
+    """A program run by `sudo` ended. The exit code is reported by the guest."""
 
     desk: str
     number: int
@@ -35,19 +35,19 @@ class RootActEnded:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A desk is opened, and what it may reach; one without a scope reaches nothing."""
+    """A desk is opened, with its egress rules and grants. A desk without a scope reaches nothing."""
 
     desk: str
     scope: str
-    """SHA-256 of the scope it was given, as JSON; empty for a desk without one."""
+    """SHA-256 of its scope as JSON; empty for a desk without one."""
     rules: tuple[str, ...]
     grants: tuple[str, ...]
-    """As text: `erp-token@erp.test bearer`. Never a value."""
+    """Grants as text, such as `erp-token@erp.test bearer`. Never a value."""
     by: str = ""
-    """Who opened it: a server's key, or a process of this machine."""
+    """The one who opened it: a server's API key, or a process of this machine."""
     image: str = ""
     wall: str = ""
-    """The wall that its keeper proved; empty: this was written before the proof, and `WallProven` follows."""
+    """The wall that its keeper proved. Empty: this was written before the proof, and `WallProven` follows."""
     kernel: str = ""
     is_boundary: bool = False
     version: str = ""
@@ -61,34 +61,34 @@ class WallProven:
     desk: str
     wall: str
     kernel: str
-    """What answers the system calls of programs: `host`, `sentry` or `own`."""
+    """The kernel that serves system calls: the host's (`host`), gVisor's (`sentry`) or its own (`own`)."""
     is_boundary: bool
-    """Whether the wall's makers call it an isolation boundary."""
+    """Whether the makers of the wall call it an isolation boundary."""
     version: str
-    """The program that put it up, with its version."""
+    """The program that implements the wall, with its version."""
     platform: str
-    """How that program runs desks where it has several ways; empty: it has one."""
+    """That program's execution platform. Empty: it has only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rescoped:
-    """A desk's egress is about to be replaced; connections through the old one are cut."""
+    """A desk's scope was replaced, or rules were added to it."""
 
     desk: str
     scope: str
-    """SHA-256 of the scope it has from now on, as JSON."""
+    """SHA-256 of its scope from now on, as JSON."""
     rules: tuple[str, ...]
     grants: tuple[str, ...]
-    """As text. Never a value."""
+    """Grants as text. Never a value."""
     by: str = ""
-    """Who wanted it so."""
+    """The one who changed it."""
     allowed: tuple[str, ...] = ()
-    """Of the rules: what people let pass beside the scope, all told. A job's next desks have it, too."""
+    """All of the rules that people added to the scope. The job's next desks get them, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The canaries that ran inside before hand-over, and whether each held."""
+    """The canary tests that ran inside before hand-over, by result."""
 
     desk: str
     held: tuple[str, ...]
@@ -97,7 +97,7 @@ class Proven:
 
 @dataclass(frozen=True, slots=True)
 class Burnt:
-    """A desk is gone, and why; its grants with it."""
+    """A desk is gone, with its grants."""
 
     desk: str
     why: str
@@ -105,39 +105,40 @@ class Burnt:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request at the door, and what became of it."""
+    """One request at the door, and its outcome."""
 
     desk: str
     step: str
     verdict: Literal["allow", "deny", "ask", "broken"]
-    """`broken`: it was no request anybody could judge."""
+    """The door's decision; `broken` means that the request was invalid."""
     rule: str
-    """The rule that decided, as text; or why none did."""
+    """The rule that decided, as text, or the reason why none did."""
     method: str
     scheme: str
     host: str
     port: int
     path: str
-    """The canonical path; of a query the names only."""
+    """The canonical path, with the names of the query's parameters only."""
     status: int
-    """What the desk was answered; 0: nothing."""
+    """Status of the response to the desk; 0: none was sent."""
     up: int
     """Bytes sent upstream."""
     down: int
-    """Bytes that came back."""
+    """Bytes received from upstream."""
     ms: int
     grants: tuple[str, ...] = ()
-    """Which secrets went along, and where: `erp-token in header authorization`. Never a value."""
+    """Secrets that were inserted, and where, such as `erp-token in header authorization`. Never a value."""
     note: str = ""
-    """Anything else a person should know: why it failed, what was scrubbed."""
+    """Other details for a person: why it failed, what was scrubbed."""
     test: bool = False
-    """Whether it is of the self-test before hand-over, some of which must be refused. Keys say so;
-    the door's word counts only for what ends just after it."""
+    """Whether it belongs to the self-test before hand-over, some of whose requests must be refused. The keys process
+    sets it; the door's statement counts only shortly after the test.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """An act of no honest desk: a placeholder sent where it is not granted, or a secret that came back unasked."""
+    """Suspicious behaviour: a placeholder sent to a host without its grant, or a secret in an unexpected response."""
 
     desk: str
     what: Literal["placeholder", "leak", "foreign"]
@@ -157,21 +158,21 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A desk asks for more than it has. What `reason` says is the desk's word."""
+    """A desk asks for more rights. `reason` is the desk's own text."""
 
     desk: str
     id: str
     digest: str
-    """Of the exact rule that would be added: what is approved is this, once."""
+    """SHA-256 of the exact request. An approval applies to it, once."""
     rule: str
     method: str
     host: str
     path: str
     seconds: float
-    """How long the answer is waited for."""
+    """Seconds that the door waits for the answer."""
     reason: str = ""
     size: int = -1
-    """Bytes of the body that would be sent; -1: it is no request but a rule; -2: it does not say how many."""
+    """Bytes of the request's body; -1: it asks for a rule, not for one request; -2: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,47 +184,47 @@ class Answered:
     digest: str
     answer: Literal["approved", "refused", "expired"]
     by: str
-    """`uid 0 pid 4711`; empty when time ran out."""
+    """Such as `uid 0 pid 4711`; empty if it expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A worker used a tool at a desk. The arguments are not here: they may hold secrets."""
+    """A worker used a tool at a desk. The arguments are left out, because they may hold secrets."""
 
     desk: str
     tool: str
     outcome: Literal["done", "failed", "refused", "wrong"]
-    """`refused`: it may not be used now; `wrong`: nothing ran, for it was asked for what cannot be meant."""
+    """`refused`: the tool may not be used now; `wrong`: nothing ran, because the arguments were invalid."""
     ms: int
     fallback: str = ""
-    """Which way was taken when the first did not lead there."""
+    """The alternative that was used after the first way failed; empty: none."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """A person takes the wheel of a desk: its worker is suspended from now on."""
+    """A person took control of a desk; its worker is suspended from now on."""
 
     desk: str
     viewer: int
-    """Which of the desk's viewers."""
+    """Number of the viewer among the desk's viewers."""
     by: str
-    """`uid 0 pid 4711`."""
+    """Such as `uid 0 pid 4711`."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandedBack:
-    """A person handed the wheel back. What they did is theirs, not the worker's; which keys is not written down."""
+    """A person returned control. Their input is counted, but which keys they pressed is not recorded."""
 
     desk: str
     viewer: int
     by: str
-    """`uid 0 pid 4711`; empty when nobody did it."""
+    """Such as `uid 0 pid 4711`; empty if control was returned without a person."""
     seconds: float
     clicks: int
     keys: int
     note: str = ""
-    """Why, when no one did it."""
+    """The reason, if no person returned control."""
 
 
 DeskEvent: TypeAlias = (

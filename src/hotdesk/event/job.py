@@ -15,16 +15,16 @@ class JobBegun:
     job: str
     goal: str
     brief: str
-    """SHA-256 of the brief, as it was read."""
+    """SHA-256 of the brief as it was read."""
     brain: str = ""
-    """Who plans and acts, by name."""
+    """The name of the brain that plans and acts."""
     by: str = ""
-    """`uid 0 pid 4711`."""
+    """Such as `uid 0 pid 4711`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan was made. Its text is a paper of the job's."""
+    """A plan was made. Its text is a paper of the job."""
 
     job: str
     digest: str
@@ -32,12 +32,12 @@ class Planned:
     paper: str
     round: int = 1
     findings: tuple[str, ...] = ()
-    """What the audit says against it: a plan with findings goes back."""
+    """Objections of the audit. A plan with findings goes back to the planner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The requirements of a plan were tried before approval."""
+    """The requirements of a plan were tested before approval."""
 
     job: str
     digest: str
@@ -47,17 +47,17 @@ class Preflight:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A job waits for a person: the approval is for this digest, once."""
+    """A job waits for a person. The approval applies to this digest, once."""
 
     job: str
     id: str
     kind: Literal["plan", "step", "amendment", "repeat", "question", "pilot", "cohort", "review"]
     digest: str
-    """Of exactly what would be done, or of the question."""
+    """SHA-256 of exactly what would be done, or of the question."""
     paper: str
-    """The card: facts we worked out first, what the worker says last."""
+    """The approval card: facts established by hotdesk first, the worker's text last."""
     until: int
-    """Milliseconds since 1970; then `otherwise` holds."""
+    """Milliseconds since the epoch, after which `otherwise` applies."""
     otherwise: Literal["refused", "approved"] = "refused"
     step: str = ""
 
@@ -69,35 +69,35 @@ class Decided:
     job: str
     id: str
     digest: str
-    """The digest of the decided subject: it differs from the question's if a person edited it."""
+    """Digest of the decided subject. It differs from the question's if a person edited the plan."""
     answer: Literal["approved", "refused", "answered", "expired"]
     by: str
-    """`uid 0 pid 4711`, or `policy auto`; empty when time ran out."""
+    """Such as `uid 0 pid 4711` or `policy auto`; empty if it expired."""
     paper: str = ""
-    """An edited plan, or the answer's words."""
+    """An edited plan, or the text of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepBegun:
-    """A step of a job is about to be taken."""
+    """A step of a job is about to start."""
 
     job: str
     step: str
     what: str
     desk: str = ""
-    """The desk it is taken at."""
+    """The desk of the step."""
     attempt: int = 1
     model: str = ""
-    """Who takes it."""
+    """The model of the step's worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A model was asked and replied. Request and reply are papers of the job."""
+    """A model was called and replied. Request and reply are papers of the job."""
 
     job: str
     step: str
-    """Empty: the job is planned."""
+    """The step; empty while the job is planned."""
     turn: int
     model: str
     paper: str
@@ -105,14 +105,14 @@ class Thought:
     output: int
     cached: int
     up: int
-    """Bytes of the request: what the provider was told."""
+    """Bytes of the request to the provider."""
     ms: int
     dollars: float = -1.0
-    """Less than nothing: no price is known."""
+    """Cost in dollars; negative: the price is unknown."""
     address: str = ""
-    """The server's address; empty: the vendor's own, or none, as for a script."""
+    """The server's address. Empty: the vendor's own, or none, as for a script."""
     stored: int = 0
-    """Tokens the provider keeps from now on; older journals have them in `cached`."""
+    """Tokens written to the provider's prompt cache. Older journals have them in `cached`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ class VisionAsked:
     cached: int
     stored: int
     up: int
-    """Bytes of the request, the picture included: what the provider was told."""
+    """Bytes of the request to the provider, including the picture."""
     ms: int
     dollars: float = -1.0
-    """Less than nothing: no price is known."""
+    """Cost in dollars; negative: the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +142,14 @@ class Acted:
     job: str
     step: str
     act: int
-    """Counts the job's acts."""
+    """Number of the act in the job."""
     tool: str
     paper: str
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The result of an act; an act without this has an unknown outcome."""
+    """The result of an act. An act without this event has an unknown outcome."""
 
     job: str
     step: str
@@ -161,26 +161,26 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """The workspace is on disk, sealed with the job's key."""
+    """The workspace was saved to disk, encrypted with the job's key."""
 
     job: str
     step: str
-    """The step that was finished last, or that is being taken."""
+    """The step that was finished last, or that is in progress."""
     act: int
-    """The last act it holds."""
+    """The last act that it includes."""
     sha256: str
-    """Of what is on disk."""
+    """SHA-256 of the encrypted file."""
     size: int
     ms: int = 0
     amid: bool = False
-    """Whether the step was being taken."""
+    """Whether the step was in progress."""
     side: str = ""
-    """SHA-256 of the workspace beside, where the step had a desk of its own."""
+    """SHA-256 of the side desk's workspace; empty if the step had no desk of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The workspace is again as it was before a step that failed. What left the desk stays done."""
+    """The workspace was restored to its state before a failed step. Effects outside the desk remain."""
 
     job: str
     step: str
@@ -190,7 +190,7 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """A finished step's summary for later steps, in the worker's words: a paper."""
+    """A finished step's summary for later steps, written by the worker: a paper."""
 
     job: str
     step: str
@@ -199,21 +199,21 @@ class Summed:
 
 @dataclass(frozen=True, slots=True)
 class Amended:
-    """The plan is another from now on, as was approved."""
+    """The plan was replaced, as approved."""
 
     job: str
     digest: str
     steps: tuple[str, ...]
     paper: str
     step: str = ""
-    """The step that asked for it."""
+    """The step that asked for the change."""
     rules: tuple[str, ...] = ()
-    """All rules approved beyond the brief, as text."""
+    """All rules approved in addition to the brief, as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobPaused:
-    """A job stops here and can be resumed: its workspace is kept, its desks are not."""
+    """A job stops and can be resumed: its workspace is kept, its desks are not."""
 
     job: str
     why: str
@@ -221,19 +221,19 @@ class JobPaused:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A job goes on."""
+    """A job continues."""
 
     job: str
     by: str
     step: str = ""
-    """The step that was being taken."""
+    """The step that was in progress."""
     unknown: tuple[str, ...] = ()
-    """Acts whose outcome no one knows: `17 shell`."""
+    """Acts with an unknown outcome, such as `17 shell`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """A step of a job ended. `note` may be a desk's word."""
+    """A step of a job ended. `note` may be text from a desk."""
 
     job: str
     step: str
@@ -241,7 +241,7 @@ class StepEnded:
     note: str = ""
     desk: str = ""
     paper: str = ""
-    """Why a worker failed, in its words."""
+    """A paper with the reason of a failure, written by the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,51 +252,51 @@ class Verified:
     desk: str
     path: str
     sha256: str
-    """Of the bytes that were looked at."""
+    """SHA-256 of the checked bytes."""
     check: str
     outcome: Literal["passed", "failed"]
     findings: tuple[str, ...]
     paper: str = ""
-    """The whole verdict, with what pages look like: see `checks.written`."""
+    """The whole verdict with page images, as a paper: see `checks.written`."""
     beside: str = ""
-    """SHA-256 of what the check had beside the file, as its certificate lists it; empty: nothing."""
+    """SHA-256 of the files beside the checked file, as in its certificate; empty: there were none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentBack:
-    """A deliverable failed its checks: a step is repeated, and its worker told why."""
+    """A deliverable failed its checks: a step is repeated, and its worker gets the findings."""
 
     job: str
     step: str
     path: str
     sha256: str
-    """Of what failed."""
+    """SHA-256 of the failed file."""
     paper: str
-    """What is told."""
+    """The findings for the worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """The evidence of a deliverable is signed."""
+    """The evidence of a deliverable was signed."""
 
     job: str
     path: str
     sha256: str
-    """Of the file."""
+    """SHA-256 of the file."""
     certificate: str
-    """SHA-256 of the certificate, as it is kept."""
+    """SHA-256 of the certificate as stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A deliverable outlives its desk."""
+    """A deliverable was stored in the drive."""
 
     job: str
     path: str
     sha256: str
     size: int
     version: int = 1
-    """Of its name in the drive."""
+    """Its version in the drive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +305,11 @@ class MemoryOffered:
 
     job: str
     memory: str
-    """The name of the memory, as the brief has it."""
+    """The name of the memory in the brief."""
     items: tuple[str, ...]
-    """References in the drive: `memory/invoices/files/parse.py@2`."""
+    """References in the drive, such as `memory/invoices/files/parse.py@2`."""
     digests: tuple[str, ...]
-    """SHA-256 of each."""
+    """SHA-256 of each item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +323,9 @@ class MemoryStaged:
     sha256: str
     size: int
     paper: str
-    """Its bytes."""
+    """A paper with its bytes."""
     sources: tuple[str, ...] = ()
-    """What the job could have read by then: `input invoices`, `host erp.example.test`, `memory invoices`."""
+    """Sources the job could have read before: `input invoices`, `host erp.example.test`, `memory invoices`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +339,7 @@ class MemoryKept:
     sha256: str
     size: int
     version: int
-    """Of its name in the drive."""
+    """Its version in the drive."""
     step: str
     sources: tuple[str, ...] = ()
 
@@ -356,7 +356,7 @@ class MemoryDropped:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """How a job ended. `failed`: the worker's work; `broken`: hotdesk's."""
+    """The end of a job. `failed`: the worker failed; `broken`: hotdesk failed."""
 
     job: str
     outcome: Literal["done", "failed", "broken", "interrupted"]
@@ -365,19 +365,19 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True)
 class JobBurnt:
-    """The receipt of a job, its last event but for `Forgotten`."""
+    """The receipt of a job, its last event except `Forgotten`."""
 
     job: str
     destroyed: tuple[str, ...]
     kept: tuple[str, ...]
-    """On purpose: what, where, why, until when."""
+    """Kept on purpose: what, where, why, until when."""
     left: tuple[str, ...]
-    """What was found that should be gone."""
+    """Left behind: what should be gone, but was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A job's data beside the journal was deleted: papers, checkpoints, keys."""
+    """A job's data outside the journal was deleted: papers, checkpoints, keys."""
 
     job: str
     by: str

@@ -1,4 +1,4 @@
-"""Events of changes by hand, outside of any job: drive, vault, API keys, volumes, images."""
+"""Events of changes by an operator, outside of any job: drive, vault, API keys, volumes, images."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hotdesk.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DriveChanged:
-    """A name in the drive was written or removed by hand."""
+    """A file in the drive was written or removed by hand."""
 
     job: str
-    """The act's own id."""
+    """An id made for this change."""
     name: str
     what: Literal["put", "removed"]
     by: str
@@ -20,15 +20,15 @@ class DriveChanged:
     size: int = 0
     version: int = 0
     checks: tuple[str, ...] = ()
-    """Of a file that was looked at before: the checks it passed."""
+    """The checks that the file passed, if it was checked before."""
 
 
 @dataclass(frozen=True, slots=True)
 class VaultChanged:
-    """A secret is about to be put in or removed. Nothing of its value is here, nor made of it."""
+    """A secret is about to be stored or removed. The event has nothing of its value, nor anything derived from it."""
 
     job: str
-    """The act's own id."""
+    """An id made for this change."""
     name: str
     what: Literal["put", "removed"]
     by: str
@@ -36,26 +36,26 @@ class VaultChanged:
 
 @dataclass(frozen=True, slots=True)
 class KeyChanged:
-    """A server's API key was made, or is about to be revoked. Nothing of the key itself is here."""
+    """A server's API key was made, or is about to be revoked. The event has nothing of the key itself."""
 
     job: str
-    """The act's own id."""
+    """An id made for this change."""
     key: str
     """The key's id."""
     what: Literal["made", "revoked"]
     by: str
     name: str = ""
-    """Whom the key is for."""
+    """The person or program that the key is for."""
     tenant: str = ""
     powers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeChanged:
-    """A volume, which outlives desks, is about to be made or removed, or a desk was opened that has it mounted."""
+    """A volume is about to be made or removed, or a desk was opened that has it mounted."""
 
     job: str
-    """The act's own id."""
+    """An id made for this change."""
     volume: str
     what: Literal["made", "removed", "mounted"]
     by: str
@@ -63,16 +63,16 @@ class VolumeChanged:
     size: int = 0
     desk: str = ""
     path: str = ""
-    """Where the desk has it."""
+    """Its mount point in the desk."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSigned:
-    """An image that is exported was signed with this machine's key."""
+    """An exported image was signed with this machine's key."""
 
     job: str
-    """The act's own id."""
+    """An id made for this change."""
     name: str
     sha256: str
-    """Of the exported payload."""
+    """SHA-256 of the exported payload."""
     by: str

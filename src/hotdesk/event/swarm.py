@@ -1,4 +1,4 @@
-"""Events of a swarm, in its job's chain. One event an item, so that ten thousand stay small."""
+"""Events of a swarm, in its job's chain. One event per item, so that swarms of ten thousand items stay small."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from hotdesk.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SwarmBegun:
-    """Which items a swarm is carried out for."""
+    """A swarm started."""
 
     job: str
     items: int
     manifest: str
-    """SHA-256 of the list of items: of each its name, and the SHA-256 of what it holds."""
+    """SHA-256 of the list of items: key, SHA-256 of the content and file name of each."""
     paper: str
-    """That list."""
+    """The paper with that list."""
     writes: bool = False
-    """Whether the plan may change something outside: then each item is noted before it begins."""
+    """Whether the plan may change something outside. If so, `ItemsBegun` is recorded before each item."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsOffered:
-    """Somebody put more items beside the brief for the swarm."""
+    """More items were offered beside the brief."""
 
     job: str
     by: str
@@ -35,16 +35,16 @@ class ItemsAdded:
 
     job: str
     items: int
-    """All of them, those before included."""
+    """Number of all items, including the earlier ones."""
     manifest: str
     """SHA-256 of the list of all items."""
     paper: str
-    """That list."""
+    """The paper with that list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsBegun:
-    """Items are about to be worked at that may change something outside."""
+    """Items that may change something outside are about to start."""
 
     job: str
     items: tuple[str, ...]
@@ -52,32 +52,32 @@ class ItemsBegun:
 
 @dataclass(frozen=True, slots=True)
 class ItemEnded:
-    """An item ended. The last such event of an item counts; a swarm's certificate has the hash of each."""
+    """An item ended. The last such event of an item counts; the certificate's hash tree includes it."""
 
     job: str
     item: str
     index: int
     """Its place in the list of items."""
     input: str
-    """SHA-256 of what the item holds."""
+    """SHA-256 of the item's content."""
     outcome: Literal["done", "quarantined"]
     desk: str
-    """The desk it was worked at; empty: it never had one."""
+    """The desk of its last attempt; empty: it had none."""
     clean: str
-    """The clean desk in which its deliverables were looked at; empty: none was."""
+    """The clean desk that checked its deliverables; empty: none did."""
     paths: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
     """SHA-256 of each deliverable."""
     sizes: tuple[int, ...] = ()
     checks: tuple[str, ...] = ()
-    """The checks that all of them passed."""
+    """The checks that all deliverables passed."""
     attempt: int = 1
     why: str = ""
-    """Why it is in quarantine, in our words."""
+    """Why it is in quarantine, in hotdesk's own words."""
     cause: str = ""
-    """The kind of that: `check`, `step`, `time`, `desk`, `input`, `unknown`."""
+    """The kind of failure: `check`, `step`, `time`, `budget`, `desk`, `input` or `unknown`."""
     paper: str = ""
-    """What was done, seen and made: calls, observations, verdicts."""
+    """The paper with tool calls, observations and verdicts."""
     files: tuple[str, ...] = ()
     """Papers with the bytes of the deliverables."""
     ms: int = 0
@@ -93,25 +93,25 @@ class PilotEnded:
     job: str
     items: tuple[str, ...]
     dollars: float
-    """Forecast for all items."""
+    """Estimate for all items."""
     tokens: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ReduceBegun:
-    """The job that builds the report from all results is about to begin."""
+    """The job that builds the report from all results is about to start."""
 
     job: str
     reduce: str
     """That job's id."""
     results: str
-    """SHA-256 of the list of results it gets."""
+    """SHA-256 of its list of results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """The report is built, verified and kept."""
+    """The report was built, verified and stored."""
 
     job: str
     reduce: str
@@ -131,11 +131,11 @@ class ItemReviewed:
 
 @dataclass(frozen=True, slots=True)
 class SwarmCertified:
-    """The records of all items are signed, as one root."""
+    """The records of all items were signed, as one root."""
 
     job: str
     root: str
-    """Of the Merkle tree over the items' records."""
+    """Root of the Merkle tree over the items' records."""
     certificate: str
     """SHA-256 of the certificate."""
 
