@@ -1,9 +1,12 @@
 """Storage that outlives desks: the journal, files by name and version, certificates.
 
-How it works: `journal.py` keeps events in one SQLite file, `chain.py` says how each is tied to the one before and how
-a head is written, `signing.py` signs heads, `audit.py` proves a file whole or names what was done to it. Whoever holds
-the signing key can write another history; whoever keeps a head elsewhere notices.
-`memory.py` has what workers leave for later jobs, `memory_origin.py` where that comes from.
-`keep.py` keeps files: `blobs.py` has their bytes by hash, `catalog.py` their names, versions and owners; `names.py`
-says what a name is, `identity.py` who may read it, `legacy.py` takes over what earlier releases kept.
+The journal: `journal.py` writes events to one SQLite file. `chain.py` defines how each event is hashed onto the one
+before and how a head is written, `signing.py` signs heads, and `journal_audit.py` verifies a file or reports each
+fault. The holder of the signing key can write another history, but a head that is stored elsewhere reveals that.
+
+Memory: `memory.py` has what workers leave for later jobs, `memory_origin.py` its origin.
+
+Files: `keep.py` stores files; `blobs.py` has their bytes by hash, `catalog.py` their names, versions and owners.
+`names.py` defines valid names, `identity.py` who may read a file, and `legacy.py` migrates the drives of earlier
+releases.
 """

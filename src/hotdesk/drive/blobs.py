@@ -1,7 +1,7 @@
-"""Bytes under their SHA-256: written whole, on disk, readable by one user, and never changed.
+"""Files named by their SHA-256: complete, flushed to disk, readable by one user, and never changed.
 
-Bytes come in under a name of their own beside the blobs, and take their place there in one step. What a killed process
-left half written is no one's, and is swept away.
+Bytes are written under a temporary name beside the blobs and renamed in one step. Partial files of killed processes are
+removed by a sweep.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from hotdesk.linux import private_files
 CHUNK = 1 << 20
 SHAPE = re.compile(r"[0-9a-f]{64}")
 HALF = ".half."
-"""What a name begins with while its bytes come in."""
+"""The prefix of a temporary file's name."""
 _SETTLED = 60.0
-"""Seconds after which a partial file without a holder counts as left over."""
+"""Seconds after which a partial file that no process has locked counts as left behind."""
 
 
 class ByteSource(Protocol):
-    """A source of bytes: an open file, or anything that reads like one."""
+    """A source of bytes: an open file, or any object with the same `read`."""
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes; empty at the end."""
@@ -40,7 +40,7 @@ class ByteSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Bytes that are on disk, and under no hash yet."""
+    """Bytes that are on disk under a temporary name."""
 
     half: str
     sha256: str
@@ -59,7 +59,7 @@ class Blobs:
 
     @contextmanager
     def stage(self, source: ByteSource, limit: int) -> Iterator[Staged]:
-        """Keep bytes on disk for the length of a block, to be admitted in it; `BriefError` past the limit."""
+        """Write bytes to a temporary file for the length of a block that may admit them; raise `BriefError` over `limit`."""
         half = f"{HALF}{secrets.token_hex(8)}"
         with private_files.enter_folder(self.folder) as place:
             with private_files.translate_errors(self.folder / half):
@@ -73,7 +73,7 @@ class Blobs:
                     os.unlink(half, dir_fd=place)
 
     def fill(self, file: BinaryIO, source: ByteSource, limit: int) -> tuple[str, int]:
-        """Copy bytes into a file until they are on disk; return their hash and number."""
+        """Copy bytes into a file and flush it to disk; return their hash and number."""
         digest, size = hashlib.sha256(), 0
         while data := source.read(CHUNK):
             size += len(data)
@@ -91,7 +91,7 @@ class Blobs:
         return digest.hexdigest(), size
 
     def admit(self, staged: Staged) -> None:
-        """Move staged bytes to their place; an existing blob is replaced, by the same unless it was changed."""
+        """Rename staged bytes to their hash. An existing blob is replaced, which also repairs one that was changed."""
         with (
             private_files.enter_folder(self.folder) as place,
             private_files.translate_errors(self.get_path(staged.sha256)),
@@ -100,9 +100,9 @@ class Blobs:
             os.fsync(place)
 
     def read(self, sha256: str, size: int) -> Iterator[bytes]:
-        """Yield a blob's bytes; `HostError` at the end when they have changed.
+        """Yield a blob's bytes; raise `HostError` at the end if they were changed.
 
-        A caller that passes them on before the end must be able to take them back.
+        A caller that passes bytes on before the end must be able to take them back.
         """
         digest, remaining = hashlib.sha256(), size
         with self.open_blob(sha256) as file:
@@ -136,7 +136,7 @@ class Blobs:
         return [name for name in os.listdir(self.folder) if SHAPE.fullmatch(name)]
 
     def remove(self, sha256: str) -> int:
-        """Remove a blob; return how many bytes it had."""
+        """Remove a blob; return its size, or 0 if there is none."""
         with private_files.enter_folder(self.folder) as place:
             try:
                 size = os.stat(sha256, dir_fd=place, follow_symlinks=False).st_size
@@ -146,7 +146,7 @@ class Blobs:
         return size
 
     def sweep_halves(self) -> int:
-        """Remove what killed processes left half written; return how many bytes it had."""
+        """Remove partial files of killed processes; return the number of bytes removed."""
         swept = 0
         with private_files.enter_folder(self.folder) as place:
             for name in os.listdir(place):
@@ -156,7 +156,7 @@ class Blobs:
         return swept
 
     def is_left(self, place: int, name: str) -> bool:
-        """Return whether no process writes a partial file any more."""
+        """Return whether a partial file is old and no process is writing it."""
         with suppress(OSError):
             fd = os.open(name, private_files.READ, dir_fd=place)
             try:

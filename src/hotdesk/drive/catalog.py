@@ -1,7 +1,7 @@
-"""The drive's catalog: names with versions, owners, readers and origins.
+"""The drive's catalog: names with versions, owners, readers and origins, in one SQLite file.
 
-One SQLite file. A name belongs to one owner, and two owners may use the same one without knowing of each other. A
-number that a version once had is never given again: what somebody wrote down as `report.xlsx@3` stays that, or nothing.
+A name belongs to one owner; two owners may use the same name without knowing of each other. Version numbers are never
+reused: a reference such as `report.xlsx@3` always means the same file, or none.
 """
 
 from __future__ import annotations
@@ -58,47 +58,47 @@ USED = """SELECT coalesce(sum(size), 0) FROM
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a file."""
+    """The job that made a file, its brief and its certificate."""
 
     job: str = ""
     brief: str = ""
     """SHA-256 of the brief."""
     certificate: str = ""
-    """SHA-256 of what says how it was checked, a blob of its own; empty: there is none."""
+    """SHA-256 of the certificate, a blob of its own; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of one name."""
+    """One version of a file."""
 
     name: str
     number: int
     sha256: str
     size: int
     at: int
-    """Milliseconds since 1970."""
+    """Milliseconds since the epoch."""
     owner: str
     job: str
     brief: str
     certificate: str
     path: Path
-    """Where the bytes lie."""
+    """The path of its blob."""
     readers: tuple[str, ...] = ()
-    """Who else may read it."""
+    """Other identities that may read it."""
 
 
 class Catalog:
-    """The catalog of one drive. Several processes may use it at once: each that writes takes its turn."""
+    """The catalog of one drive. Several processes may use it at once; writers are serialized."""
 
     def __init__(self, folder: Path, blobs: Path) -> None:
         self.path, self.blobs = folder / FILE, blobs
-        with private_files.hold_lock(folder, LOCK):  # SQLite does not wait for others who change to WAL
+        with private_files.hold_lock(folder, LOCK):  # SQLite does not wait while others switch to WAL
             prepare(self.path)
             with translate_errors(), closing(self.connect()) as db:
                 set_up(db)
 
     def connect(self) -> sqlite3.Connection:
-        """Open the file; a commit is on disk when it returns."""
+        """Open the file, with commits that are on disk when they return."""
         require_plain(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         db = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
@@ -120,7 +120,7 @@ class Catalog:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Change the catalog, alone: all of it or nothing, on disk when the block ends."""
+        """Yield a connection in an exclusive transaction: all or nothing is written, and on disk after the block."""
         with translate_errors(), closing(self.connect()) as db, transaction(db):
             yield db
 
@@ -134,7 +134,7 @@ class Catalog:
         return Version(name, number, sha256, size, at, owner, job, brief, certificate, path, allowed)
 
     def list_history(self, db: sqlite3.Connection, name: str, who: str, owner: str = "") -> list[Version]:
-        """List a name's versions, oldest first: one's own, otherwise a shared one's; `BriefError` for none."""
+        """List a name's versions, oldest first: those of `who`, or a shared one's; raise `BriefError` for none."""
         where = "WHERE n.name = ? AND (? = '' OR n.owner = ?) ORDER BY n.owner, v.number"
         found = self.list_versions(db, where, (name, owner, owner), who)
         owners = {each.owner for each in found}
@@ -166,7 +166,7 @@ class Catalog:
         readers: tuple[str, ...] | None = None,
         at: int | None = None,
     ) -> Version:
-        """Add a name's next version; its readers stay unless new ones are given."""
+        """Add a name's next version. Its readers stay unless new ones are given."""
         db.execute(
             "INSERT INTO names (owner, name, readers, last) VALUES (?, ?, '', 0) ON CONFLICT DO NOTHING", (owner, name)
         )
@@ -184,7 +184,7 @@ class Catalog:
         db.execute(f"DELETE FROM versions WHERE {where}", (version.owner, version.name, version.number))  # noqa: S608
 
     def count_used_bytes(self, db: sqlite3.Connection, owner: str) -> int:
-        """Count the bytes of an owner's blobs, each once, whichever versions have it."""
+        """Return the total bytes of an owner's blobs; a blob in several versions counts once."""
         return int(db.execute(USED, (owner,)).fetchone()[0])
 
     def has(self, db: sqlite3.Connection, owner: str, sha256: str) -> bool:
@@ -199,14 +199,14 @@ class Catalog:
 
 
 def prepare(path: Path) -> None:
-    """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
+    """Create the file with private permissions, which SQLite's additional files inherit."""
     with private_files.enter_folder(path.parent) as place, suppress(FileExistsError):
         os.close(private_files.create(place, path.name))
         os.fsync(place)
 
 
 def require_plain(path: Path) -> None:
-    """Refuse a catalog that is a link or a device: SQLite would follow it."""
+    """Raise `HostError` for a catalog that is a link or a device, because SQLite would follow it."""
     try:
         kind = path.lstat().st_mode
     except OSError as e:
@@ -216,7 +216,7 @@ def require_plain(path: Path) -> None:
 
 
 def set_up(db: sqlite3.Connection) -> None:
-    """Make the tables in an empty file; refuse one of a later hotdesk's, or with anything else in it."""
+    """Create the tables in an empty file; raise `HostError` for a newer format or a changed schema."""
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise HostError(

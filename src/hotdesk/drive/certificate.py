@@ -1,7 +1,8 @@
-"""Certificates: what was seen of a file, as signed canonical JSON. Pure; a foreign certificate is read strictly.
+"""Certificates: the evidence of a file's checks, as signed canonical JSON. Pure; foreign certificates are parsed
+strictly.
 
-Canonical: keys sorted, no spaces, ASCII, one line. `signature` is its last key: what is signed is `hotdesk-certificate
-1`, a line's end, and the certificate without that key.
+Canonical means: keys sorted, no spaces, ASCII, one line. The last key is `signature`. The signed message is
+`hotdesk-certificate 1`, a newline, and the certificate without that key.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from hotdesk.strict import StrictError, compile_reader, parse_json
 
 FORMAT = 2
 ADDRESSED = 3
-"""The format with the addresses of models; used when one was asked elsewhere than at its vendor's."""
+"""The format with the addresses of models, used when a model was not called at its vendor's address."""
 PROVEN = 4
-"""The format that says, as well, which wall each desk's keeper proved: what a machine with walls writes."""
+"""The format that also has the wall that each desk's keeper proved. Machines with walls write it."""
 DOMAIN = b"hotdesk-certificate 1\n"
-"""What is signed begins so: no signature of ours under anything else can be taken for one under a certificate."""
+"""Prefix of the signed message, so that no other signature of hotdesk can be taken for a certificate's."""
 SUFFIX = ".certificate.json"
-"""What a certificate's file is called after the file it is of."""
+"""The suffix of a certificate's file, after the name of the certified file."""
 LARGEST = 1 << 20
-"""Bytes of the largest certificate."""
+"""Maximum bytes of a certificate."""
 PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 ENDING = re.compile(rb',"signature":"([0-9a-f]{128})"\}\n')
 LENGTH = len(b',"signature":""}\n') + 128
 
 Fields: TypeAlias = dict[str, Any]
-"""A certificate's JSON, once its shape was seen to be one's."""
+"""A certificate's JSON, after its shape was checked."""
 _Shape: TypeAlias = Any
-"""A type hint, a list of one shape, or the shapes of exactly these keys."""
+"""The shape of a value: a type hint, a list of one shape, or a dict with the shapes of exactly its keys."""
 HEX = Annotated[str, re.compile(r"[0-9a-f]{64}")]
 DIGEST = Annotated[str, re.compile(r"(?:[0-9a-f]{64})?")]
-"""A SHA-256, or nothing where there is none."""
+"""A SHA-256, or an empty string."""
 WHO = Literal["script", "model"]
-"""Who thought: a script's decisions are fixed beforehand."""
+"""The kind of brain; a script's decisions are fixed beforehand."""
 
 
 CHECK: dict[str, _Shape] = {
@@ -58,14 +59,14 @@ CHECK: dict[str, _Shape] = {
     "tools": dict[str, str],
     "values": dict[str, str | int | float | bool | None],
 }
-"""One check: `network` says whether its desk reached any, `sterile` whether no one had worked on what it stood on.
+"""One check. `network`: its desk could reach a network; `sterile`: no worker had used its desk.
 
-`beside` has what the brief gave it: a check of the brief's own, and what a file was compared with.
+`beside` has the SHA-256 of the brief's files that the check used: a custom check, or files to compare with.
 """
 FILE: dict[str, _Shape] = {"name": str, "sha256": HEX, "size": int}
 HOTDESK: dict[str, _Shape] = {"architecture": str, "version": str}
 CLAIM: dict[str, _Shape] = {"brain": {"kind": WHO}, "checks": [CHECK], "file": FILE, "hotdesk": HOTDESK, "job": str}
-"""What a job's process says of a file; everything else is what the journal says."""
+"""The statements of a job's process about a file. Everything else in a certificate comes from the journal."""
 CERTIFICATE: dict[str, _Shape] = {
     "at": int,
     "brain": {"kind": WHO, "models": [str], "name": str},
@@ -85,10 +86,13 @@ CERTIFICATE: dict[str, _Shape] = {
     "public_key": HEX,
 }
 _ADDRESSED_BRAIN = {**CERTIFICATE["brain"], "addresses": [{"address": str, "model": str}]}
-"""Which models were asked at an address that is not their vendor's own."""
+"""The brain, with the models that were called at an address other than their vendor's."""
 _PROVEN_DESK = {**CHECK["desk"], "boundary": bool, "kernel": str, "platform": str, "version": str}
-"""The wall as the keeper saw it: whether it is an isolation boundary, which kernel answers programs, and the program
-that put it up, with its version and the way it runs desks."""
+"""The desk with the wall that the keeper proved.
+
+`boundary`: whether it is an isolation boundary; `kernel`: the kernel that serves programs; `version` and `platform`:
+the program that implements the wall, and how it runs desks.
+"""
 _FIRST_CHECK = {name: shape for name, shape in CHECK.items() if name != "beside"}
 _FORMATS: dict[int, dict[str, _Shape]] = {
     1: {**CERTIFICATE, "checks": [_FIRST_CHECK]},
@@ -96,11 +100,11 @@ _FORMATS: dict[int, dict[str, _Shape]] = {
     ADDRESSED: {**CERTIFICATE, "brain": _ADDRESSED_BRAIN},
     PROVEN: {**CERTIFICATE, "brain": _ADDRESSED_BRAIN, "checks": [{**CHECK, "desk": _PROVEN_DESK}]},
 }
-"""Every format there was: a certificate can always be read. The first one did not say what checks had beside them."""
+"""All formats, so that every certificate stays readable. The first had no `beside`."""
 
 
 def fits(value: object, shape: _Shape) -> bool:
-    """Return whether JSON has a shape: exactly these keys, exactly these types."""
+    """Return whether a JSON value has a shape: exactly these keys, exactly these types."""
     if isinstance(shape, dict):
         if not isinstance(value, dict) or value.keys() != shape.keys():
             return False
@@ -141,9 +145,9 @@ def _choose_format(fields: Fields) -> int:
 
 
 def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
-    """Read a certificate and verify its own signature; `BriefError` says what is wrong with it.
+    """Parse a certificate and verify its signature; raise `BriefError` with the reason if it is invalid.
 
-    The signer is not checked: a key in a certificate proves only that its holder wrote it.
+    The signer is not checked: the key in a certificate proves only that its holder wrote it.
     """
     if len(data) > LARGEST:
         raise BriefError(f"the file is not a certificate: it has more than {LARGEST} bytes")
@@ -170,7 +174,7 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
 
 
 def parse(data: bytes) -> Fields:
-    """Read JSON in which no key is there twice."""
+    """Parse JSON strictly; duplicate keys are an error."""
     try:
         found = parse_json(data.decode("ascii"))
     except ValueError:
@@ -185,5 +189,5 @@ def compute_digest(text: str) -> str:
 
 
 def digest_beside(beside: Mapping[str, str]) -> str:
-    """Return the digest of what a check had beside the file, as the journal has it; empty: nothing."""
+    """Return the digest, as recorded in the journal, of the files beside a checked file; empty: there were none."""
     return hashlib.sha256(encode_canonical(dict(beside))).hexdigest() if beside else ""

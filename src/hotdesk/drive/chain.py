@@ -1,4 +1,4 @@
-"""The hash chain of events: each is hashed onto the one before, the last of every commit is signed. Pure."""
+"""The hash chain of events: each event is hashed onto the one before, and the last of every commit is signed. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Event, from_json
 
 START = b"\0" * 32
-"""What stands before the first event of a chain."""
+"""The hash before the first event of a chain."""
 _CHAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ACTOR = re.compile(r"[a-z][a-z0-9-]{0,31}")
 HEAD = re.compile(
@@ -21,33 +21,33 @@ HEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One event as it is kept."""
+    """One stored event."""
 
     id: int
-    """Its place among all events of the file; no number is left out."""
+    """Its number among all events of the file, without gaps."""
     chain: str
     seq: int
-    """Its place in its chain."""
+    """Its number in its chain."""
     at: int
-    """Milliseconds since 1970."""
+    """Milliseconds since the epoch."""
     actor: str
-    """The sender of the event, by its line."""
+    """The sender of the event, identified by its connection."""
     name: str
     version: int
     data: str
     """Its fields as JSON."""
     hash: bytes
     signature: bytes | None
-    """Of the chain up to here; only the last event of a commit has one."""
+    """Signature of the chain up to this event. `None`: it is not the last event of a commit."""
 
     def read_event(self) -> Event:
-        """Read the event; `ValueError` for what this version does not know."""
+        """Parse the event; raise `ValueError` if this version does not know it."""
         return from_json(self.name, self.data, self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The signed end of a chain: a copy kept elsewhere shows when the chain is cut or rewritten."""
+    """The signed end of a chain. A copy stored elsewhere reveals that the chain was cut or rewritten."""
 
     chain: str
     seq: int
@@ -71,9 +71,9 @@ def encode_statement(chain: str, seq: int, digest: bytes) -> bytes:
 
 
 def compute_digest(row: Row, before: Row | None) -> bytes:
-    """Hash an event onto the one before, its signature included, so that none can be taken off later.
+    """Hash an event onto the one before and its signature, so that no signature can be removed later.
 
-    Every field has its length in front: no two events are written alike.
+    Every field is preceded by its length, so that no two events are encoded alike.
     """
     link = (START, b"") if before is None else (before.hash, before.signature or b"")
     numbers = [b"%d" % number for number in (row.id, row.seq, row.at, row.version)]

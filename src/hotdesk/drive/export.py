@@ -1,7 +1,7 @@
-"""Export of a journal, or of one job in it, as lines that can be verified without the journal.
+"""Exports of a journal, or of one job in it, as lines that can be verified without the journal.
 
-The first line says what it is, then comes one event a line, exactly as it was hashed and signed, and last the head of
-every chain. Whoever cuts an export and its heads alike is found by a head that was kept elsewhere.
+The first line is a title, then comes one event per line, exactly as it was hashed and signed, and last the head of
+every chain. If an export and its heads are both cut, a head that was stored elsewhere reveals it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hotdesk.errors import BriefError
 
 FORMAT = 1
 LARGEST = 4 << 20
-"""Characters of the longest line."""
+"""Maximum characters of a line."""
 FIELDS = {
     "id": int, "chain": str, "seq": int, "at": int, "actor": str, "event": str, "version": int, "data": str,
     "hash": str, "signature": str,
@@ -30,7 +30,7 @@ FIELDS = {
 
 
 def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
-    """Write a journal's events, or those of some chains, a line each; they are of one moment."""
+    """Yield the lines of an export: all chains, or those given, from one consistent snapshot."""
     with reading(path) as db:
         db.execute("BEGIN")
         if chains is not None:
@@ -53,7 +53,7 @@ def as_line(row: Row) -> str:
 
 
 def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
-    """Verify an export against a key, its heads, and those kept elsewhere; `BriefError` for an invalid export."""
+    """Verify an export against a key, its heads and those stored elsewhere; raise `BriefError` if it is invalid."""
     rest = iter(lines)
     whole = _parse_title(next(rest, ""))
     walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=True, whole=whole)
@@ -92,7 +92,7 @@ def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
 
 
 def _parse_title(line: str) -> bool:
-    """Read the first line; return whether all of a journal follows."""
+    """Parse the first line; return whether the export has the whole journal."""
     match load_json(line):
         case {"hotdesk-journal": 1, "whole": bool(whole), **rest} if not rest:
             return whole
@@ -100,7 +100,7 @@ def _parse_title(line: str) -> bool:
 
 
 def _parse_line(line: str) -> Row | Head | None:
-    """Read an event or a head; None for what is neither."""
+    """Parse an event or a head; return `None` for anything else."""
     data = load_json(line)
     try:
         if isinstance(data, dict) and data.keys() == {"head"}:
@@ -121,7 +121,7 @@ def parse_row(fields: object) -> Row | None:
 
 
 def load_json(line: str) -> object:
-    """Read a line of JSON; None for what is none."""
+    """Parse a line of JSON; return `None` if it is invalid or too long."""
     try:
         return json.loads(line) if len(line) <= LARGEST else None
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """Identities in the drive, as text: `uid:1000` for a user of this machine, `tenant:…` for a tenant of a server.
 
-Rights come from what the kernel says of a process. What `sudo` leaves in the environment is shown, and says whom a copy
-is made for; it gives no right.
+Rights follow from the user id that the kernel reports of a process. The variables that `sudo` sets are shown, and
+determine who owns a copied file; they give no right.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from hotdesk.errors import BriefError, make_printable
 
 OPERATOR = "uid:0"
-"""May read, write and remove everything."""
+"""The operator, who may read, write and remove everything."""
 EVERYBODY = "*"
 SHAPE = re.compile(r"[a-z]{1,16}:[A-Za-z0-9._-]{1,64}")
 _MOST_READERS = 64
 _KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-"""The pattern of a server key's name, which names the requester of a job."""
+"""The pattern of a server key's name, which identifies the requester of a job."""
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -27,7 +27,7 @@ def get_current_user() -> str:
 
 
 def find_invoker() -> tuple[int, int] | None:
-    """Return the user and group on whose behalf root acts, as `sudo` says; None when it says nothing."""
+    """Return the user and group that called `sudo`, or `None` if root does not act through `sudo`."""
     return _read_invoker(os.geteuid(), os.environ)
 
 
@@ -39,12 +39,12 @@ def _read_invoker(uid: int, variables: Mapping[str, str]) -> tuple[int, int] | N
 
 
 def describe_actor() -> str:
-    """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`, `… key anna`."""
+    """Describe this process for an event, such as `uid 0 pid 4711 sudo 1000` or `… key anna`."""
     return describe_caller(os.geteuid(), os.getpid(), os.environ)
 
 
 def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
-    """Describe another process from what the kernel says of it and its environment."""
+    """Describe a process by its user id, process id and environment."""
     behind = _read_invoker(uid, variables)
     key = variables.get("HOTDESK_REQUESTER", "")
     key_text = f" key {key}" if uid in (0, os.geteuid()) and _KEY_NAME.fullmatch(key) else ""
@@ -58,7 +58,7 @@ def check_owner(text: str) -> str:
 
 
 def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
-    """Refuse readers that name no one; return each once."""
+    """Return the readers without duplicates; raise `BriefError` for an invalid one."""
     found = tuple(dict.fromkeys(readers))
     if len(found) > _MOST_READERS:
         raise BriefError(f"a file can have at most {_MOST_READERS} readers; use * to let everyone read it")

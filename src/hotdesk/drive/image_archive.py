@@ -1,4 +1,4 @@
-"""An exported image as one file: written whole or not at all, and read from a stream, its signature first."""
+"""An exported image as one file: written atomically, and read from a stream, its signature first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hotdesk.errors import BriefError, HostError, ImageError, make_printable
 
 COPY = 1 << 20
 _SIGNED_BY = re.compile(r"^signed by [0-9a-f]{32}: ")
-"""The prefix that an import puts before an image's source."""
+"""The prefix of an imported image's source."""
 Fields = Mapping[str, Any]
 
 
@@ -42,7 +42,7 @@ def is_signed_image(path: Path) -> bool:
 def write_archive(store: Path, name: str, target: Path, version: str, sign: Callable[[Fields], bytes]) -> int:
     """Write an image as a signed archive; return its size.
 
-    `version` is that of this hotdesk; `sign` makes the manifest's line of its fields.
+    `version` is that of this hotdesk; `sign` returns the manifest's line for its fields.
     """
     image = find(store, name)
     with tempfile.TemporaryFile(dir=target.parent) as payload, _replacing(target) as out:
@@ -68,7 +68,7 @@ def write_archive(store: Path, name: str, target: Path, version: str, sign: Call
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file that takes a path's place at the end; after a failure it is gone."""
+    """Yield a new file that replaces a path at the end; after a failure it is removed."""
     handle, fresh = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with open(handle, "wb") as file:
@@ -102,7 +102,7 @@ def open_source(source: str) -> Iterator[IO[bytes]]:
 
 
 def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifest:
-    """Read the manifest of an archive; refuse one without a trusted signature.
+    """Read the manifest of an archive; raise `ImageError` if its signer is not trusted.
 
     `signers` has the trusted fingerprints.
     """
@@ -123,7 +123,7 @@ def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifes
 def import_archive(
     store: Path, stream: IO[bytes], manifest: ImageManifest, name: str | None, progress: Progress, floor: int = 0
 ) -> Image:
-    """Make an image of the payload that follows a manifest: spooled, verified, and only then unpacked."""
+    """Import the payload that follows a manifest: copied to a temporary file, verified, and only then unpacked."""
     make_private(store)
     _check_room(store, manifest, floor)
     called = as_name(name or manifest.name)
@@ -136,7 +136,7 @@ def import_archive(
 
 
 def describe(store: Path, manifest: ImageManifest, name: str) -> Image:
-    """Make the image's record, but for what its files say."""
+    """Make the image's record, without the fields that depend on its files."""
     digest = manifest.payload.sha256
     signer = hashlib.sha256(bytes.fromhex(manifest.public_key)).hexdigest()[:32]
     return Image(
@@ -163,7 +163,7 @@ def _check_room(store: Path, manifest: ImageManifest, floor: int) -> None:
 
 
 def _spool_payload(stream: IO[bytes], spool: IO[bytes], manifest: ImageManifest) -> None:
-    """Copy the payload into a file of ours; refuse another length or digest, and anything after it."""
+    """Copy the payload into a temporary file; raise `ImageError` for another length or digest, or data after it."""
     sha256, remaining = hashlib.sha256(), manifest.payload.size
     while remaining and (data := stream.read(min(COPY, remaining))):
         sha256.update(data)

@@ -1,7 +1,8 @@
-"""The signed manifest of an exported image: canonical JSON in one line, read strictly. Pure.
+"""The signed manifest of an exported image: canonical JSON in one line, parsed strictly. Pure.
 
 An exported image is one file: the line `MAGIC`, the manifest's line, and the payload, a gzip-compressed tar whose size
-and SHA-256 the manifest has. What is signed is `DOMAIN` and the manifest without its signature, as in a certificate.
+and SHA-256 are in the manifest. The signed message is `DOMAIN` and the manifest without its signature, as in a
+certificate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hotdesk.strict import Range, StrictError, parse_json, read
 
 MAGIC = b"hotdesk-image 1\n"
 DOMAIN = b"hotdesk-image 1\n"
-"""What is signed begins so: a signature of ours under anything else cannot be taken for one under an image."""
+"""Prefix of the signed message, so that no other signature of hotdesk can be taken for an image's."""
 MAX_MANIFEST_BYTES = 8 << 10
 MAX_PAYLOAD_BYTES = 16 << 30
 MAX_ENTRIES, MAX_FILE_BYTES = ArchiveLimits().entries, ArchiveLimits().size
@@ -31,7 +32,7 @@ MAX_ENTRIES, MAX_FILE_BYTES = ArchiveLimits().entries, ArchiveLimits().size
 
 @dataclass(frozen=True, slots=True)
 class PayloadDigest:
-    """The compressed tar behind the manifest."""
+    """Size and digest of the compressed tar after the manifest."""
 
     sha256: HEX
     size: Annotated[int, Range(1, MAX_PAYLOAD_BYTES)]
@@ -39,29 +40,29 @@ class PayloadDigest:
 
 @dataclass(frozen=True, slots=True)
 class ImageManifest:
-    """The signer's statement about an image."""
+    """The signed description of an image."""
 
     arch: Literal["aarch64", "x86_64"]
     built: Annotated[int, Range(0, 1 << 40)]
-    """When the image was built, in seconds since 1970."""
+    """Time of the build, in seconds since the epoch."""
     entries: Annotated[int, Range(1, MAX_ENTRIES)]
-    """Entries of the tar; more are refused."""
+    """Number of the tar's entries; more are refused."""
     format: Literal[1]
     name: Annotated[str, NAME_SHAPE]
     payload: PayloadDigest
     public_key: HEX
     recipe: Annotated[str, re.compile(r"(?:[0-9a-f]{64})?")]
-    """Digest of the recipe it was built from; empty: it was not built from one."""
+    """Digest of the recipe it was built from; empty: there was none."""
     size: Annotated[int, Range(0, MAX_FILE_BYTES)]
-    """Bytes of all files of the tar; more are refused."""
+    """Total bytes of the tar's files; more are refused."""
     source: Annotated[str, re.compile(r"[ -~]{0,200}")]
-    """Where the image came from, in words."""
+    """A description of the image's origin."""
     version: Annotated[str, re.compile(r"[0-9a-z.+-]{1,40}")]
-    """The hotdesk that exported it."""
+    """The hotdesk version that exported it."""
 
 
 def sign(fields: Mapping[str, object], signer: Signer) -> bytes:
-    """Sign a manifest that has every field but the key; return its line."""
+    """Sign a manifest's fields, without format and key; return its line."""
     try:
         manifest = read(ImageManifest, {**fields, "format": 1, "public_key": encode_public_key(signer.public)})
     except StrictError as e:
@@ -71,7 +72,7 @@ def sign(fields: Mapping[str, object], signer: Signer) -> bytes:
 
 
 def parse(line: bytes) -> tuple[ImageManifest, Ed25519PublicKey]:
-    """Read a manifest and verify its signature; `ImageError` says what is wrong.
+    """Parse a manifest and verify its signature; raise `ImageError` with the reason if it is invalid.
 
     Whether the signer is trusted is not checked here.
     """

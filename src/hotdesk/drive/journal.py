@@ -1,4 +1,4 @@
-"""The journal: events in order in one SQLite file, with one hash chain a job or desk."""
+"""The journal: events in order in one SQLite file, with one hash chain per job or desk."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from hotdesk.event import VERSION, Event, to_json
 from hotdesk.linux import private_files
 
 LARGEST = 1 << 20
-"""Bytes of the largest event."""
+"""Maximum bytes of an event."""
 
 
 class Journal:
-    """Writes events. Several processes may write one file at once: each commit takes its turn.
+    """Writes events. Several processes may write to one file; commits are serialized.
 
-    `add` buffers and `commit` writes everything buffered, whole or not at all, and on disk when it returns. After a
+    `add` buffers an event. `commit` writes everything buffered, all or nothing, and it is on disk on return. After a
     commit that failed everything is still buffered: commit again, or discard it.
     """
 
@@ -48,12 +48,12 @@ class Journal:
         self.signer = signer
         self._buffer: list[Row] = []
         self._heads: dict[str, Row] = {}
-        """The ends of chains as we wrote them."""
+        """The last row of each chain that this object has written to."""
         self._sure: dict[str, int] = {}
-        """SQLite's data version when the end of a chain was last ours."""
+        """SQLite's data version when a chain's last row was known to be the one in `_heads`."""
         self._last_commit = (-1, 0)
-        """What SQLite says of the file after our last commit, and how many events it had."""
-        with private_files.hold_lock(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
+        """SQLite's data version after this object's last commit, and the number of events then."""
+        with private_files.hold_lock(path.parent, LOCK):  # SQLite does not wait while others switch to WAL
             prepare(path)
             self._db = connect(path)
             try:
@@ -64,7 +64,7 @@ class Journal:
                 raise
 
     def add(self, chain: str, actor: str, event: Event, at: int | None = None) -> None:
-        """Take an event down; it is kept with the next commit. `at`: when it was, in milliseconds; else now."""
+        """Buffer an event for the next commit. `at` is its time in milliseconds since the epoch; `None`: now."""
         check_names(chain, actor)
         data = to_json(event)
         if len(data) > LARGEST:
@@ -77,7 +77,7 @@ class Journal:
         return len(self._buffer)
 
     def commit(self) -> None:
-        """Write buffered events in one transaction; `HostError` if that fails, and then none is written."""
+        """Write the buffered events in one transaction; raise `HostError` if that fails, and then none is written."""
         if not self._buffer:
             return
         with translate_errors(), transaction(self._db):
@@ -90,7 +90,7 @@ class Journal:
         self._buffer.clear()
 
     def discard(self) -> None:
-        """Drop buffered events: after a failed commit, when what they say did not happen."""
+        """Drop the buffered events, after a failed commit, if what they record did not happen."""
         self._buffer.clear()
 
     def find_head(self, chain: str) -> Head | None:
@@ -102,7 +102,7 @@ class Journal:
             return list(iterate_heads(self._db))
 
     def has(self, chain: str, kind: type[Event] | None = None) -> bool:
-        """Return whether a chain has events, or one of a kind; buffered ones count."""
+        """Return whether a chain has an event, or one of a kind. Buffered events count."""
         name = None if kind is None else kind.__name__
         if any(row.chain == chain and name in (None, row.name) for row in self._buffer):
             return True
@@ -114,7 +114,7 @@ class Journal:
             return fetch_row(self._db.execute(SELECT + "ORDER BY id DESC LIMIT 1"))
 
     def read_verified(self, chain: str) -> Iterator[Row]:
-        """Yield a chain's events, oldest first; `HostError` where one is not hashed onto the one before."""
+        """Yield a chain's events, oldest first; raise `HostError` if one is not hashed onto the one before."""
         before = None
         with translate_errors():
             for row in select(self._db, make_filter(chain), 0):
@@ -132,7 +132,7 @@ class Journal:
         self._db.close()
 
     def _look(self) -> tuple[int, int]:
-        """Return SQLite's data version, which changes when another process wrote, and the last row."""
+        """Return SQLite's data version, which changes when another process has written, and the last row's number."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
         if version == self._last_commit[0]:
             return self._last_commit
@@ -140,9 +140,10 @@ class Journal:
         return version, count
 
     def _load_chain_end(self, chain: str, version: int) -> Row | None:
-        """Return the end of a chain if it is safe to continue.
+        """Return the last row of a chain if it is safe to continue; `None`: the chain is empty.
 
-        Signing what follows vouches for it: so it must be what we wrote, or have our signature.
+        A signature on later events vouches for the earlier ones, so the last row must be the one this object wrote, or
+        have a valid signature.
         """
         ours = self._heads.get(chain)
         if ours is not None and self._sure[chain] == version:
@@ -165,7 +166,7 @@ class Journal:
         return fetch_row(self._db.execute(ONE, (row.chain, row.seq))) == row
 
     def _write(self, heads: dict[str, Row], count: int) -> dict[str, Row]:
-        """Number, chain and sign the buffered events; return the new heads."""
+        """Number, hash and sign the buffered events and insert them; return the new last rows."""
         ends = {row.chain: place for place, row in enumerate(self._buffer)}
         written = []
         for place, draft in enumerate(self._buffer):
@@ -181,7 +182,7 @@ class Journal:
 
 
 def _place_row(row: Row, number: int, seq: int, hashed: bytes = b"", signature: bytes | None = None) -> Row:
-    """Assign a row its place, its hash, its signature. `replace` takes five times as long."""
+    """Return a row with its numbers, hash and signature; `dataclasses.replace` takes five times as long."""
     return Row(number, row.chain, seq, row.at, row.actor, row.name, row.version, row.data, hashed, signature)
 
 
@@ -205,7 +206,7 @@ def read_heads(path: Path) -> list[Head]:
 
 
 def find_chain(path: Path, text: str) -> str:
-    """Return the chain that a text names or uniquely begins; an unknown text is returned unchanged."""
+    """Return the chain with this name, or the only one that starts with it; an unknown name is returned unchanged."""
     with reading(path) as db:
         query = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
         found = [str(chain) for (chain,) in db.execute(query, (len(text), text))]
@@ -235,7 +236,7 @@ def read(
     after: int = 0,
     limit: int | None = None,
 ) -> Generator[Row, None, None]:
-    """Yield the events after a place, in order; with a limit the newest ones; with `names` only of these kinds."""
+    """Yield the events after an id, in order. `limit` selects the newest ones, `names` the kinds of events."""
     with reading(path) as db:
         yield from select(db, make_filter(chain, desk, names), after, limit)
 
@@ -248,7 +249,7 @@ def follow(
     limit: int | None = None,
     every: float = 0.3,
 ) -> Generator[Row | None, None, None]:
-    """Yield the events there are and then those that come; None each time there is nothing new."""
+    """Yield the existing events, then new ones, and `None` each time there is nothing new."""
     event_filter = make_filter(chain, desk)
     with reading(path) as db:
         (after,) = db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()

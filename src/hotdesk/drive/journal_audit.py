@@ -16,14 +16,14 @@ from hotdesk.drive.signing import is_signed
 from hotdesk.drive.table import SELECT, TABLE, read_schema, reading
 
 MAX_FAULTS = 1000
-"""Faults that are listed; a file that has more is not read on."""
+"""Maximum number of listed faults; after it, reading stops."""
 TYPES = ((int,), (str,), (int,), (int,), (str,), (str,), (int,), (str,), (bytes,), (bytes, type(None)))
 What: TypeAlias = Literal["shape", "unreadable", "gap", "order", "changed", "signature", "unsigned", "cut", "head"]
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFault:
-    """One thing that is not as it was written."""
+    """One deviation from what was written."""
 
     what: What
     chain: str
@@ -42,25 +42,25 @@ class AuditReport:
 
 @dataclass(slots=True)
 class Walk:
-    """The progress of reading a journal, and the findings so far."""
+    """The state of verifying a journal, and the findings so far."""
 
     key: Ed25519PublicKey
     hashes: dict[tuple[str, int], bytes | None]
-    """The places heads speak of, and the hash found there."""
+    """The hash found at each place that a saved head refers to; `None`: the place was not found."""
     last: Row | None = None
     ends: dict[str, Row] = field(default_factory=dict)
     events: int = 0
     faults: list[JournalFault] = field(default_factory=list)
     thorough: bool = False
-    """Look at every signature, not only at the last of each chain."""
+    """Whether every signature is verified, and not only the last of each chain."""
     whole: bool = True
-    """Every event of the file is there; else of some chains every one."""
+    """Whether the rows are the whole file; if not, they are all events of some chains."""
 
     def blame(self, what: What, chain: str, seq: int, why: str) -> None:
         self.faults.append(JournalFault(what, chain, seq, why))
 
     def step(self, row: Row) -> None:
-        """Hold an event against those before it."""
+        """Verify one event against those before it."""
         self.events += 1
         self.check_place(row)
         self.check_link(row, self.ends.get(row.chain))
@@ -83,7 +83,7 @@ class Walk:
             self.blame("gap", row.chain, row.seq, f"row {row.id} of the file follows a gap: row {expected} is missing")
 
     def check_link(self, row: Row, before: Row | None) -> None:
-        """See that an event hangs on the one before it in its chain."""
+        """Check that an event is hashed onto the one before it in its chain."""
         expected = 1 if before is None else before.seq + 1
         if row.seq > expected:
             self.blame("gap", row.chain, row.seq, f"events {expected} to {row.seq - 1} of the chain are missing")
@@ -97,7 +97,7 @@ class Walk:
             self.blame("signature", row.chain, row.seq, "the signature was not made with this key")
 
     def finish(self, heads: Sequence[Head]) -> None:
-        """Check that every chain ends in a signature, and that heads kept elsewhere are still there."""
+        """Check that every chain ends in a signature, and that saved heads are still in it."""
         for row in self.ends.values():
             if row.signature is None:
                 self.blame("unsigned", row.chain, row.seq, "the chain ends in an unsigned event")
@@ -122,9 +122,9 @@ class Walk:
 
 
 def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
-    """Verify a journal against a key and the heads kept elsewhere; `HostError` if it is no journal at all.
+    """Verify a journal against a key and saved heads; raise `HostError` if it cannot be read.
 
-    Without a head a cut at the end cannot be detected.
+    Without a saved head, a cut at the end cannot be detected.
     """
     with reading(path) as db:
         db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
@@ -136,10 +136,10 @@ def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> Aud
 def look(
     db: sqlite3.Connection, key: Ed25519PublicKey, since: Sequence[Head], *, thorough: bool = False
 ) -> AuditReport:
-    """Walk over a journal once.
+    """Verify a journal in one pass.
 
-    Each event is hashed onto the one before, its signature included: the last signature of a whole chain vouches for
-    all before it. Only where something is wrong the others help to say what.
+    Each event is hashed onto the one before, including its signature, so the last signature of an intact chain vouches
+    for all events before it. The other signatures are checked only to locate a fault.
     """
     walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=thorough)
     _check_shape(db, walk)

@@ -1,10 +1,10 @@
 """Files that outlive their desk: bytes under their SHA-256, and a catalog of names with versions.
 
-drive/blobs/SHA256   the bytes, never changed; those of certificates, too
-drive/drive.db       names, versions, owners, where each comes from
+    drive/blobs/SHA256   the bytes, never changed; certificates, too
+    drive/drive.db       names, versions, owners and origins
 
-The bytes are on disk before the catalog says so, in one transaction. A process killed between leaves a blob no one has,
-which `sweep` removes.
+The bytes are on disk before one transaction adds them to the catalog. A process killed in between leaves a blob without
+a name, which `sweep` removes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from hotdesk.errors import BriefError
 from hotdesk.linux import private_files
 
 QUOTA = 10 * GIB
-"""Bytes one owner may keep."""
+"""Maximum bytes that one owner may store."""
 Intent: TypeAlias = Callable[[Version], None]
-"""Called just before a change: it writes the event. If it raises, the change is undone."""
+"""Called just before a change is committed, to record its event. If it raises, the change is undone."""
 INPUT = "drive:"
-"""What an input of a job begins with when it is a name in the drive."""
+"""The prefix of a job's input that is a file in the drive."""
 
 
 def tell_nobody(version: Version) -> None:
-    """Tell no one."""
+    """Do nothing."""
 
 
 class Drive:
@@ -64,9 +64,9 @@ class Drive:
         readers: Iterable[str] | None = None,
         intent: Intent = tell_nobody,
     ) -> Version:
-        """Keep bytes as the next version of an owner's name, its certificate beside it; both on disk when it returns.
+        """Store bytes as the next version of an owner's file, with its certificate; both are on disk on return.
 
-        Past the owner's quota it is refused, and nothing is written. A certificate's bytes do not count.
+        Raise `BriefError` beyond the owner's quota, without writing anything. A certificate's bytes do not count.
         """
         check_name(name)
         check_owner(owner)
@@ -85,7 +85,7 @@ class Drive:
 
     @contextmanager
     def proof(self, certificate: bytes) -> Iterator[Staged | None]:
-        """Keep a certificate on disk for the length of a block; nothing if there is none."""
+        """Write a certificate to a temporary file for the length of a block; yield `None` if there is none."""
         if not certificate:
             yield None
             return
@@ -93,7 +93,7 @@ class Drive:
             yield staged
 
     def read_certificate(self, version: Version) -> bytes:
-        """Return a version's certificate; `BriefError` when it has none."""
+        """Return a version's certificate; raise `BriefError` if it has none."""
         if not version.certificate:
             raise BriefError(
                 f"{format_name(version.name)}@{version.number} has no certificate: its brief required no check"
@@ -101,11 +101,11 @@ class Drive:
         return b"".join(self.blobs.read(version.certificate, self.blobs.measure_size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
-        """Return the file stored under a name; `HostError` when its bytes have changed."""
+        """Return the file stored under a name; raise `HostError` if its bytes were changed."""
         return b"".join(self.open_stream(name, number, who=who, owner=owner))
 
     def open_stream(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Iterator[bytes]:
-        """Return the same in pieces; that they were changed is raised after the last, so use none of them before."""
+        """Yield the file in pieces. A change is detected only after the last piece, so do not use any before."""
         version = self.get_version(name, number, who=who, owner=owner)
         return self.blobs.read(version.sha256, version.size)
 
@@ -113,7 +113,7 @@ class Drive:
         return _select_version(self.list_history(name, who=who, owner=owner), number)
 
     def list_history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
-        """Return a name's versions, oldest first; `BriefError` for a name that is not there, or not for `who`."""
+        """List a name's versions, oldest first; raise `BriefError` if it does not exist or `who` may not read it."""
         check_name(name)
         with self.catalog.reading() as db:
             return self.catalog.list_history(db, name, who, owner)
@@ -132,7 +132,7 @@ class Drive:
     def remove(
         self, name: str, number: int | None = None, *, who: str, owner: str = "", intent: Intent = tell_nobody
     ) -> list[Version]:
-        """Remove one version of a name, or all, and bytes without another owner; return what was removed."""
+        """Remove one version of a name, or all, and blobs without another reference; return the removed versions."""
         check_name(name)
         with self.catalog.writing() as db:
             found = self.catalog.list_history(db, name, who, owner)
@@ -150,18 +150,18 @@ class Drive:
             return self.catalog.count_used_bytes(db, owner)
 
     def sweep(self) -> int:
-        """Remove blobs without owner and partial files; return how many bytes that were."""
+        """Remove unreferenced blobs and partial files; return the number of bytes removed."""
         return self.collect(self.blobs.list_blobs()) + self.blobs.sweep_halves()
 
     def collect(self, candidates: Iterable[str]) -> int:
-        """Remove blobs without owner, while no one can start to use them; return how many bytes that were."""
+        """Remove unreferenced blobs, holding the write lock so that none comes into use; return the bytes removed."""
         with self.catalog.writing() as db:
             proofs = self.catalog.list_certificates(db)
             unused = [each for each in candidates if each not in proofs and not self.catalog.is_referenced(db, each)]
             return sum(map(self.blobs.remove, unused))
 
     def measure_room(self, owner: str, data: bytes | ByteSource) -> int:
-        """Return how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""
+        """Return the maximum bytes to accept; raise `BriefError` if it is already clear that the data does not fit."""
         with self.catalog.reading() as db:
             if isinstance(data, bytes):
                 self.require_room(db, owner, hashlib.sha256(data).hexdigest(), len(data))
@@ -171,7 +171,7 @@ class Drive:
             return max(0, self.quota - self.catalog.count_used_bytes(db, owner))
 
     def require_room(self, db: sqlite3.Connection, owner: str, sha256: str, size: int) -> None:
-        """Refuse bytes beyond an owner's quota."""
+        """Raise `BriefError` if bytes would exceed an owner's quota. A blob that the owner already has is free."""
         used = self.catalog.count_used_bytes(db, owner)
         if used + size > self.quota and not self.catalog.has(db, owner, sha256):
             raise BriefError(
@@ -181,7 +181,7 @@ class Drive:
 
 
 def _select_version(found: list[Version], number: int | None) -> Version:
-    """Return one of a name's versions, the newest by default."""
+    """Return a version by number, or the newest one for `None`."""
     for version in reversed(found):
         if number in (None, version.number):
             return version
@@ -191,7 +191,7 @@ def _select_version(found: list[Version], number: int | None) -> Version:
 
 
 def read_input(drive: Drive, text: str, who: str) -> bytes:
-    """Return the file that an input such as `drive:reports/june.xlsx@3` names."""
+    """Return the file of an input such as `drive:reports/june.xlsx@3`."""
     if not text.startswith(INPUT):
         raise BriefError(
             f"{format_name(text)!r} is not an input from the drive; write it like 'drive:reports/june.xlsx@3'"
@@ -206,7 +206,7 @@ def read_input(drive: Drive, text: str, who: str) -> bytes:
 
 
 def _stat_size(source: ByteSource) -> int:
-    """Return how many bytes a source says it has; 0 when it says nothing, as a pipe."""
+    """Return the size of a source, or 0 if it is unknown, as for a pipe."""
     fileno = getattr(source, "fileno", None)
     try:
         return 0 if fileno is None else os.fstat(fileno()).st_size

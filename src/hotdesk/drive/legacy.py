@@ -1,4 +1,4 @@
-"""Drives of earlier releases: names were links, names/JOB/PATH, each to its blob. They are taken over when opened."""
+"""Migration of earlier releases' drives, in which names were links, names/JOB/PATH, to blobs. Runs at opening."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LegacyName:
 
 
 def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
-    """Add every missing name to the catalog, then remove the links; repeated after a crash between."""
+    """Add missing names to the catalog, then remove the links. After a crash in between, it is repeated."""
     found = list(_iterate_links(names, blobs))
     owner = f"uid:{names.stat().st_uid}"
     with catalog.writing() as db:
@@ -41,7 +41,7 @@ def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
         with suppress(OSError):
             link.path.unlink()
     for folder, _, _ in os.walk(names, topdown=False):
-        with suppress(OSError):  # what could not be taken over stays where it is
+        with suppress(OSError):  # a folder with files that could not be migrated stays
             os.rmdir(folder)
 
 
@@ -59,7 +59,7 @@ def _iterate_links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
 
 
 def _convert_name(name: str) -> str:
-    """Return a name of today's rules: what they no longer allow is written out, or left away."""
+    """Return a name that follows today's rules; characters that are no longer allowed are replaced."""
     if not describe_fault(name):
         return name
     plain = "".join(c if c.isalnum() or c in "/._-" else "_" for c in make_printable(name))

@@ -1,12 +1,12 @@
-"""Memory across jobs: facts and files that workers left for later jobs, in the drive.
+"""Memory across jobs: facts and files in the drive that workers left for later jobs.
 
-memory/NAME/facts/DIGEST   one fact, a line of text
-memory/NAME/files/FILE     one file
+    memory/NAME/facts/DIGEST   one fact, a line of text
+    memory/NAME/files/FILE     one file
 
-NAME is what briefs call their memory. Where an item comes from is in the journal, as the `MemoryKept` event of the job
-that the drive names for it. What somebody put below `memory/` by hand has no job, and is offered to no one.
-
-Everything here was written by a worker that may have been turned. It is bounded and named strictly, and never read.
+NAME is the memory's name in briefs. The origin of an item is in the journal: the `MemoryKept` event of the job that the
+drive records for it. A file put below `memory/` by hand has no job, and is offered to no one. Everything here was
+written by a worker that may be under an attacker's control, so sizes and names are limited strictly and the content is
+not parsed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hotdesk.drive.keep import Drive, Intent, tell_nobody
 from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 
 FACTS_FILE = "facts.md"
-"""The file in that folder that lists the facts."""
+"""The file of the facts at a worker's desk."""
 MAX_FACTS = 40
 MAX_FACT_CHARS = 400
 MAX_FILES = 20
 MAX_FILE_BYTES = MIB
 MAX_BYTES = 8 * MIB
-"""Of one memory."""
+"""Maximum bytes of one memory."""
 MAX_AGE_DAYS = 90
 MAX_NAME_CHARS = 40
 DAY_MS = 86_400_000
@@ -43,12 +43,12 @@ FOLDERS: dict[MemoryKind, str] = {"fact": "facts", "file": "files"}
 
 @dataclass(frozen=True, slots=True)
 class MemoryItem:
-    """One thing in a memory."""
+    """One fact or file in a memory."""
 
     memory: str
     kind: MemoryKind
     name: str
-    """Of a file its name; of a fact the beginning of its digest."""
+    """The name of a file, or the start of a fact's digest."""
     version: Version
 
     @property
@@ -65,7 +65,7 @@ def check_memory_name(name: str) -> str:
 
 
 def find_name_fault(name: str) -> str:
-    """Explain why a file in a memory cannot have a name; empty: it can."""
+    """Return why a file in a memory cannot have this name, or an empty string if it can."""
     if not _FILE_NAME.fullmatch(name):
         return f"use at most {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-`, starting with a letter or digit"
     return f"{FACTS_FILE} is reserved for the list of facts; choose another name" if name == FACTS_FILE else ""
@@ -76,7 +76,7 @@ def clean_fact(text: str) -> str:
 
 
 def name_fact(data: bytes) -> str:
-    """Name a fact by its text: the same fact is stored once."""
+    """Return a fact's name, derived from its text, so that the same fact is stored once."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -85,7 +85,7 @@ def make_drive_name(memory: str, kind: MemoryKind, name: str) -> str:
 
 
 def parse_drive_name(name: str) -> tuple[str, MemoryKind, str] | None:
-    """Parse such a name; None for one that no job of ours wrote."""
+    """Split a drive name into memory, kind and name; return `None` if no job can have written it."""
     match name.split("/"):
         case [root, memory, "facts", label] if root == MEMORY and _FACT_NAME.fullmatch(label):
             return (memory, "fact", label) if _MEMORY_NAME.fullmatch(memory) else None
@@ -111,7 +111,7 @@ class MemoryStore:
         return sorted(found, key=lambda each: (-each.version.at, each.version.name))
 
     def select_current(self, memory: str, now_ms: int) -> list[MemoryItem]:
-        """List the items within the limits of count, bytes and age, the newest first, to offer to a job."""
+        """List the items to offer to a job, the newest first, within the limits of count, bytes and age."""
         counts: dict[MemoryKind, int] = {"fact": 0, "file": 0}
         limits: dict[MemoryKind, int] = {"fact": MAX_FACTS, "file": MAX_FILES}
         size, found = 0, list[MemoryItem]()
@@ -126,7 +126,7 @@ class MemoryStore:
         return found
 
     def find_item(self, reference: str) -> MemoryItem | None:
-        """Find what a job was offered before; None when it is gone."""
+        """Return an item that was offered before, or `None` if it is gone."""
         name, _, number = reference.rpartition("@")
         parsed = parse_drive_name(name)
         if parsed is None or not number.isdecimal():
@@ -138,11 +138,11 @@ class MemoryStore:
         return MemoryItem(*parsed, version)
 
     def read(self, item: MemoryItem) -> bytes:
-        """Read an item; `HostError` when its bytes are no longer what they were."""
+        """Return an item's bytes; raise `HostError` if they were changed."""
         return b"".join(self.drive.blobs.read(item.version.sha256, item.version.size))
 
     def read_fact(self, item: MemoryItem) -> str:
-        """Read the text of a fact, for people; empty for a file, and for one whose bytes were changed."""
+        """Return the text of a fact, for display; empty for a file, and for a fact whose bytes were changed."""
         try:
             return clean_fact(self.read(item).decode("utf-8", "replace")) if item.kind == "fact" else ""
         except HostError:
@@ -159,7 +159,7 @@ class MemoryStore:
         brief: str,
         intent: Intent = tell_nobody,
     ) -> bool:
-        """Keep something a job left, in place of what had its name; False when this job has kept it already."""
+        """Store an item as the newest version of its name; return False if this job has already stored it."""
         full = make_drive_name(memory, kind, name)
         sha256 = hashlib.sha256(data).hexdigest()
         mine = [each for each in self.drive.ls(full, who=self.owner) if (each.name, each.owner) == (full, self.owner)]
@@ -185,7 +185,7 @@ class MemoryStore:
         return (each for each in history if each.number < item.version.number)
 
     def remove_item(self, item: MemoryItem, intent: Intent = tell_nobody) -> None:
-        """Remove an item with all its versions. One that is gone already is no error."""
+        """Remove an item with all its versions. An item that is already gone is no error."""
         try:
             self.drive.remove(item.version.name, who=self.owner, owner=self.owner, intent=intent)
         except HotdeskError:

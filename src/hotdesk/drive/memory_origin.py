@@ -1,4 +1,4 @@
-"""The origin of an entry in a memory, as the journal has it."""
+"""The origin of an item in a memory, from the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hotdesk.event import MemoryKept
 
 @dataclass(frozen=True, slots=True)
 class MemoryOrigin:
-    """The step that left something, and what its job could have read by then."""
+    """The step that left an item, and the sources its job could have read before."""
 
     step: str = ""
     """Empty: the journal does not say."""

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 
 _LEAF, _NODE = b"\0", b"\1"
-"""A leaf and a node are hashed differently, so that no node can be passed off as a record."""
+"""Prefixes that make the hashes of leaves and nodes differ, so that no node can be passed off as a record."""
 
 
 def hash_leaf(data: bytes) -> bytes:
@@ -28,7 +28,7 @@ def build_levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
 
 
 def compute_root(leaves: Sequence[bytes]) -> bytes:
-    """Return the root over hashes of records; of none, the hash of nothing."""
+    """Return the root over hashes of records; for no records, the hash of an empty string."""
     return build_levels(leaves)[-1][0] if leaves else hashlib.sha256(b"").digest()
 
 
@@ -43,7 +43,7 @@ def make_proof(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ..
 
 
 def is_proven(leaf: bytes, index: int, count: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Return whether a hash is the leaf at a position under a root."""
+    """Return whether a hash is the leaf at an index of a tree with `count` leaves and this root."""
     if not 0 <= index < count:
         return False
     at, last, found = index, count - 1, leaf

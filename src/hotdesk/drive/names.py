@@ -8,24 +8,24 @@ import unicodedata
 from hotdesk.errors import BriefError, make_printable
 
 _MAX_NAME_LENGTH = 1024
-"""Characters of a name."""
+"""Maximum characters of a name."""
 _LONGEST_PART = 255
-"""Bytes between two slashes: what file systems hold."""
+"""Maximum bytes of one part of a name, the limit of common file systems."""
 DEEPEST = 32
-"""Parts of a name."""
+"""Maximum number of parts of a name."""
 SHOWN = 80
 REFERENCE = re.compile(r"(.*?)(?:@([1-9][0-9]{0,8}))?", re.DOTALL)
 
 
 def check_name(name: str) -> str:
-    """Refuse what is no name: it must stay below a folder, and be the same for everybody who sees it."""
+    """Return a valid name; raise `BriefError` for one that could leave a folder or be displayed ambiguously."""
     if why := describe_fault(name):
         raise BriefError(f"{format_name(name)!r} is not a valid drive name: {why}; write it like 'reports/june.xlsx'")
     return name
 
 
 def describe_fault(name: str) -> str:
-    """Describe what is wrong with a name; empty: nothing."""
+    """Return what is wrong with a name, or an empty string if it is valid."""
     parts = name.split("/")
     if len(name) > _MAX_NAME_LENGTH or len(parts) > DEEPEST:
         return f"it has more than {_MAX_NAME_LENGTH} characters, or more than {DEEPEST} parts between slashes"

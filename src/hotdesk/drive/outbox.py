@@ -14,7 +14,7 @@ _ACTORS = ("keeper", "owner")
 
 
 def take_in(journal: Journal, folder: Path) -> None:
-    """Add and commit what waits. A crash between commit and removal adds nothing twice."""
+    """Add and commit the waiting events. A crash between commit and removal adds none twice."""
     if is_empty(folder):
         return
     with take_entries(folder) as lines:
@@ -26,7 +26,7 @@ def take_in(journal: Journal, folder: Path) -> None:
 
 
 def add(journal: Journal, at: int, actor: str, name: str, data: dict[str, object]) -> None:
-    """Add one event, unless it is there; one that no version of ours wrote is left out."""
+    """Add one event, unless it is already there. One that this version does not know is left out."""
     try:
         event = from_json(name, json.dumps(data))
     except ValueError:
@@ -36,12 +36,12 @@ def add(journal: Journal, at: int, actor: str, name: str, data: dict[str, object
 
 
 def is_known(journal: Journal, event: Event) -> bool:
-    """Return whether the journal has an event: a desk opens and burns once, and an act's chain has one event."""
+    """Return whether the journal has an event. A desk is opened and burnt once, and each other chain has one event."""
     return journal.has(get_chain(event), Burnt if isinstance(event, Burnt) else None)
 
 
 def take_in_at(lib: Path) -> None:
-    """Take in the outbox of a state directory before its journal is read."""
+    """Move the outbox of a state directory into its journal, before the journal is read."""
     folder = lib / "keys"
     if is_empty(folder):
         return

@@ -1,4 +1,4 @@
-"""Select rows of a journal without reading all others."""
+"""Queries for rows of a journal that do not read all others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.table import IDS, SELECT
 
 BATCH = 500
-"""Rows that are read at a time."""
+"""Rows that are fetched at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,16 @@ class EventFilter:
     """A filter for events."""
 
     chains: tuple[str, ...] | None = None
-    """None: of every chain."""
+    """Chains to select; `None`: all."""
     desk: str | None = None
     names: tuple[str, ...] = ()
-    """None named: events of every kind."""
+    """Kinds of events to select; empty: all."""
 
     def format_where(self) -> tuple[str, dict[str, object]]:
-        place = "id" if self.chains is None else "+id"  # a chain's events are found by the chain, not one by one
+        place = "id" if self.chains is None else "+id"  # + keeps SQLite off the index of ids: it must use the chain's
         text, values = f"WHERE {place} > :after AND {place} <= :until", dict[str, object]()
         if self.desk is not None:
-            # `to_json` wrote the data: inside a text of it a quote has a backslash before it, so this is the field.
+            # `to_json` escapes quotes in text, so this pattern matches the field only.
             text, values["desk"] = f"{text} AND instr(data, :desk)", f'"desk":"{self.desk}"'
         for column, allowed in (("chain", self.chains), ("name", self.names or None)):
             if allowed is not None:
@@ -46,7 +46,7 @@ def make_filter(
 def select(
     db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None = None, until: int = (1 << 63) - 1
 ) -> Iterator[Row]:
-    """Yield rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
+    """Yield rows in order, in batches: a slow reader must not keep a transaction open and block checkpoints."""
     if event_filter.chains is not None:
         yield from _select_chains(db, event_filter, after, limit, until)
         return
@@ -65,7 +65,7 @@ def select(
 def _select_chains(
     db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None, until: int
 ) -> Iterator[Row]:
-    """Yield rows of some chains: first their places, by the index, and then some at a time."""
+    """Yield rows of some chains: find their ids by the index first, then fetch rows in batches."""
     where, names = event_filter.format_where()
     found = db.execute(IDS + where, {**names, "after": after, "until": until})
     ids = sorted(number for (number,) in found)

@@ -23,7 +23,7 @@ KEY, PUBLIC = "signing.key", "signing.pub"
 
 
 class Signer:
-    """Signs, and shows nothing of its key."""
+    """Signs messages; does not expose its key."""
 
     __slots__ = ("_key", "public")
 
@@ -36,7 +36,7 @@ class Signer:
 
 
 def load_signer(folder: Path) -> Signer:
-    """Return the folder's signing key; the first who asks makes it."""
+    """Return the folder's signing key; create it if there is none."""
     pem = private_files.read(folder, KEY)
     if pem is None:
         private_files.write_first(folder, KEY, new_key())
@@ -56,7 +56,7 @@ def new_key() -> bytes:
 
 
 def publish(folder: Path, public: Ed25519PublicKey) -> None:
-    """Write the public half beside the key; an existing one must match."""
+    """Write the public key beside the private one; raise `HostError` if another one is there."""
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     private_files.write_first(folder, PUBLIC, pem, 0o644)
     if private_files.read(folder, PUBLIC, public=True) != pem:

@@ -1,7 +1,7 @@
-"""Certificates of swarms: one signed root over the records of all items, and the proof of one item. Pure.
+"""Certificates of swarms: one signed root over the records of all items, and proofs of single items. Pure.
 
-Records are the events by which items ended, as canonical JSON, in the order of the items. A proof is one record, its
-place, and the siblings on the way to the root: whoever has it, the file and the certificate needs nothing else.
+Records are the `ItemEnded` events as canonical JSON, in the order of the items. A proof is one record, its index, and
+the siblings on the path to the root: with the file and the certificate, it can be verified without anything else.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from hotdesk.strict import StrictError, parse_json
 
 FORMAT = 1
 DOMAIN = b"hotdesk-swarm-certificate 1\n"
-"""What is signed begins so: no certificate of one file can be taken for one of a swarm."""
+"""Prefix of the signed message, so that a file's certificate cannot be taken for a swarm's."""
 MOST_SHARED = 100
-"""Items whose deliverables may be looked at in one clean desk."""
+"""Maximum number of items whose deliverables may be checked in one clean desk."""
 MAX_PROOF_BYTES = 1 << 16
 _MAX_SIBLINGS = 64
 CONFIDENCE = 0.95
@@ -62,7 +62,7 @@ PROOF: Fields = {"count": int, "index": int, "record": dict, "siblings": [str]}
 
 @dataclass(frozen=True, slots=True)
 class ItemProof:
-    """The proof that one item's record is under a root."""
+    """The proof that one item's record belongs to a root."""
 
     record: ItemEnded
     index: int
@@ -94,7 +94,7 @@ def write_proof(proof: ItemProof) -> bytes:
 
 
 def read_proof(data: bytes) -> ItemProof:
-    """Read a proof a stranger may have written; `BriefError` says what is wrong with it."""
+    """Parse a proof from an untrusted source; raise `BriefError` if it is invalid."""
     try:
         if len(data) > MAX_PROOF_BYTES:
             raise ValueError(f"it has more than {MAX_PROOF_BYTES} bytes")
@@ -110,7 +110,7 @@ def read_proof(data: bytes) -> ItemProof:
 
 
 def sign(fields: Fields, signer: Signer) -> bytes:
-    """Sign a swarm's certificate; return its bytes, as they are stored."""
+    """Sign a swarm's certificate; return its bytes as stored."""
     fields = {**fields, "format": FORMAT, "public_key": encode_public_key(signer.public)}
     if not fits(fields, SHAPE):
         raise BriefError("invalid swarm certificate: a field is missing, unknown, or of the wrong type")
@@ -123,7 +123,7 @@ def is_swarm(data: bytes) -> bool:
 
 
 def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
-    """Read a swarm's certificate and hold it against its own signature; `BriefError` says what is wrong with it."""
+    """Parse a swarm's certificate and verify its signature; raise `BriefError` with the reason if it is invalid."""
     ending = ENDING.fullmatch(data[-LENGTH:]) if len(data) <= LARGEST else None
     if ending is None:
         raise BriefError("the certificate is incomplete: it does not end with a signature")
@@ -142,7 +142,7 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
 
 
 def compute_error_bound(reviewed: int, wrong: int, confidence: float = CONFIDENCE) -> float:
-    """Return the highest share of wrong items that a random sample leaves likely (Clopper and Pearson, one-sided)."""
+    """Return the upper bound of the share of wrong items, from a random sample (Clopper-Pearson, one-sided)."""
     if reviewed == 0 or wrong >= reviewed:
         return 1.0
     low, high = wrong / reviewed, 1.0

@@ -1,4 +1,4 @@
-"""The journal's file: one table in SQLite, opened by those who write and those who read."""
+"""The journal's file: one SQLite table, and how writers and readers open it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ONE = SELECT + "WHERE chain = ? AND seq = ?"
 
 
 def prepare(path: Path) -> None:
-    """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
+    """Create the file with private permissions, which SQLite's additional files inherit."""
     with private_files.enter_folder(path.parent) as place, suppress(FileExistsError):
         os.close(private_files.create(place, path.name))
         os.fsync(place)
@@ -49,7 +49,7 @@ def prepare(path: Path) -> None:
 
 
 def require_plain(path: Path) -> None:
-    """Refuse a journal that is a link or a device: SQLite would follow it."""
+    """Raise for a journal that is missing, a link or a device, because SQLite would follow it."""
     try:
         kind = path.lstat().st_mode
     except OSError as e:
@@ -59,7 +59,7 @@ def require_plain(path: Path) -> None:
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open the file; nothing in it is trusted to be harmless."""
+    """Open the file with settings for untrusted content."""
     with translate_errors():
         mode = "ro" if read_only else "rw"
         uri = f"{path.absolute().as_uri()}?mode={mode}"
@@ -70,7 +70,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def set_up(db: sqlite3.Connection) -> None:
-    """Choose what survives: a commit is on disk when it returns."""
+    """Set the file up for commits that are on disk when they return."""
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise HostError(
@@ -82,7 +82,7 @@ def set_up(db: sqlite3.Connection) -> None:
 
 
 def _make_table(db: sqlite3.Connection) -> None:
-    """Make the table in an empty file; refuse a file with anything else in it, as a trigger that drops events."""
+    """Create the table in an empty file; raise `HostError` for any other schema, such as an added trigger."""
     tables = read_schema(db)
     if not tables:
         db.execute(TABLE)
@@ -92,13 +92,13 @@ def _make_table(db: sqlite3.Connection) -> None:
 
 
 def read_schema(db: sqlite3.Connection) -> list[str]:
-    """Return what a file is made of, but for the indexes SQLite makes itself."""
+    """Return the statements that made a file's schema, without SQLite's automatic indexes."""
     return [str(sql) for (sql,) in db.execute("SELECT sql FROM sqlite_master") if sql is not None]
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Write all of the block or nothing, exclusively."""
+    """Run the block in an exclusive transaction: write all of it or nothing."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
