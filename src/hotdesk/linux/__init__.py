@@ -1,4 +1,4 @@
-"""Linux, as Python 3.11 does not offer it: system calls, Landlock, seccomp, cgroups, user ids, loop devices, sockets.
+"""Linux features that Python 3.11 lacks: system calls, Landlock, seccomp, cgroups, user ids, loop devices, sockets.
 
-Nothing here knows what a desk is.
+Nothing here depends on desks' logic.
 """

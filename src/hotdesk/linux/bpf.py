@@ -1,6 +1,6 @@
-"""The system calls door, keys, readers and volumes may make once they are shut in, and the kernel's program for it.
+"""Seccomp filters: the system calls that door, keys, readers and volumes may make once they are confined.
 
-An allow-list: every other call answers EPERM, and a call of a foreign architecture ends the process.
+An allow-list: every other call fails with EPERM, and a call of a foreign architecture kills the process.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 Test: TypeAlias = tuple[int, int, int]
-"""A word of the call, a mask, and the value its bits must have."""
+"""A word of the call's data, a mask, and the value that its masked bits must have."""
 Cases: TypeAlias = tuple[tuple[Test, ...], ...]
-"""The call is made if all tests of one case hold."""
+"""Alternatives: the call is admitted if all tests of one of them pass."""
 
 ARCHITECTURES = {"aarch64": 0xC00000B7, "x86_64": 0xC000003E}
 NUMBERS = {"aarch64": 0, "x86_64": 1}
@@ -35,13 +35,13 @@ setsockopt:208:54 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:1
 unlinkat:35:263 write:64:1 writev:66:20
 """
 _OLDER = "access:21 epoll_wait:232 lstat:6 poll:7 readlink:89 rename:82 select:23 stat:4 time:201 unlink:87"
-"""What only x86_64 has."""
+"""Calls that only x86_64 has."""
 
 TABLE: dict[str, tuple[int | None, int]] = {
     **{name: (int(arm), int(intel)) for name, arm, intel in (entry.split(":") for entry in SHARED.split())},
     **{name: (None, int(intel)) for name, intel in (entry.split(":") for entry in _OLDER.split())},
 }
-"""The numbers of every call named here, on aarch64 and x86_64."""
+"""The numbers of all calls named above, on aarch64 (`None`: it lacks the call) and x86_64."""
 
 _DIALLING = frozenset("accept accept4 connect listen setsockopt socket".split())
 _STORING = frozenset(
@@ -49,17 +49,17 @@ _STORING = frozenset(
     "rename renameat renameat2".split()
 )
 _NAMING = frozenset("getcwd getdents64 lstat newfstatat openat stat unlink unlinkat".split())
-"""What takes a path."""
+"""Calls that take a path."""
 _TIMING = frozenset({"setitimer"})
 _TREES = frozenset({"mkdirat", "openat2"})
 DOOR = frozenset(TABLE) - _STORING - _TIMING - _TREES
-"""Sockets of the internet, a scratch folder, memory and time."""
+"""Calls of the door: internet sockets, a scratch folder, memory and time."""
 KEYS = frozenset(TABLE) - _DIALLING - _TIMING - _TREES
-"""Sockets that were handed in, the files of a database, memory and time."""
+"""Calls of keys: sockets passed to it, the files of a database, memory and time."""
 READER = frozenset(TABLE) - _STORING - _NAMING - _DIALLING - _TREES | {"setsockopt"}
-"""Sockets that were handed in, memory and time."""
+"""Calls of a reader: sockets passed to it, memory and time."""
 VOLUME = KEYS - frozenset({"flock", "linkat", "socketpair"}) | _TREES
-"""Sockets that were handed in, files and directories, memory and time."""
+"""Calls of a volume process: sockets passed to it, files and directories, memory and time."""
 
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
@@ -69,11 +69,11 @@ _CURRENT_FOLDER = -100 & INT
 PROT_EXEC = 4
 KINDS, STREAM = 0xF, 1
 COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
-"""fcntl: duplicates, flags and locks; no leases, and no signals to others."""
+"""Allowed `fcntl` commands: duplicates, flags and locks; no leases, and no signals to other processes."""
 REQUESTS = (0x5421, 0x5450, 0x5451, 0x541B)
-"""ioctl: blocking or not, kept over exec or not, bytes to read."""
+"""Allowed `ioctl` requests: set blocking mode and close-on-exec, count readable bytes."""
 OPTIONS = {socket.SOL_SOCKET: (2, 7, 8, 9, 13), socket.IPPROTO_TCP: (1, 3, 4, 5, 6, 18)}
-"""setsockopt: reuse, buffers, keepalive, linger; no delay, cork, keepalive's times, the time until it gives up."""
+"""Allowed `setsockopt` options: address reuse, buffers, keepalive, linger; no delay, cork, keepalive times, timeout."""
 
 
 def _compute_low_offset(argument: int) -> int:
@@ -107,7 +107,7 @@ def _build_conditions(pid: int) -> dict[str, Cases]:
 
 
 def build_program(machine: str, names: Collection[str], pid: int) -> bytes:
-    """Write the filter for an architecture, as `platform.machine()` names it, and for one process."""
+    """Return the filter for one process on an architecture, as named by `platform.machine()`."""
     code = [encode_instruction(LOAD, ARCHITECTURE), encode_instruction(EQUAL, ARCHITECTURES[machine], 1, 0)]
     code += [encode_instruction(RETURN, KILL), encode_instruction(LOAD, NUMBER)]
     tests = _build_conditions(pid) | ({} if "fsync" in names else {"openat": _admit_one_of(0, [_CURRENT_FOLDER])})
@@ -120,7 +120,7 @@ def build_program(machine: str, names: Collection[str], pid: int) -> bytes:
 
 
 def _build_admission(cases: Cases | None) -> list[bytes]:
-    """Write what becomes of one call: it is made, or made in some cases."""
+    """Return the instructions for one call: admit it always, or in the given cases."""
     if cases is None:
         return [encode_instruction(RETURN, ALLOW)]
     body: list[bytes] = []

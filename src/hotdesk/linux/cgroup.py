@@ -1,7 +1,7 @@
-"""A desk's limits and its leash: one cgroup per desk, on v2, v1 and hybrid hosts.
+"""A desk's resource limits and process control: one cgroup per desk, on v2, v1 and hybrid hosts.
 
-On v1 a desk joins only the hierarchies in use (joining all eight costs 10 ms), and never without `devices`,
-`pids`, `freezer` and `memory`.
+On v1 a desk joins only the hierarchies it uses (joining all eight costs 10 ms), but always `devices`, `pids`, `freezer`
+and `memory`.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from hotdesk.errors import HostError
 from hotdesk.linux import device_filter
 
 TICKS = os.sysconf("SC_CLK_TCK")
-"""Units of CPU time a second, in `/proc/stat` and cgroup v1."""
+"""Units of CPU time per second, in `/proc/stat` and cgroup v1."""
 NEEDED = ("memory", "pids", "cpu", "cpuacct", "devices", "freezer")
 PERIOD = 100_000
 _FULL_SHARE = 1024
 _SHARE_STEP = 1.25
-"""How much more of a processor a process gets than one whose niceness is one higher, in the kernel's scheduler."""
+"""The factor in processor share between two neighbouring niceness values, in the kernel's scheduler."""
 KERNEL_TCP = 32 << 20
-"""Socket buffers a v1 desk may fill; v1 charges them to no one otherwise."""
+"""Maximum bytes of a v1 desk's socket buffers, which v1 does not count as its memory."""
 DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*")
-"""null, zero, full, random, urandom, tty, ptmx, and the desk's own ptys."""
+"""Allowed devices: null, zero, full, random, urandom, tty, ptmx, and the desk's own ptys."""
 
 _ABOVE = "hotdesk"
-"""On v2: the folder above all desks'."""
+"""The cgroup above all desks' cgroups, on v2."""
 _HEADROOM_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file")
 _HEADROOM_V2 = ("memory.max", "memory.current", b"inactive_file")
-"""Limit, use, and what of it the kernel takes back at once."""
+"""Files with limit and usage, and the counter of memory that the kernel can reclaim at once, by version."""
 _VACATED = "init"
-"""On v2 in a container: the folder for what ran in the container's own cgroup before."""
+"""The cgroup, on v2 in a container, for processes moved out of the container's own cgroup."""
 _STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
 _STAT_V2 = ("memory.current", "", ("anon", "active_file", "inactive_file", "shmem"))
-"""Where all memory is counted, and what its kinds are called in `memory.stat`, in the order of `MemoryUse`."""
+"""The file with total memory, and the prefix and names in `memory.stat`, in the order of `MemoryUse`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class MemoryUse:
     """Bytes of memory one desk uses, by kind."""
 
     total: int = 0
-    """All that counts against the limit."""
+    """Bytes that count against the limit."""
     anon: int = 0
     active_file: int = 0
     inactive_file: int = 0
     shared: int = 0
-    """tmpfs and other shared memory: part of the cache, and not reclaimable."""
+    """tmpfs and other shared memory: part of the page cache, but not reclaimable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +73,24 @@ class CgroupLimits:
 
     @property
     def quota(self) -> int:
-        """Return the CPU microseconds a period; the kernel takes no less than 1000."""
+        """Return the CPU microseconds per period, at least the 1000 that the kernel requires."""
         return max(1000, int(self.cpus * PERIOD))
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """The mount points of this machine's controllers; on v2 all in one place."""
+    """The mount points of this machine's cgroup controllers; on v2 a single one."""
 
     version: int
     mounts: dict[str, Path]
 
     def get_folders(self, desk: str) -> dict[str, Path]:
-        """Return a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers no one else switches."""
+        """Return a desk's folders by hierarchy; on v2 below a cgroup whose controllers only hotdesk changes."""
         above = _ABOVE if self.version == 2 else ""
         return {name: mount / above / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
 
     def remove_above(self) -> bool:
-        """Delete the folder above v2's desks; False where there is none, or desks are below it."""
+        """Delete the cgroup above v2's desks; return False if there is none, or it still has desks."""
         if self.version == 1:
             return False
         try:
@@ -101,12 +101,12 @@ class Hierarchies:
 
 
 def get_share() -> int:
-    """Return the share of the processors that a desk of this process gets: that of a process with its niceness."""
+    """Return a desk's share of the processors, in 1024ths: the one that this process has by its niceness."""
     return max(2, min(_FULL_SHARE, round(_FULL_SHARE / _SHARE_STEP ** os.getpriority(os.PRIO_PROCESS, 0))))
 
 
 def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
-    """Find the controllers in a mountinfo text; `unified_controllers` is the v2 root's list where there is one."""
+    """Find the controllers in a mountinfo text; `unified_controllers` is the v2 root's list, or `None` without v2."""
     v1: dict[str, Path] = {}
     for line in mountinfo.splitlines():
         fields, _, right = line.partition(" - ")
@@ -136,7 +136,7 @@ def find_hierarchies() -> Hierarchies:
 
 
 class Cgroup:
-    """One desk's cgroup. Removing it when absent is no error; making one that exists is, as it would be another's."""
+    """One desk's cgroup. Removing a missing one is no error; making an existing one is, as it is another's."""
 
     def __init__(self, hierarchies: Hierarchies, desk: str) -> None:
         self.version = hierarchies.version
@@ -144,7 +144,7 @@ class Cgroup:
         self.places = list(dict.fromkeys(self.folders.values()))
         """Each folder once: v1 often mounts `cpu` and `cpuacct` together."""
         self.quiet = self.get_folder("freezer") / "hushed"
-        """Below it, while a person holds the wheel: what stands still then."""
+        """The child cgroup of processes that are frozen while a person controls the desk."""
 
     def get_folder(self, controller: str) -> Path:
         return self.folders["unified" if self.version == 2 else controller]
@@ -169,7 +169,7 @@ class Cgroup:
             self.limit_v1(limits)
 
     def set_cpu_share(self, favoured: bool, least: int = 2) -> None:
-        """Have it share the processors as its keeper does, or take little but what others leave: `least` of 1024."""
+        """Set its share of the processors to this process's own, or to `least` of 1024 if it is not favoured."""
         share = get_share() if favoured else least
         if self.version == 2:
             self.put("cpu", "cpu.weight", max(1, share * 100 // _FULL_SHARE))
@@ -177,7 +177,7 @@ class Cgroup:
             self.put("cpu", "cpu.shares", share)
 
     def open_above(self) -> None:
-        """Have v2's controllers in the folder above the desks, which stays."""
+        """Enable v2's controllers in the cgroup above the desks, which stays."""
         above = self.folders["unified"].parent
         above.mkdir(exist_ok=True)
         for folder in (above.parent, above):
@@ -191,7 +191,7 @@ class Cgroup:
         self.put("cpu", "cpu.cfs_quota_us", limits.quota)
 
     def limit_memory_v1(self, most: int) -> None:
-        """Set both limits: the narrower one can never be the wider one, so which comes first depends."""
+        """Set both limits, in the order that keeps the memory limit at most the one with swap."""
         names = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
         grows = most > int((self.get_folder("memory") / names[0]).read_text())
         for name in reversed(names) if grows else names:
@@ -203,14 +203,14 @@ class Cgroup:
             self.put("devices", "devices.allow", f"{device} rw")
 
     def allow_device(self, device: str) -> None:
-        """Allow the use of one more device, as in `c 10:232`."""
+        """Allow one more device, such as `c 10:232`."""
         if self.version == 1:
             self.put("devices", "devices.allow", f"{device} rw")
         else:
             self.filter_devices((*DEVICES, device), instead_of=DEVICES)
 
     def filter_devices(self, devices: tuple[str, ...] = DEVICES, instead_of: tuple[str, ...] = ()) -> None:
-        """Limit devices on v2, where a program decides. Some containers may load none: doctor says so there."""
+        """Limit devices on v2, by a BPF program. Some containers may not load one, which `hotdesk doctor` reports."""
         try:
             device_filter.attach(str(self.folders["unified"]), devices, instead_of)
         except OSError as e:
@@ -224,7 +224,7 @@ class Cgroup:
         self.put("cpu", "cpu.max", f"{limits.quota} {PERIOD}")
 
     def put(self, controller: str, name: str, value: object, *, optional: bool = False) -> None:
-        """Write one file; one that this kernel lacks may be optional."""
+        """Write one file. If `optional`, the kernel may lack it."""
         try:
             write(f"{self.get_folder(controller)}/{name}", str(value).encode())
         except FileNotFoundError:
@@ -232,16 +232,16 @@ class Cgroup:
                 raise
 
     def measure_unread_bytes(self) -> int:
-        """Return the bytes its sockets have unread, where they are counted apart from its memory; else 0."""
+        """Return the unread bytes of its sockets if the kernel counts them apart from its memory, else 0."""
         if self.version == 2:
             return 0
         try:
             return int(read(f"{self.get_folder('memory')}/memory.kmem.tcp.usage_in_bytes"))
-        except OSError:  # this kernel does not count them, or the desk is being taken down
+        except OSError:  # this kernel does not count them, or the desk is being burnt
             return 0
 
     def join(self) -> None:
-        """Move the calling process in. Called between fork and exec."""
+        """Move the calling process into the cgroup. Called between fork and exec."""
         for folder in self.places:
             write(f"{folder}/cgroup.procs", b"0")
 
@@ -269,7 +269,7 @@ class Cgroup:
         return [int(pid) for pid in read(f"{self.get_folder('freezer')}/cgroup.procs").split()]
 
     def hush(self, pids: Iterable[int]) -> None:
-        """Freeze processes on their own; they stay frozen when the rest is thawed."""
+        """Freeze some processes separately; they stay frozen when the others are thawed."""
         self.quiet.mkdir(exist_ok=True)
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -277,7 +277,7 @@ class Cgroup:
         self.freeze_hushed(True)
 
     def unhush(self) -> None:
-        """Let hushed processes continue with the rest."""
+        """Move hushed processes back and let them continue with the others."""
         while pids := read(f"{self.quiet}/cgroup.procs").split():
             for pid in pids:
                 with suppress(ProcessLookupError):
@@ -285,7 +285,7 @@ class Cgroup:
         self.freeze_hushed(False)
 
     def freeze_hushed(self, frozen: bool) -> None:
-        """Stop or continue what is hushed; nothing, when nothing ever was."""
+        """Freeze or thaw the hushed processes, if any were ever hushed."""
         with suppress(FileNotFoundError):
             if self.version == 2:
                 write(f"{self.quiet}/cgroup.freeze", b"%d" % frozen)
@@ -298,10 +298,11 @@ class Cgroup:
         return (self.get_folder("freezer") / "freezer.state").read_text().strip() == "FROZEN"
 
     def strike(self) -> set[int]:
-        """Send everything in it SIGKILL, once; return what was there.
+        """Send SIGKILL to every process once; return their ids.
 
-        A frozen v1 process takes the signal only once thawed. The first process takes its pid namespace along, so
-        that nothing in it can fork away from us; older ones first, so that no guest tells how its programs were killed.
+        A frozen v1 process takes the signal only once thawed. Killing the first process ends its pid namespace, so that
+        no process can escape by forking. Older processes are killed first, so that no guest can report how its programs
+        were killed.
         """
         pids = self.list_pids()
         if not pids:
@@ -317,11 +318,11 @@ class Cgroup:
             self.freeze_hushed(False)
             self.freeze(False)
         except OSError:
-            pass  # the folder went while we looked
+            pass  # the folder was removed meanwhile
         return pids
 
     def kill(self, seconds: float = 5.0) -> bool:
-        """Strike until it is empty; False when something outlives the time."""
+        """Kill until the cgroup is empty; return False if a process survives the timeout."""
         end = time.monotonic() + seconds
         while self.strike():
             if time.monotonic() > end:
@@ -330,7 +331,7 @@ class Cgroup:
         return True
 
     def read_usage(self) -> dict[str, int | float]:
-        """Read what it uses: processor seconds, bytes of memory, processes, and kills by its memory limit."""
+        """Return its usage: processor seconds, bytes of memory, processes, and kills by the memory limit."""
         memory = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
         return {
             "cpu": self.read_cpu_seconds(),
@@ -367,14 +368,14 @@ class Cgroup:
         return 0
 
     def count_refused_forks(self) -> int:
-        """Count how often its limit of processes kept one from starting; 0 where the kernel does not count."""
+        """Return how often its limit of processes prevented a fork; 0 if the kernel does not count that."""
         try:
             return _parse_counters(read(f"{self.get_folder('pids')}/pids.events")).get(b"max", 0)
         except FileNotFoundError:
             return 0
 
     def remove(self) -> None:
-        """Delete its folders; the kernel may need a moment after the last exit, which is an OSError until then."""
+        """Delete its folders. Raises `OSError` for a moment after the last exit, until the kernel has cleaned up."""
         for folder in (self.quiet, *self.places):
             try:
                 os.rmdir(folder)
@@ -383,21 +384,21 @@ class Cgroup:
 
 
 def read_headroom(root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Read how much memory the cgroup above all desks may still take: in a container it may be limited."""
+    """Return the memory that the cgroup above all desks may still use, which may be limited in a container."""
     for folder, (limit, used, cached) in ((root / "memory", _HEADROOM_V1), (root, _HEADROOM_V2)):
         try:
             most = read(f"{folder}/{limit}").strip()
             stat = _parse_counters(read(f"{folder}/memory.stat"))
             usage = int(read(f"{folder}/{used}"))
         except FileNotFoundError:
-            continue  # another version, or the kernel's own root, which has no limit
+            continue  # the other version, or the kernel's root cgroup, which has no limit
         if most.isdigit():
             return max(0, int(most) - usage + stat.get(cached, 0))
     return 1 << 62
 
 
 def delegate(folder: Path, switch: Callable[[Path], None] | None = None) -> None:
-    """Have v2's controllers in the folders below one. A container's own cgroup must be empty for that: empty it."""
+    """Enable v2's controllers below a cgroup; if processes in it prevent that, as in a container, move them below."""
     switch = switch or _switch_on
     try:
         switch(folder)
@@ -413,7 +414,7 @@ def _switch_on(folder: Path) -> None:
 
 
 def move_processes_below(folder: Path, tries: int = 100) -> None:
-    """Move the processes of a v2 cgroup into one below it, as engines do that start containers in a container."""
+    """Move the processes of a v2 cgroup into a child of it, as engines do that run containers in a container."""
     below = folder / _VACATED
     below.mkdir(exist_ok=True)
     for _ in range(tries):
@@ -432,7 +433,7 @@ def _parse_counters(text: bytes) -> dict[bytes, int]:
 
 
 def write(path: str, data: bytes) -> None:
-    """Write a file of the kernel's, in one call; Python's own files take three times as long."""
+    """Write a kernel file in one call; Python's file objects take three times as long."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, data)

@@ -1,4 +1,4 @@
-"""Device rules on cgroup v2: a small program that the kernel asks whenever something in a cgroup opens a device."""
+"""Device rules on cgroup v2: a BPF program that the kernel calls when a process in a cgroup opens a device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYS_BPF = {"aarch64": 280, "x86_64": 321}
 _PROG_LOAD, _PROG_ATTACH = 5, 8
 _TYPE_CGROUP_DEVICE, _ATTACH_CGROUP_DEVICE, _ALLOW_MULTI, _REPLACE = 15, 6, 2, 4
 _CHARACTER, _MAKES_NODE = 2, 1 << 16
-"""In the first word of a question: the kind of device in its lower half, what is wanted of it in its upper one."""
+"""The first word of the program's context: the kind of device in the lower half, the requested access in the upper."""
 _LOAD, _COPY, _AND, _SET, _EXIT = 0x61, 0xBF, 0x57, 0xB7, 0x95
 _EQUAL, _NOT_EQUAL, _HAS_BIT, _JUMP = 0x15, 0x55, 0x45, 0x05
 _ATTR_SIZE = 128
@@ -25,7 +25,7 @@ def encode_instruction(code: int, target: int = 0, source: int = 0, offset: int 
 
 
 def build_program(devices: Iterable[str]) -> bytes:
-    """Write the program that admits reading and writing these character devices: `c 1:3`, `c 136:*`."""
+    """Return the program that admits reading and writing these character devices, such as `c 1:3` or `c 136:*`."""
     tests = []
     for device in devices:
         kind, _, numbers = device.partition(" ")
@@ -36,7 +36,7 @@ def build_program(devices: Iterable[str]) -> bytes:
     code = [
         *(
             encode_instruction(_LOAD, 2 + word, 1, 4 * word) for word in range(3)
-        ),  # r2: what is wanted; r3:r4: of which device
+        ),  # r2: requested access and kind; r3: major number; r4: minor number
         encode_instruction(_SET, 0, value=0),
         encode_instruction(_COPY, 5, 2),
         encode_instruction(_AND, 5, value=0xFFFF),
@@ -61,7 +61,7 @@ def call(command: int, attributes: bytes, what: str) -> int:
 
 @cache
 def load(devices: tuple[str, ...]) -> int:
-    """Have the kernel check and keep the program, once in a process; return its descriptor."""
+    """Load the program into the kernel, once per process; return its file descriptor."""
     code = ctypes.create_string_buffer(build_program(devices))
     text = ctypes.create_string_buffer(b"Apache-2.0")
     head = struct.pack(
@@ -71,7 +71,7 @@ def load(devices: tuple[str, ...]) -> int:
 
 
 def attach(folder: str, devices: tuple[str, ...], instead_of: tuple[str, ...] = ()) -> None:
-    """Admit only these devices to whatever runs in a cgroup, `instead_of` others; it is gone with the cgroup."""
+    """Admit only these devices in a cgroup, until it is removed; `instead_of` names those of the filter to replace."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flags = _ALLOW_MULTI | _REPLACE if instead_of else _ALLOW_MULTI

@@ -1,4 +1,4 @@
-"""A lock file, held for the length of a block: one writer at a time."""
+"""An exclusive lock on a file, for the length of a block."""
 
 from __future__ import annotations
 

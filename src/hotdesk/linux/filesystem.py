@@ -1,4 +1,4 @@
-"""Shared tools for disks: make a file system, measure its usage, hold a directory open."""
+"""Tools for file systems: make one, measure its usage, hold a directory open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hotdesk.errors import HostError
 from hotdesk.linux import syscalls
 
 FLAGS = syscalls.MS_NODEV | syscalls.MS_NOSUID | syscalls.MS_NOATIME
-"""How every writable layer is mounted."""
+"""Mount flags of every writable layer."""
 
 
 def run_tool(*argv: str) -> None:

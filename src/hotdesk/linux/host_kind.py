@@ -1,8 +1,7 @@
-"""Detects the kind of host: bare machine, virtual machine, container, pod, WSL2, Lima; and whose CI runner.
+"""Detects the kind of host (bare machine, virtual machine, container, pod, WSL2, Lima) and the CI system.
 
-Facts of the kernel decide: namespaces, mounts, capabilities. Marker files name the engine of a container only where
-the namespaces say that there is one: root file systems made from container images carry `/.dockerenv` into virtual
-machines.
+Kernel facts decide: namespaces, mounts, capabilities. Marker files only name a container's engine, if the namespaces
+show that there is a container: root file systems made from container images carry `/.dockerenv` into virtual machines.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Kind = Literal["bare", "vm", "docker", "podman", "kubernetes", "lxc", "nspawn", 
 _CONTAINERS: frozenset[Kind] = frozenset({"docker", "podman", "kubernetes", "lxc", "nspawn", "container"})
 
 _INITIAL = {"pid": 0xEFFFFFFC, "user": 0xEFFFFFFD, "uts": 0xEFFFFFFE, "ipc": 0xEFFFFFFF, "cgroup": 0xEFFFFFFB}
-"""The inodes of the namespaces the kernel boots with (`include/uapi/linux/nsfs.h`)."""
+"""The inodes of the namespaces that the kernel boots with (`include/uapi/linux/nsfs.h`)."""
 _DOCKER, _PODMAN, _MANAGER = "/.dockerenv", "/run/.containerenv", "/run/systemd/container"
 _MARKERS = (_DOCKER, _PODMAN)
 _ENGINES: dict[str, Kind] = {
@@ -32,7 +31,7 @@ _ENGINES: dict[str, Kind] = {
     "lxc-libvirt": "lxc",
     "systemd-nspawn": "nspawn",
 }
-"""What an engine calls itself in the variable `container` of the first process."""
+"""Engines by the value of the variable `container` of the first process."""
 _NAMES: dict[Kind, str] = {
     "bare": "a physical machine",
     "vm": "a virtual machine",
@@ -54,7 +53,7 @@ _RUNNERS = {
     "TF_BUILD": "Azure Pipelines",
     "CI": "a CI system",
 }
-"""Variables that CI systems set; the first that is set names the system."""
+"""CI systems by a variable that they set; the first match counts."""
 _HYPERVISORS = (
     ("qemu", "QEMU"),
     ("kvm", "KVM"),
@@ -70,7 +69,7 @@ _HYPERVISORS = (
     ("bochs", "Bochs"),
     ("openstack", "OpenStack"),
 )
-"""Parts of what firmware and device tree say, and the hypervisor each is of."""
+"""Hypervisors by a part of the text from firmware or device tree."""
 CAPABILITIES = {
     "CHOWN": 0,
     "DAC_OVERRIDE": 1,
@@ -85,10 +84,10 @@ CAPABILITIES = {
     "SYS_ADMIN": 21,
     "MKNOD": 27,
 }
-"""What a keeper needs of root, by number."""
+"""The capabilities that a keeper needs, by number."""
 _UNCONFINED_TYPES = ("container_runtime_t", "container_unconfined_t")
 _PRIVILEGED = 1 << 16 | 1 << 17 | 1 << 21
-"""SYS_MODULE, SYS_RAWIO and SYS_ADMIN: engines give all of them only with `--privileged`."""
+"""SYS_MODULE, SYS_RAWIO and SYS_ADMIN, all of which engines grant only with `--privileged`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +103,19 @@ class HostFacts:
     cgroups: str = ""
     """/proc/self/cgroup."""
     engine: str = ""
-    """The variable `container` of the first process, or what systemd noted of it."""
+    """The variable `container` of the first process, or systemd's record of it."""
     markers: frozenset[str] = frozenset()
-    """Those of the engines' marker files that are there."""
+    """The engines' marker files that exist."""
     firmware: str = ""
-    """What DMI, the device tree and the Xen interface say the machine is."""
+    """The description of the machine by DMI, the device tree and the Xen interface."""
     has_hypervisor: bool = False
-    """Whether the processor says that there is a hypervisor, or devices are virtual."""
+    """Whether the processor reports a hypervisor, or there are virtio devices."""
     capabilities: int = 0
-    """CapEff."""
+    """Bits of the effective capabilities (CapEff)."""
     seccomp: int = 0
     uid_map: str = ""
     profile: str = ""
-    """AppArmor's or SELinux's label of this process."""
+    """The AppArmor or SELinux label of this process."""
     variables: frozenset[str] = frozenset()
     """Names of the environment variables that are set and not empty."""
 
@@ -127,16 +126,16 @@ class HostKind:
 
     kind: Kind
     machine: str = ""
-    """The hypervisor below; empty where there is none."""
+    """The hypervisor; empty if there is none."""
     runner: str = ""
-    """The CI system this is a runner of."""
+    """The CI system whose runner this is; empty if it is none."""
     capabilities: int = 0
     is_filtered: bool = False
-    """Whether a seccomp filter stands between this process and the kernel."""
+    """Whether this process is under a seccomp filter."""
     profile: str = ""
-    """The AppArmor profile or SELinux type that confines this process; empty for none."""
+    """The AppArmor profile or SELinux type that confines this process; empty if there is none."""
     has_own_users: bool = False
-    """Whether this is a user namespace other than the kernel's first one."""
+    """Whether this is a user namespace other than the initial one."""
 
     @property
     def is_container(self) -> bool:
@@ -205,7 +204,7 @@ def _recognise_kind(facts: HostFacts) -> Kind:
     if engine is not None and any(_is_foreign(facts, kind) for kind in _INITIAL):
         return engine
     if is_wsl:
-        return "wsl2"  # whose distributions have a process namespace each, without an engine
+        return "wsl2"  # its distributions have pid namespaces of their own, without an engine
     if _is_foreign(facts, "pid"):
         return "container"
     if " /mnt/lima-cidata " in facts.mounts:
@@ -214,7 +213,7 @@ def _recognise_kind(facts: HostFacts) -> Kind:
 
 
 def _name_engine(facts: HostFacts) -> Kind | None:
-    """Name the engine that mounts, cgroups, the first process or markers tell of; None: nothing does."""
+    """Return the container engine by mounts, cgroups, first process or marker files; `None`: no sign of one."""
     if "/kubelet/pods/" in facts.mounts or "/kubepods" in facts.cgroups:
         return "kubernetes"
     if facts.engine in _ENGINES and facts.engine != "oci":
@@ -227,7 +226,7 @@ def _name_engine(facts: HostFacts) -> Kind | None:
 
 
 def _name_hypervisor(facts: HostFacts) -> str:
-    """Name the hypervisor; empty on a bare machine."""
+    """Return the hypervisor's name, or an empty string on a bare machine."""
     text = facts.firmware.lower()
     if ".metal" in text:
         return ""
@@ -238,7 +237,7 @@ def _name_hypervisor(facts: HostFacts) -> str:
 
 
 def _parse_confinement(profile: str) -> str:
-    """Return the part of a label that restricts: an enforced AppArmor profile, or an SELinux type of containers."""
+    """Return the restricting part of a label: an enforced AppArmor profile, or an SELinux type of containers."""
     if profile.count(":") >= 2:
         kind = profile.split(":")[2]
         return kind if kind.startswith("container_") and kind not in _UNCONFINED_TYPES else ""
@@ -247,7 +246,7 @@ def _parse_confinement(profile: str) -> str:
 
 
 def _is_foreign(facts: HostFacts, kind: str) -> bool:
-    """Return whether a namespace is another than the kernel's first one; an unreadable one tells nothing."""
+    """Return whether a namespace is not the initial one; False if it could not be read."""
     return facts.namespaces.get(kind, 0) not in (0, _INITIAL[kind])
 
 

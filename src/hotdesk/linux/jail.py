@@ -1,8 +1,8 @@
-"""Shut this process in, for good: one folder, one user, no privilege, few system calls.
+"""Confines this process for good: one folder, one user, no privilege, few system calls.
 
-Whoever takes the process over afterwards can read and write that folder, use the sockets it holds and, if it is the
-door, dial out; nothing else. Everything it will need must be there before: modules, codecs, trust stores. An
-event loop is made inside.
+An attacker who controls the process afterwards can read and write that folder, use its open sockets and, in the door,
+open TCP connections; nothing else. Everything that it will need must be loaded before: modules, codecs, trust stores.
+An event loop is created afterwards.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hotdesk.linux import bpf, landlock, rlimits, syscalls
 
 _CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
 MODULES = ("_strptime", "linecache", "stringprep", "traceback")
-"""What the standard library imports only when it is first used."""
+"""Modules that the standard library imports only at first use."""
 FILES = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | landlock.TRUNCATE
-"""What may be done in the folder: read, write, list, remove and make plain files."""
+"""Landlock rights in the folder: read, write, list, remove and make regular files."""
 RING = "anon_inode:[io_uring]"
 _SET_MODE_FILTER = 1
 _SYS_SECCOMP = {"aarch64": 277, "x86_64": 317}
@@ -38,17 +38,17 @@ class SockFprog(ctypes.Structure):
 def enter(
     root: Path, uid: int, names: Collection[str], *, dials: bool = False, leashed: bool = False, trusting: bool = False
 ) -> Path:
-    """Shut this process in `root`, and return where that is from here on: `/`, unless an ordinary user asks.
+    """Confine this process to `root`, and return its new path: `/`, or unchanged for an ordinary user.
 
-    `dials`: it may still connect by TCP; `leashed`: it dies with its parent, whatever becomes of it; `trusting`: it
-    hears only processes of ours, and an ordinary user's starts without Landlock, too.
+    `dials`: it may open TCP connections. `leashed`: it is killed when its parent ends. `trusting`: it reads only from
+    hotdesk's own processes, so that an ordinary user may start it without Landlock.
     """
     parent = os.getppid()
     _refuse_rings()
     preload()
     place = confine_to_root(root, uid, dials=dials, trusting=trusting)
     if leashed:
-        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would undo it
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would reset it
         if os.getppid() != parent:
             os._exit(1)
     install(bpf.build_program(platform.machine(), names, os.getpid()))
@@ -56,26 +56,26 @@ def enter(
 
 
 def _refuse_rings() -> None:
-    """Stop at an open io_uring: it can ask for what the filter refuses, and libuv dies with a ring it may not use."""
+    """Raise `RuntimeError` for an open io_uring, which bypasses the filter; libuv aborts if its ring is refused."""
     for fd in os.listdir("/proc/self/fd"):
         if (Path("/proc/self/fd") / fd).is_symlink() and os.readlink(f"/proc/self/fd/{fd}") == RING:
             raise RuntimeError("an io_uring is open: create the event loop after confinement")
 
 
 def preload() -> None:
-    """Bring in what is otherwise looked for in files at its first use."""
+    """Load what Python otherwise loads from files at first use."""
     for codec in _CODECS:
         codecs.lookup(codec)
     for module in MODULES:
         importlib.import_module(module)
-    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # OpenSSL reads its configuration with the first
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the first context makes OpenSSL read its configuration
 
 
 def confine_to_root(root: Path, uid: int, *, dials: bool, trusting: bool = False) -> Path:
-    """Leave this process one folder, no privilege, and of TCP at most connecting; return where the folder is now.
+    """Leave this process one folder, no privilege, and of TCP at most connecting; return the folder's new path.
 
-    An ordinary user cannot change the root: Landlock alone then keeps the process in, and without it none is started
-    that reads what desks send.
+    An ordinary user cannot change the root, so Landlock alone confines the process. Without Landlock, no process is
+    started that reads data from desks.
     """
     place = root
     if os.geteuid() == 0:
@@ -90,7 +90,7 @@ def confine_to_root(root: Path, uid: int, *, dials: bool, trusting: bool = False
 
 
 def drop_privileges(uid: int) -> None:
-    """Become a user without files, without ways to another user, and with unreadable memory."""
+    """Become an unprivileged user for good, without core files and with memory that others cannot read."""
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     rlimits.set_core_limit()
     rlimits.raise_open_files()

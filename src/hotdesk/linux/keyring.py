@@ -1,4 +1,4 @@
-"""Checks whether this process may use kernel keyrings: filters of some container engines refuse that."""
+"""Checks whether this process may use kernel keyrings, which some container engines' filters refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GET_KEYRING_ID, _SESSION_KEYRING = 0, -3
 
 @cache
 def is_refused() -> bool:
-    """Return whether keyctl(2) is refused to this process and so to everything it starts; nothing is changed."""
+    """Return whether keyctl(2) is refused to this process and its children. Changes nothing."""
     call = _SYS_KEYCTL.get(os.uname().machine)
     if call is None:
         return False

@@ -1,7 +1,8 @@
-"""Landlock: give up rights that a command no longer needs, before it reads bytes from a desk.
+"""Landlock: gives up rights that a command no longer needs, before it reads bytes from a desk.
 
-Capabilities, new privileges, writing files but where results go, TCP, and signals to others: gone for this process and
-everything it starts. Call it before any thread is started. Reading stays: an interpreter reads its own modules.
+Gone for this process and its children: capabilities, new privileges, writing files outside result folders, TCP, and
+signals to other processes. Call it before any thread is started. Reading stays, because an interpreter reads its own
+modules.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 
 from hotdesk.linux.libc import PR_SET_NO_NEW_PRIVS, check, libc, prctl
 
-TYPE_CHECKING = False  # what only annotations need would cost a quick command 10 ms
+TYPE_CHECKING = False  # importing modules for annotations would cost a quick command 10 ms
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
@@ -23,18 +24,18 @@ PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 
 SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _WRITES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
-"""Write to, remove and make files and folders of every kind."""
+"""Rights to write to, remove and make files and folders of every kind."""
 REFER, TRUNCATE, DEVICES = 1 << 13, 1 << 14, 1 << 15
 FILES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | REFER | TRUNCATE
-"""Of that what makes files, folders and sockets: no link and no device."""
+"""Those of them that make files, folders and sockets, but no links and no devices."""
 SOCKETS = 1 << 5 | 1 << 7 | 1 << 9
-"""Of that what makes folders and sockets, and removes what is no folder: it writes no file."""
+"""Those of them that make folders and sockets and remove files; none to write a file."""
 READS = 1 << 0 | 1 << 2 | 1 << 3
-"""Run and read files, and list folders."""
+"""Rights to execute and read files, and to list folders."""
 BIND, CONNECT = 0b01, 0b10
 TCP = BIND | CONNECT
 _SCOPES = 0b11
-"""Abstract sockets and signals beyond this process and its children."""
+"""Abstract sockets of, and signals to, processes outside this one and its children."""
 
 
 class Ruleset(ctypes.Structure):
@@ -59,9 +60,10 @@ class Port(ctypes.Structure):
 def confine(
     writable: Iterable[Path], *, any_owner: bool = False, dials: bool = False, ports: Collection[int] = ()
 ) -> None:
-    """Give up everything but writing below `writable`; `any_owner` keeps root's way with other users' files there.
+    """Give up everything but reading and writing below `writable`.
 
-    One that `dials` may still connect by TCP, any other to `ports` alone.
+    `any_owner` keeps root's access to other users' files there. With `dials` TCP connections are allowed, otherwise to
+    `ports` only.
     """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     restrict([find_existing(path) for path in writable], tcp=BIND if dials else TCP, ports=ports)
@@ -72,10 +74,10 @@ def confine(
 def confine_reader(
     writable: Iterable[Path], sockets: Iterable[Path], *, dials: bool = False, ports: Collection[int] = ()
 ) -> None:
-    """Give up everything but reading, making plain files below `writable`, and sockets below `sockets`.
+    """Give up everything but reading, making regular files below `writable`, and sockets below `sockets`.
 
-    Whoever is more privileged goes through these folders: no link can be laid there. It connects by TCP to `ports`, or
-    anywhere if it `dials`.
+    No links can be made there, because more privileged processes use these folders. With `dials` TCP connections are
+    allowed, otherwise to `ports` only.
     """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     restrict(list(writable), FILES, tcp=BIND if dials else TCP, ports=ports, sockets=list(sockets))
@@ -91,7 +93,7 @@ def find_existing(path: Path) -> Path:
 
 
 def drop_capabilities(allowed: set[int]) -> None:
-    """Keep these capabilities and no other, now and after every exec."""
+    """Keep only these capabilities, now and after every exec."""
     limit_capabilities(allowed)
     bits = sum(1 << capability for capability in allowed)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
@@ -107,7 +109,7 @@ def limit_capabilities(allowed: set[int]) -> None:
 
 
 def is_supported() -> bool:
-    """Return whether this kernel has Landlock, and lets this process use it."""
+    """Return whether this kernel has Landlock and lets this process use it."""
     return int(libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))) >= 1
 
 
@@ -120,10 +122,10 @@ def restrict(
     ports: Collection[int] = (),
     sockets: Collection[Path] = (),
 ) -> None:
-    """Restrict this thread and all it starts by Landlock, as far as this kernel knows it.
+    """Restrict this thread and its children by Landlock, as far as this kernel supports it.
 
-    Writing is `granted` below `folders` only, and so are `reads`; making sockets below `sockets`, too; of what `tcp`
-    names, connecting to `ports` only.
+    Writing is restricted to the `granted` rights below `folders`, and so are the rights in `reads`; sockets may be made
+    below `sockets`, too. The TCP rights in `tcp` are refused, except connecting to `ports`.
     """
     version = libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:

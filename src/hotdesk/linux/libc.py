@@ -1,4 +1,4 @@
-"""The C library and its error handling; imports little, so that a quick command can confine itself."""
+"""The C library and its error handling. Imports little, so that a quick command can confine itself."""
 
 from __future__ import annotations
 

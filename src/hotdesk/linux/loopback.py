@@ -8,10 +8,10 @@ import socket
 
 
 def call_port(port: int) -> socket.socket:
-    """Begin a connection to a server of the desk's; called inside its network namespace, and never waits there.
+    """Start a connection to a server in the desk, from inside its network namespace, without blocking.
 
-    A refusal on loopback is there at once, and then the other family is tried; whoever gets the socket waits for the
-    rest. A port whose queue is full answers nothing: the keeper of a desk must not wait for what its guest decides.
+    A refusal on loopback is immediate, and then IPv6 is tried; the caller waits for the connection itself. A port with
+    a full queue does not answer, and a desk's keeper must never wait for its guest.
     """
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         caller = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK, socket.IPPROTO_TCP)

@@ -1,4 +1,4 @@
-"""Loop devices, which show a file as a disk: attached to vanish with their last user, and shared by keepers."""
+"""Loop devices, which present a file as a disk: detached with their last user, and shared by keepers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CONFIG = struct.Struct(f"=2I{_INFO64.size}s8Q")
 TRIES = 64
 _CONTROL = (stat.S_IFCHR, 10, 237)
 _DISK_MAJOR = 7
-"""The kernel's own numbers (`Documentation/admin-guide/devices.txt`)."""
+"""The kernel's device numbers (`Documentation/admin-guide/devices.txt`)."""
 
 
 def attach(file: int, name: str) -> tuple[str, int]:
-    """Attach an open file to a free loop device; return its path and a descriptor that keeps it until mounted."""
+    """Attach an open file to a free loop device; return its path and a descriptor that keeps it until it is mounted."""
     control = _open_device("/dev/loop-control", *_CONTROL)
     try:
         for _ in range(TRIES):
@@ -42,10 +42,10 @@ def attach(file: int, name: str) -> tuple[str, int]:
 
 
 def find(file: Path) -> tuple[str, int] | None:
-    """Return the loop device that already shows this file, and a descriptor that keeps it until mounted.
+    """Return the loop device that already has this file, and a descriptor that keeps it until it is mounted, or `None`.
 
-    By device and inode, never by name: sysfs names a file as whoever attached it saw it, and a second device on one
-    btrfs file is a second file system to the kernel.
+    Files are compared by device and inode, not by name: sysfs has the name as the attaching process saw it, and a
+    second device on one btrfs file would be a second file system to the kernel.
     """
     info = os.stat(file)
     for entry in Path("/sys/block").glob("loop*/loop"):
@@ -69,7 +69,7 @@ def find(file: Path) -> tuple[str, int] | None:
 
 
 def _open_device(path: str, kind: int, major: int, minor: int) -> int:
-    """Open a loop device; in a container, where no one makes nodes for what the kernel added later, make its node."""
+    """Open a loop device. In a container, where nodes of new devices are not created automatically, create its node."""
     flags = os.O_RDWR | os.O_CLOEXEC
     try:
         return os.open(path, flags)

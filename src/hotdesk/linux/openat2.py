@@ -1,4 +1,4 @@
-"""Write below a directory and nowhere else: openat2 resolves every name as if that directory were `/`."""
+"""Safe file access below a directory: openat2 resolves every name as if that directory were `/`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OpenHow(ctypes.Structure):
 
 
 class RootDirectory:
-    """A directory that is the whole world: `..` and absolute links end at it."""
+    """A directory that is treated as the root: `..` and absolute links cannot leave it."""
 
     def __init__(self, path: str | os.PathLike[str] | int) -> None:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,12 +41,12 @@ class RootDirectory:
         os.close(self.fd)
 
     def open(self, path: bytes, flags: int, mode: int = 0) -> int:
-        """Open a path inside, following links inside; `OSError` as `open` would raise."""
+        """Open a path inside, following links inside; raise `OSError` like `open`."""
         return openat2(self.fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, mode)
 
     @contextmanager
     def folder(self, path: bytes) -> Iterator[int]:
-        """Open a directory, made with its parents (0755, root's) where missing."""
+        """Open a directory; create it with its parents (mode 0755) if it is missing."""
         fd = self._make(path)
         try:
             yield fd
@@ -65,7 +65,7 @@ class RootDirectory:
             return self.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def read(self, path: bytes, limit: int = 1 << 20) -> bytes:
-        """Return the beginning of a regular file; nothing of any other kind."""
+        """Return the beginning of a regular file; empty for any other kind of file."""
         fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             return os.read(fd, limit) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
@@ -73,7 +73,7 @@ class RootDirectory:
             os.close(fd)
 
     def write(self, path: bytes, data: bytes, mode: int = 0o644) -> None:
-        """Write a root-owned regular file, replacing whatever has that name."""
+        """Write a regular file, replacing what has its name."""
         above, _, name = path.rpartition(b"/")
         with self.folder(above) as fd, create(fd, name) as file:
             os.fchmod(file.fileno(), mode)
@@ -81,7 +81,7 @@ class RootDirectory:
 
 
 def openat2(fd: int, path: bytes, flags: int, resolve: int, mode: int = 0) -> int:
-    """Open a path from a directory on, within what `resolve` allows; `OSError` as `open` would raise."""
+    """Open a path below a directory, within what `resolve` allows; raise `OSError` like `open`."""
     how = OpenHow(flags | os.O_CLOEXEC, mode, resolve)
     opened = int(libc.syscall(_OPENAT2, fd, path or b".", ctypes.byref(how), ctypes.sizeof(how)))
     if opened < 0:
@@ -91,8 +91,8 @@ def openat2(fd: int, path: bytes, flags: int, resolve: int, mode: int = 0) -> in
 
 
 def open_strictly(fd: int, path: bytes, flags: int) -> int:
-    """Open what lies below a directory in the same mount, following no link at all and waiting for no one."""
-    patient = 0 if flags & os.O_PATH else os.O_NONBLOCK  # with O_PATH nothing is opened, and openat2 takes no more
+    """Open a path below a directory in the same mount, without following links and without blocking."""
+    patient = 0 if flags & os.O_PATH else os.O_NONBLOCK  # openat2 refuses O_NONBLOCK with O_PATH, which opens nothing
     return openat2(fd, path, flags | os.O_NOFOLLOW | patient, STRICT)
 
 
@@ -104,7 +104,7 @@ def create(fd: int, name: bytes) -> BinaryIO:
 
 
 def remove(fd: int, name: bytes) -> None:
-    """Remove a name in a directory with all below it, following nothing. Absent is no error."""
+    """Remove a name in a directory with everything below it, without following links. A missing one is no error."""
     try:
         os.unlink(name, dir_fd=fd)
     except FileNotFoundError:
@@ -115,7 +115,7 @@ def remove(fd: int, name: bytes) -> None:
 
 
 def empty(fd: int, name: bytes) -> None:
-    """Remove everything in a directory without following links, with one descriptor open a level."""
+    """Remove everything in a directory without following links; one descriptor is open per level."""
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
         for entry in os.listdir(inner):
@@ -125,7 +125,7 @@ def empty(fd: int, name: bytes) -> None:
 
 
 def link(source: int, fd: int, name: bytes) -> None:
-    """Give the file open as `source` another name in a directory, in the place of what has it."""
+    """Link the file open as `source` into a directory, replacing what has the name."""
     with suppress(FileNotFoundError):
         if os.path.samestat(os.lstat(name, dir_fd=fd), os.fstat(source)):
             return

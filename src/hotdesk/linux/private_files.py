@@ -1,7 +1,7 @@
-"""Files that one user alone may read: written whole or not at all, never through a link.
+"""Files that only one user may read: written atomically, never through a link.
 
-Root writes into a folder that belongs to a lesser user, so every name in it may be that user's trap. Names are
-opened below the folder's descriptor, links are not followed, and what root makes goes to the folder's owner.
+Root writes into a folder of a less privileged user, so any name in it may be a trap. Names are opened relative to the
+folder's descriptor, links are not followed, and files that root creates get the folder's owner.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 from hotdesk.errors import HostError
 
 MAX_FILE_BYTES = 64 << 20
-"""Bytes of the largest file that is read."""
+"""Maximum bytes of a file that is read."""
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_folder(folder: Path, owner: int | None = None) -> None:
-    """Make a folder that only its owner may enter, unless it is there; root may give it to another user."""
+    """Create a folder that only its owner may enter, unless it exists. Root may give it to another user."""
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
@@ -38,7 +38,7 @@ def make_folder(folder: Path, owner: int | None = None) -> None:
 
 @contextmanager
 def enter_folder(folder: Path) -> Iterator[int]:
-    """Hold a folder open; refuse one that others may enter."""
+    """Yield a descriptor of a folder; raise `HostError` if other users may enter it."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as e:
@@ -52,7 +52,10 @@ def enter_folder(folder: Path) -> Iterator[int]:
 
 
 def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
-    """Read a file of a private folder, None if it is missing; refuse one that others may read unless it is public."""
+    """Return a file of a private folder, or `None` if it is missing; raise `HostError` if others may access it.
+
+    A `public` file may be readable by others, but not writable.
+    """
     with enter_folder(folder) as place:
         try:
             fd = os.open(name, READ, dir_fd=place)
@@ -67,7 +70,7 @@ def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
 
 
 def check(found: os.stat_result, path: Path, forbidden: int) -> None:
-    """Refuse special files, files that others may read, and files that are too large to be ours."""
+    """Raise `HostError` for a special file, one that others may access, or one larger than any of hotdesk's."""
     if not stat.S_ISREG(found.st_mode):
         raise HostError(f"{path} is not a regular file; move it away")
     if found.st_mode & forbidden:
@@ -79,7 +82,7 @@ def check(found: os.stat_result, path: Path, forbidden: int) -> None:
 
 
 def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file whole: after a crash it has the old content or the new."""
+    """Replace a file atomically: after a crash it has the old content or the new."""
     with (
         enter_folder(folder) as place,
         translate_errors(folder / name),
@@ -90,7 +93,7 @@ def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool:
-    """Write a file completely if it is missing; False when another process was first."""
+    """Write a file atomically if it is missing; return False if it already exists."""
     with (
         enter_folder(folder) as place,
         translate_errors(folder / name),
@@ -108,7 +111,7 @@ def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool
 
 @contextmanager
 def _write_temporary(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
-    """Write a file under a name no one uses; it goes away if what follows fails."""
+    """Write a temporary file for the length of a block; remove it if the block fails."""
     temporary = f".{name}.{secrets.token_hex(8)}"
     fd = create(place, temporary, mode)
     try:
@@ -124,7 +127,7 @@ def _write_temporary(place: int, name: str, data: bytes, mode: int) -> Iterator[
 
 
 def create(place: int, name: str, mode: int = 0o600) -> int:
-    """Make a file that was not there; root gives it to the folder's owner."""
+    """Create a new file; if root does, the file gets the folder's owner."""
     fd = os.open(name, MAKE, mode, dir_fd=place)
     os.fchmod(fd, mode)
     if os.geteuid() == 0:
@@ -141,7 +144,7 @@ def remove(folder: Path, name: str) -> None:
 
 @contextmanager
 def hold_lock(folder: Path, name: str) -> Iterator[None]:
-    """Hold a lock file; waits for whoever holds it."""
+    """Hold a lock file for the length of a block; wait until it is free."""
     with enter_folder(folder) as place, translate_errors(folder / name):
         try:
             fd = create(place, name)

@@ -11,7 +11,7 @@ def read_status(pid: int) -> dict[str, str]:
 
 
 def is_dying(pid: int) -> bool:
-    """Return whether a process was killed, though it may still have to be thawed to die of it."""
+    """Return whether a process was killed, even if it must still be thawed to die."""
     try:
         status = read_status(pid)
     except OSError:

@@ -1,4 +1,4 @@
-"""Resource limits of this process, raised to what this machine allows."""
+"""Resource limits of this process, raised to the maximum this machine allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 
 CORE_LIMIT = 1
-"""Bytes of a core file. 0 does not stop a piped core pattern; 1 does."""
+"""Bytes of a core file. A limit of 0 does not stop a piped core pattern; 1 does."""
 FILE_TABLE = (1 << 63) - 1
 
 
@@ -14,7 +14,7 @@ def set_core_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (CORE_LIMIT, CORE_LIMIT))
     except ValueError:
-        pass  # it was lower, and this root may not raise it
+        pass  # the limit was lower, and root in this container may not raise it
 
 
 def raise_open_files() -> None:
@@ -23,10 +23,10 @@ def raise_open_files() -> None:
 
 
 def raise_file_table() -> None:
-    """Leave the number of open files to memory limits, as systemd does: a full table would be the host's, too."""
+    """Lift the limit on open files of the whole machine, as systemd does: desks must not fill the host's table."""
     table = Path("/proc/sys/fs/file-max")
     try:
         if int(table.read_text()) < FILE_TABLE:
             table.write_text(str(FILE_TABLE))
     except OSError:
-        pass  # this root may not; doctor's to tell
+        pass  # root in this container may not; `hotdesk doctor` reports it

@@ -1,4 +1,4 @@
-"""Non-blocking sockets under anyio: accept, read, write, and who is at the other end."""
+"""Non-blocking sockets under anyio: accept, read, write, and identify the peer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 
 READ = 1 << 16
 MAX_PATH_BYTES = 107
-"""Bytes a unix socket's path may have."""
+"""Maximum bytes of a unix socket's path."""
 
 
 async def accept(listener: socket.socket) -> socket.socket:
@@ -23,7 +23,7 @@ async def accept(listener: socket.socket) -> socket.socket:
 
 
 async def receive(sock: socket.socket, most: int = READ) -> bytes:
-    """Read what is there; nothing at the end."""
+    """Return available data, after waiting for some; empty at the end of the stream."""
     while True:
         try:
             return sock.recv(most)
@@ -50,7 +50,7 @@ _LISTENING = 0x10000
 
 
 def is_answered(path: Path) -> bool:
-    """Return whether a process listens at a socket's path; a file alone says nothing, it outlives a killed server."""
+    """Return whether a process listens at a socket's path. The file alone is no sign: it outlives a killed server."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -68,13 +68,13 @@ def listens_in(folder: Path) -> bool:
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
     except OSError:
-        return True  # unknown; the caller's own attempt decides
+        return True  # unknown: the caller's own attempt decides
     rows = (line.split(maxsplit=7) for line in lines)
     return any(len(row) == 8 and int(row[3], 16) & _LISTENING and Path(row[7]).parent == folder for row in rows)
 
 
 def listen(path: Path, mode: int = 0o600) -> socket.socket:
-    """Listen at a path; a dead owner's socket there is replaced."""
+    """Listen at a path, replacing the socket of a server that has ended."""
     path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
     fresh = path.with_name(f".{os.getpid()}")
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,4 +1,4 @@
-"""The system calls the keeper needs and Python 3.11 lacks, each one thin function that raises OSError."""
+"""System calls that the keeper needs and Python 3.11 lacks: thin functions that raise `OSError`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOVE_MOUNT_F_EMPTY_PATH = 4
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 0x100000
 
 CAPABILITY_VERSION = 0x20080522
-"""Of `capset`: effective, permitted and inheritable sets in two halves."""
+"""The version of `capset` with effective, permitted and inheritable sets in two halves."""
 
 CAP_SYS_ADMIN = 1 << 21
 
@@ -71,7 +71,7 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str 
 
 
 def umount(target: str) -> None:
-    """Detach a mount at once; its last user frees it."""
+    """Detach a mount at once; it is freed with its last user."""
     check(libc.umount2(target.encode(), _MNT_DETACH), f"umount {target}")
 
 
@@ -87,13 +87,13 @@ def resize_tmpfs(at: str, size: int) -> None:
 
 
 def exchange(first: str, second: str) -> None:
-    """Swap two files in one step."""
+    """Swap two files atomically."""
     result = libc.renameat2(AT_FDCWD, first.encode(), AT_FDCWD, second.encode(), ctypes.c_uint(RENAME_EXCHANGE))
     check(result, f"exchange {first} and {second}")
 
 
 def ioctl(fd: int, code: int, argument: bytes) -> None:
-    """Call ioctl(2) while other threads go on: Python's own holds them up when the argument is long."""
+    """Call ioctl(2) without blocking other threads: Python's own holds the GIL if the argument is long."""
     buffer = ctypes.create_string_buffer(argument, len(argument))
     check(libc.ioctl(fd, ctypes.c_ulong(code), buffer), f"ioctl {code:#x}")
 
@@ -108,12 +108,12 @@ def unshare(flags: int) -> None:
 
 
 def setns(fd: int, kind: int) -> None:
-    """Have this thread enter a namespace; of a pid namespace, have its children."""
+    """Move this thread into a namespace; for a pid namespace, its future children."""
     check(libc.setns(fd, kind), f"setns {kind:#x}")
 
 
 def drop_bounding(capability: int) -> None:
-    """Give up a capability for good; one that this kernel does not know is no error."""
+    """Drop a capability from the bounding set for good; one unknown to this kernel is no error."""
     if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0 and ctypes.get_errno() != errno.EINVAL:
         check(-1, f"drop capability {capability}")
 
@@ -124,7 +124,7 @@ def drop_capabilities() -> None:
 
 
 def pivot_root(folder: str) -> None:
-    """Make a mount the root of this mount namespace, and detach every other mount."""
+    """Make a mount the root of this mount namespace, and detach the former root."""
     os.chdir(folder)
     check(libc.syscall(SYS_PIVOT_ROOT[os.uname().machine], b".", b"."), f"pivot_root {folder}")
     check(libc.umount2(b".", _MNT_DETACH), "umount the former root")
@@ -132,7 +132,7 @@ def pivot_root(folder: str) -> None:
 
 
 def mount_idmapped(source: str, target: str, userns: int, attributes: int = ATTR_RDONLY) -> None:
-    """Show a directory at target, its owners shifted into a user namespace, without devices or setuid."""
+    """Mount a directory at a target with its owners mapped into a user namespace, without devices or setuid."""
     _mount_copy(source, target, MountAttr(attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns))
 
 
@@ -141,7 +141,7 @@ def mount_readonly(source: str, target: str) -> None:
 
 
 def _mount_copy(source: str, target: str, attr: MountAttr) -> None:
-    """Show a file or directory at the target, with these attributes from the first moment."""
+    """Mount a file or directory at a target, with these attributes from the first moment."""
     flags = ctypes.c_uint(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
     tree = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, source.encode(), flags), f"open_tree {source}")
     try:
@@ -160,7 +160,7 @@ def _mount_copy(source: str, target: str, attr: MountAttr) -> None:
 
 @contextmanager
 def making_files_as(owner: int) -> Iterator[None]:
-    """Have this thread make files as a user, without giving up any capability: root's own id is not in a desk's map."""
+    """Make this thread create files as a user, keeping all capabilities: root's own id is not mapped in a desk."""
     try:
         for change in (libc.setfsgid, libc.setfsuid):
             change(ctypes.c_uint(owner))
@@ -175,9 +175,9 @@ def making_files_as(owner: int) -> Iterator[None]:
 
 
 def run_in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
-    """Run work in a new network namespace; return that namespace and the result.
+    """Run a function in a new network namespace; return the namespace's descriptor and the result.
 
-    The namespace is proven by its inode: were the unshare ever to fail silently, work would bind on the host.
+    The namespace's inode is checked: if the unshare ever failed silently, the function would bind on the host.
     """
 
     def run_inside() -> tuple[int, T]:
@@ -196,7 +196,7 @@ def run_in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
 
 
 def run_in_netns(netns: int, work: Callable[[], T]) -> T:
-    """Run work in a network namespace held open; proven by its inode, as it would otherwise dial on the host."""
+    """Run a function in an open network namespace, whose inode is checked: a mistake would connect on the host."""
 
     def run_inside() -> T:
         check(libc.setns(netns, CLONE_NEWNET), "setns")
@@ -208,7 +208,7 @@ def run_in_netns(netns: int, work: Callable[[], T]) -> T:
 
 
 def run_in_thread(work: Callable[[], T]) -> T:
-    """Run work in a thread born and ended for it: namespaces it enters end with it."""
+    """Run a function in a thread of its own, so that the namespaces it enters end with the thread."""
     outcome: list[T] = []
     failure: list[BaseException] = []
 
@@ -239,7 +239,7 @@ def raise_loopback() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A child in a user namespace of its own. It is collected by whatever reaps this process's children."""
+    """A child process in a new user namespace. It is reaped with this process's other children."""
 
     pid: int
     ready: int
@@ -255,10 +255,11 @@ class Anchor:
 
 @contextmanager
 def start_anchor(creator: int) -> Iterator[Anchor]:
-    """Begin a user namespace owned by `creator`, a uid no process runs as, so that what is charged to it is its own.
+    """Start a child in a user namespace owned by `creator`, an id that no process runs as, so that its limits are its
+    own.
 
-    A namespace made by root would charge root's own inotify, signal and other limits with all desks' use. Its child
-    ends with the block; meanwhile there is other work to do.
+    If root made the namespace, all desks' inotify watches, signals and other limits would count as root's. The child
+    ends with the block, in which the caller can do other work.
     """
     (ready_r, ready_w), (release_r, release_w) = make_two_pipes()
     try:
@@ -283,9 +284,9 @@ def start_anchor(creator: int) -> Iterator[Anchor]:
 
 
 def become_creator(uid: int) -> None:
-    """Become a user who may make user namespaces also where the machine lets only root make them.
+    """Become a user who may make user namespaces, even if the machine allows only root to make them.
 
-    All that is kept of root is one capability, which is lost with the first namespace that is made.
+    One capability of root is kept, which is lost with the first namespace that is made.
     """
     prctl(PR_SET_KEEPCAPS, 1)
     os.setgroups([])
@@ -306,12 +307,12 @@ def make_two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def close_but(spared: set[int]) -> None:
-    """Close every other descriptor: a child that does not become another program holds all of its parent's."""
+    """Close all other descriptors: a forked child without exec has all of its parent's."""
     with os.scandir("/proc/self/fd") as entries:
         others = [int(entry.name) for entry in entries]
     for fd in others:
         if fd not in spared:
-            with suppress(OSError):  # the one that listed them
+            with suppress(OSError):  # the descriptor of the listing itself
                 os.close(fd)
 
 

@@ -1,4 +1,4 @@
-"""Settings of a desk's own network namespace, written before anything runs in it."""
+"""Settings of a desk's own network namespace, written before any program runs in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _BUFFERS = {
     "ipv4/udp_rmem_min": "1024",
     "ipv4/udp_wmem_min": "1024",
 }
-"""What a TCP socket may queue at least, at first, and at most; the first also bounds the packets it begins with.
+"""Minimum, initial and maximum bytes of a TCP socket's queues; the initial size also bounds the first packets.
 
-Loopback needs no more: 1 GiB takes 0.46 s of CPU rather than 0.36 with buffers of megabytes.
+Loopback needs no more: 1 GiB takes 0.46 s of CPU, instead of 0.36 s with buffers of megabytes.
 """
 
 

@@ -1,4 +1,4 @@
-"""Which user of this machine is at the other end of a TCP connection over loopback, by the kernel's own table."""
+"""Identifies the local user at the other end of a TCP connection over loopback, from the kernel's tables."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 _FOLDER = Path("/proc/net")
 _REMOTE, _UID, _INODE = 2, 7, 9
-"""Columns; the local address is before the remote one."""
+"""Columns of the table; the local address is before the remote one."""
 
 
 def find_peer_uid(sock: socket.socket, folder: Path = _FOLDER) -> int | None:
-    """Return the user who made the socket at the other end; None when no one on this machine has it open.
+    """Return the user id of the peer's socket, or `None` if no process of this machine has it open.
 
-    A socket that its process closed has no inode, and older kernels say that it is root's.
+    A socket that its process has closed has no inode, and older kernels report root as its user.
     """
     try:
         ours, theirs = sock.getsockname()[:2], sock.getpeername()[:2]
@@ -30,7 +30,7 @@ def find_peer_uid(sock: socket.socket, folder: Path = _FOLDER) -> int | None:
 
 
 def format_endpoint(host: str, port: int, *, is_wide: bool) -> str | None:
-    """Write an address as the kernel's table does; None when it is of the other family."""
+    """Format an address like the kernel's table; return `None` if it is of the other address family."""
     address = ipaddress.ip_address(host.partition("%")[0])
     if is_wide and address.version == 4:
         address = ipaddress.ip_address(f"::ffff:{address}")
@@ -45,7 +45,7 @@ def format_endpoint(host: str, port: int, *, is_wide: bool) -> str | None:
 
 
 def _read_rows(table: Path) -> list[list[str]]:
-    """Read the rows of a table; there is none for a family that the kernel lacks."""
+    """Return the rows of a table; empty if the kernel lacks the address family."""
     try:
         return [row for line in table.read_text().splitlines()[1:] if len(row := line.split()) > _INODE]
     except OSError:

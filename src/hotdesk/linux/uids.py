@@ -1,6 +1,6 @@
-"""Host user ids for desks: a range of its own for every desk, reserved in /etc/subuid, never shared or reused early.
+"""Host user ids of desks: a range for each desk, reserved in /etc/subuid, never shared, and reused as late as possible.
 
-The only state that is global to the machine: several state directories must never hand out one id twice.
+This state is global to the machine, because several state directories must never use one id twice.
 """
 
 from __future__ import annotations
@@ -12,37 +12,39 @@ from hotdesk.errors import HostError
 from hotdesk.linux.filelock import hold_lock
 
 FIRST = 0x70000000
-"""Start of the range systemd's uid plan leaves unused; containers of others (LXD, nspawn, podman) lie elsewhere."""
+"""Start of a range that systemd's uid plan leaves unused; LXD, nspawn and podman use other ranges."""
 WIDTH = 1024
-"""Host ids a desk takes: inside 0 to 1000, one for no one, and two for what stands around it."""
+"""Number of host ids of a desk: 0 to 1000 inside, one for `nobody`, and two for processes outside of it."""
 SLOTS = 16384
 NOBODY, ANCHOR, SUPERVISOR = 1001, 1002, 1003
-"""Ids of a desk's range that its programs cannot have: who is no one inside, who owns its user namespace, and who waits
-for the end of a sandbox. Of these only the first is in its map."""
+"""Ids that a desk's programs cannot have: `nobody`, the owner of its user namespace, and the sandbox's supervisor.
+
+Only the first is in the desk's id map.
+"""
 DOOR = FIRST + WIDTH * SLOTS - 1
-"""The door's own user, at the end of the range, where no desk reaches."""
+"""The door's user, at the end of the range, which no desk's range includes."""
 KEYS = DOOR - 1
-"""The user who alone can read the vault and write the journal."""
+"""The only user who can read the vault and write the journal."""
 RESOLVER = DOOR - 2
-"""The user of the door's child that looks names up."""
+"""The user of the door's child that resolves names."""
 READER = DOOR - 3
-"""The user of the processes that read what screens and browsers say."""
+"""The user of the processes that parse data from screens and browsers."""
 KEEPER = DOOR - 4
-"""Who owns what only a keeper writes, where others who are root without its rights may write, too."""
+"""The owner of files that only a keeper writes, in places where confined root processes may write, too."""
 FETCHER = DOOR - 5
-"""The user of the process that fetches an image from a server."""
+"""The user of the process that downloads images."""
 VOLUMES = FIRST + WIDTH * (SLOTS - 1)
-"""The first id of the processes that read and write volumes: of the last range, at whose end are the ids above."""
+"""The first id of the processes that access volumes, in the last range, at whose end are the ids above."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 _SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
 OWNER = "hotdesk"
 _FIRST_PROCESSES = 0xEFFFFFFC
-"""The inode of the process namespace the kernel boots with."""
+"""The inode of the initial pid namespace."""
 
 
 def format_id_map(base: int) -> str:
-    """Write the map of a desk's user namespace: system ids, `user` and no one; nothing else exists inside."""
+    """Return the id map of a desk's user namespace: system ids, `user` and `nobody`; no others exist inside."""
     return f"0 {base} {USER + 1}\n65534 {base + NOBODY} 1\n"
 
 
@@ -57,7 +59,7 @@ def find_overlap(lines: list[str]) -> str | None:
 
 
 def reserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
-    """Enter our range in /etc/subuid and /etc/subgid; False when it was there."""
+    """Add hotdesk's range to /etc/subuid and /etc/subgid; return False if it was there."""
     changed = False
     for file in files:
         lines = file.read_text().splitlines() if file.exists() else []
@@ -77,7 +79,7 @@ def reserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
 
 
 def unreserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
-    """Remove our range from /etc/subuid and /etc/subgid; False when it was not there."""
+    """Remove hotdesk's range from /etc/subuid and /etc/subgid; return False if it was not there."""
     entry, changed = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}", False
     for file in files:
         lines = file.read_text().splitlines() if file.exists() else []
@@ -101,14 +103,14 @@ def is_reserved() -> bool:
 
 
 def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
-    """Take a range for a desk and return its first host id. Slots rotate: a freed one rests as long as possible."""
+    """Claim a range for a desk; return its first host id. Slots rotate, so that a freed one is reused late."""
     with hold_lock(claims / "lock"):
         cursor = claims / "next"
         start = int(os.readlink(cursor)) if cursor.is_symlink() else choose_start(_is_nested())
         for step in range(SLOTS - 1):
             slot = (start + step) % (SLOTS - 1)
             try:
-                os.symlink(desk_dir, claims / str(slot))  # a link is made whole or not at all
+                os.symlink(desk_dir, claims / str(slot))  # creating a link is atomic
             except FileExistsError:
                 continue
             cursor.unlink(missing_ok=True)
@@ -120,17 +122,17 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
 
 
 def choose_start(is_nested: bool) -> int:
-    """Choose the first slot. A container's claims are unseen by its host and by others: there begin anywhere."""
+    """Return the slot to start at: random in a container, whose claims its host and other containers cannot see."""
     return int.from_bytes(os.urandom(4)) % (SLOTS - 1) if is_nested else 0
 
 
 def _is_nested() -> bool:
-    """Return whether this process namespace is another than the kernel's first one, as in a container."""
+    """Return whether this is not the initial pid namespace, as in a container."""
     return os.stat("/proc/self/ns/pid").st_ino != _FIRST_PROCESSES
 
 
 def release(base: int, desk_dir: Path, claims: Path = CLAIMS) -> None:
-    """Give a desk's range back, if it is still that desk's: only once no process and no file has its ids."""
+    """Release a desk's range, if it is still that desk's. Call it only once no process and no file has its ids."""
     claim = claims / str((base - FIRST) // WIDTH)
     with hold_lock(claims / "lock"):
         if claim.is_symlink() and os.readlink(claim) == str(desk_dir):
@@ -138,7 +140,7 @@ def release(base: int, desk_dir: Path, claims: Path = CLAIMS) -> None:
 
 
 def sweep(desks: Path, claims: Path = CLAIMS) -> None:
-    """Give back what is claimed for a desk below `desks` that no longer exists."""
+    """Release the ranges of desks below `desks` that no longer exist."""
     for file in claims.iterdir() if claims.exists() else ():
         if file.name.isdigit() and (desk := Path(os.readlink(file))).parent == desks and not desk.exists():
             release(FIRST + int(file.name) * WIDTH, desk, claims)
