@@ -192,7 +192,7 @@ class ItemVerifier:
         requests = [[_ask(each, folders[each.request.item.index]) for each in group] for group in grouped]
         evidence, trouble = await look_many(at.desk, requests, list(folders.values())) if looks else ([], "")
         attempts = 0
-        if at.processes:  # a wall that cannot count processes does not isolate (`local`): there is nothing to inspect
+        if at.processes:  # 0: the desk's wall does not let the host count programs
             trouble = trouble or await at.check_leftovers()
             attempts = await at.count_send_attempts()
         if (trouble or attempts) and not is_last:
