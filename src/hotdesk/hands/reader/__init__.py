@@ -1,8 +1,9 @@
-"""Reads what a desk's screen and browser say: RFB and CDP, both hostile.
+"""Reads the protocols of a desk's screen and browser: RFB and CDP, both from a hostile peer.
 
-How it works: one throw-away process a desk, without files, network or privilege. It is handed connections into its
-desk and asked in words (`screen.shot`, `browser.goto`); what it answers is small, typed and bounded. A part of it is a
-class made with a `Dial`, whose `VERBS` name the methods that may be asked for. Nothing here imports a desk.
+The reader is one disposable process for each desk, without files, network or privileges. It is given connections into
+its desk and receives requests by name (`screen.shot`, `browser.goto`); its replies are small, typed and bounded. A part
+of it is a class that is created with a `Dial`, whose `VERBS` are the methods that can be requested. Nothing here
+imports a desk.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from hotdesk.dataclass import dataclass
 from hotdesk.ipc.frames import MAX_BLOB_BYTES, Frames
 
 Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
-"""Gives a connection, not blocking, to a port on the desk's loopback; `DeskError` when no one listens there."""
+"""Returns a non-blocking connection to a port on the desk's loopback; raises `DeskError` if the port is closed."""
 
 SCREEN_PORT = 5900
 BROWSER_PORT = 9222
 
 MAX_ITEMS = 500_000
-"""Lists, objects and members of a message between an owner and its reader."""
+"""Lists, objects and members in one message between an owner and its reader."""
 
 PARTS = {
     "screen": "hotdesk.hands.reader.display:Display",
@@ -39,9 +40,9 @@ class VerbResult:
 
 
 def make_reader_frames() -> Frames:
-    """Return what reads messages between an owner and its reader: bounded, for a reader may be turned."""
+    """Return a frame parser with limits for messages of a reader, which a hostile desk may have taken over."""
     return Frames(MAX_BLOB_BYTES, MAX_ITEMS)
 
 
 class ProtocolError(Exception):
-    """The desk's side broke its protocol or exceeded a limit. The connection is closed."""
+    """The desk's side violated its protocol or exceeded a limit. The connection is closed."""

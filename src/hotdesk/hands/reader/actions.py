@@ -16,7 +16,7 @@ _MAX_VALUE_CHARS = 200_000
 
 
 async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
-    """Click an element where it can be hit; one that is covered gets the keyboard."""
+    """Click an element at a point that is not covered; if there is none, use the keyboard."""
     point = await _find_point(page, ref)
     covered = make_printable(point.read_text("by", 200))
     if covered:
@@ -81,7 +81,7 @@ async def insert(page: BrowserPage, text: str) -> dict[str, object]:
 
 
 async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
-    """Fill a field, and read back its value."""
+    """Fill a field, and verify its value."""
     field = await page.apply(ref, scripts.FIELD)
     kind = field.read_text("kind")
     if field.flag("disabled") or (field.flag("fixed") and kind == "text"):
@@ -123,7 +123,7 @@ def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
 
 
 def _normalize_text(text: str, editable: bool) -> str:
-    """Return a text as it is compared: lines end alike; an editable element may show one end more, and empty lines."""
+    """Return a text for comparison: with uniform line ends, and for an editable element without empty lines."""
     text = text.replace("\r\n", "\n").replace("\u00a0", " ")
     return "\n".join(line for line in text.split("\n") if line) if editable else text
 
@@ -166,7 +166,7 @@ async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, obj
 
 
 async def _open_chooser(page: BrowserPage, ref: str) -> int:
-    """Click what asks for files; return the field they are for."""
+    """Click an element that opens a file chooser; return the node id of the chooser's field."""
     page.tab.chooser = 0
     await page.ask("Page.setInterceptFileChooserDialog", enabled=True)
     try:

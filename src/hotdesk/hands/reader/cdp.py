@@ -1,7 +1,8 @@
-"""The browser's protocol (CDP): commands and events. The other end is hostile.
+"""The browser's protocol (CDP): commands and events. The peer is hostile.
 
-One connection for the whole browser, a session a tab. Messages are read only while something is asked or waited for;
-each is handed on at once and forgotten. Every call has a deadline over all of it, however busy the other end keeps us.
+There is one connection for the whole browser, and a session for each tab. Messages are read only while a command or a
+wait is running; each is handled at once and not stored. A call has one deadline for all of it, even if the browser
+keeps sending events.
 """
 
 from __future__ import annotations
@@ -20,21 +21,19 @@ from hotdesk.strict import StrictError, parse_json
 
 T = TypeVar("T")
 Hear: TypeAlias = Callable[[str, str, UntrustedObject], None]
-"""Takes an event: its session, its name, what it says."""
+"""Handles an event: its session, name and parameters."""
 
 _CONNECT_SECONDS = 10.0
 CALL_SECONDS = 15.0
 _MAX_PIECES = 2_000_000
-"""Lists, objects and members in one message: what it costs in memory once it is read."""
+"""Lists, objects and members in one message, which limits the memory it needs when parsed."""
 
 
 class CdpError(Exception):
-    """The browser failed to carry out a command; the message is its own."""
+    """The browser could not carry out a command; the message is the browser's."""
 
 
 class Cdp:
-    """One connection to a browser."""
-
     def __init__(self, web: WebSocket, hear: Hear) -> None:
         self.web = web
         self.hear = hear
@@ -43,7 +42,7 @@ class Cdp:
     async def call(
         self, method: str, session: str = "", seconds: float = CALL_SECONDS, /, **parameters: object
     ) -> UntrustedObject:
-        """Send a command and wait for its result; events meanwhile are handled. `CdpError`: the browser refuses."""
+        """Send a command and return its result; handle events meanwhile. Raise `CdpError` if the browser refuses."""
         self.last += 1
         number = self.last
         message: dict[str, object] = {"id": number, "method": method, "params": parameters}
@@ -58,14 +57,14 @@ class Cdp:
         raise DeskError(f"the browser did not respond to {method} within {seconds:g} seconds")
 
     async def wait(self, until: Callable[[], bool], seconds: float) -> bool:
-        """Handle events until a condition holds; False: the time was up."""
+        """Handle events until a condition is true; return whether it became true in time."""
         with anyio.move_on_after(seconds):
             while not until():
                 await self.read_next()
         return until()
 
     async def read_next(self) -> UntrustedObject:
-        """Read one message; events are handled."""
+        """Read one message; if it is an event, handle it."""
         message = UntrustedObject(parse(await self.web.receive()))
         if "id" not in message:
             self.hear(message.read_text("sessionId"), message.read_text("method"), message.read_object("params"))
@@ -76,7 +75,7 @@ class Cdp:
 
 
 async def open_cdp(dial: Dial, hear: Hear, seconds: float = _CONNECT_SECONDS) -> Cdp:
-    """Connect to a desk's browser. Dialling has a time of its own: the browser may have to be started first."""
+    """Connect to a desk's browser. Dialling has its own time limit: the browser may have to be started first."""
     with await dial(BROWSER_PORT) as sock:
         path = await wait_within(seconds, find_path(sock))
     web = WebSocket(await dial(BROWSER_PORT), path)
@@ -95,7 +94,7 @@ async def wait_within(seconds: float, work: Awaitable[T]) -> T:
 
 
 def parse(message: bytes) -> object:
-    """Read JSON that was written to harm: too deep, too many pieces, numbers that are none."""
+    """Parse JSON from a hostile peer; refuse too many values, too deep nesting and invalid numbers."""
     if message.count(b",") + message.count(b"[") + message.count(b"{") > _MAX_PIECES:
         raise ProtocolError(f"a message of the browser has more than {_MAX_PIECES} values")
     try:

@@ -1,4 +1,4 @@
-"""A desk's browser: its verbs. One at a time; each result includes what happened meanwhile."""
+"""A desk's browser: its verbs. They run one at a time; each result includes what happened meanwhile."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Act: TypeAlias = Callable[[BrowserPage], Awaitable[dict[str, object] | VerbResul
 
 _ATTACH_SECONDS = 5.0
 _ROUND_SECONDS = 10.0
-"""What following new tabs, or answering dialogs, may take in all."""
+"""Seconds for attaching to new tabs, or for dismissing dialogs."""
 _ACT_SECONDS = 60.0
-"""What an act may take, beside the time it is given."""
+"""Seconds an action may take, in addition to its own timeout."""
 SHOW = 30_000
-"""Characters of a page that are given at once."""
+"""Characters of a page that are returned at once."""
 
 
 class Connection:
-    """The browser of one desk, connected on first need, and again after a protocol error."""
+    """The connection to one desk's browser, opened on first use, and again after a protocol error."""
 
     def __init__(self, dial: Dial, act_seconds: float = _ACT_SECONDS) -> None:
         self.dial = dial
@@ -36,7 +36,7 @@ class Connection:
         self.lock = anyio.Lock()
 
     async def use(self, act: Act, seconds: float = 0.0, answers_dialog: bool = False) -> VerbResult:
-        """Do something with the current tab that may take so long; return what came of it, with what else is new."""
+        """Act on the current tab, within `seconds` and `act_seconds` together; return the result with other news."""
         async with self.lock:
             try:
                 cdp = await self.ensure_connected()
@@ -52,7 +52,7 @@ class Connection:
                 raise
 
     async def do(self, page: BrowserPage, act: Act, seconds: float) -> VerbResult:
-        """Do it, unless a dialog comes in between. However many calls it is, the time is for all of them."""
+        """Run an action unless a dialog interrupts it; the time limit is for all its calls together."""
         self.all_tabs.patient = False
         try:
             with anyio.move_on_after(seconds):
@@ -79,7 +79,7 @@ class Connection:
         return VerbResult({**about, **done.value}, done.blob)
 
     async def ensure_connected(self) -> Cdp:
-        """Return the connection, read to its end; opened if there is none, or the browser ended meanwhile."""
+        """Return a connection whose events are all handled; open one if there is none, or the browser ended."""
         if self.cdp is not None and self.cdp.web.is_open:
             with suppress(ProtocolError):
                 await self.look_around(self.cdp)
@@ -105,7 +105,7 @@ class Connection:
             for tab in [*self.all_tabs.by_target.values()]:
                 if (
                     not tab.session and not self.all_tabs.list_dialog_tabs()
-                ):  # a page that asks may hold up those it opened
+                ):  # a page with a dialog may block the tabs it opened
                     await self.follow(cdp, tab)
 
     async def follow(self, cdp: Cdp, tab: TabState) -> None:
@@ -137,7 +137,7 @@ class Connection:
                 tab.session = ""
 
     async def get_current_tab(self, cdp: Cdp) -> TabState:
-        """Return the current tab; the newest if it was closed, a new one if there is none."""
+        """Return the current tab; if it was closed, the newest; if there is none, a new one."""
         if tab := self.all_tabs.by_target.get(self.all_tabs.current):
             return tab
         if not self.all_tabs.by_target:
@@ -156,9 +156,9 @@ class Connection:
                 self.all_tabs.note(f"the {dialog.kind} in tab {tab.id} was dismissed because it was not answered")
 
     async def answer(self, cdp: Cdp, tab: TabState, accept: bool, text: str = "") -> None:
-        """Answer a dialog; one that closed meanwhile is no error."""
+        """Answer a dialog; a dialog that closed meanwhile is not an error."""
         if tab.dialog and tab.dialog.kind == "beforeunload" and not accept:
-            tab.loading = False  # it stays, and is not reported
+            tab.loading = False  # the page stays, and no event reports that
         tab.dialog = None
         try:
             await cdp.call("Page.handleJavaScriptDialog", tab.session, accept=accept, promptText=text)
@@ -166,7 +166,7 @@ class Connection:
             return
 
     def drop(self) -> None:
-        """Drop the connection. Tabs keep their names."""
+        """Drop the connection. Tabs keep their ids."""
         if self.cdp is not None:
             self.cdp.close()
             self.cdp = None
@@ -185,7 +185,7 @@ class Chrome(Connection):
     )  # fmt: skip
 
     async def goto(self, url: str, wait: str = "load", timeout: float = 30.0) -> VerbResult:
-        """Go to a page, and wait until it has loaded so far."""
+        """Go to a page, and wait until it has reached the loading state `wait`."""
         return await self.use(lambda page: navigation.go(page, url, wait, timeout), timeout)
 
     async def back(self, timeout: float = 30.0) -> VerbResult:
@@ -225,7 +225,7 @@ class Chrome(Connection):
     async def close_tab(self, tab: str) -> VerbResult:
         async def act(page: BrowserPage) -> dict[str, object]:
             target = self.all_tabs.find(tab).target
-            if len(self.all_tabs.by_target) == 1:  # with its last tab the browser would end
+            if len(self.all_tabs.by_target) == 1:  # the browser would end with its last tab
                 await page.cdp.call("Target.createTarget", url="about:blank")
             await page.cdp.call("Target.closeTarget", targetId=target)
             await page.cdp.wait(lambda: target not in self.all_tabs.by_target, _ATTACH_SECONDS)
@@ -272,7 +272,7 @@ class Chrome(Connection):
         return await self.use(lambda page: observe.evaluate(page, expression, most, timeout), timeout)
 
     async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> VerbResult:
-        """Wait until something is so: `text`, `text_gone`, `ref`, `url`, `load` or `idle`."""
+        """Wait for a condition: `text`, `text_gone`, `ref`, `url`, `load` or `idle`."""
         return await self.use(lambda page: observe.wait_for(page, what, value, timeout), timeout)
 
     async def downloads(self) -> VerbResult:
@@ -282,7 +282,7 @@ class Chrome(Connection):
         return await self.use(act)
 
     async def wait_download(self, timeout: float = 60.0) -> VerbResult:
-        """Wait until a download that was not reported yet has ended, and none is running; list all."""
+        """Wait until a download that was not reported yet has ended and no other is running; list all downloads."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
             met = await page.cdp.wait(self.all_tabs.has_more, timeout)

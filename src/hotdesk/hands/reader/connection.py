@@ -1,4 +1,4 @@
-"""One connection to a desk's screen: what RFB has to say goes out, what comes in becomes the frame."""
+"""One connection to a desk's screen: sends RFB requests, and reads updates into the frame."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.rfb import Conversation
 
 MAX_REPLY_BYTES = 64 << 20
-"""What may come before an answer does: more is a server that never means to give one."""
+"""Bytes that may arrive before a reply: a server that sends more never intends to reply."""
 _BREATH = 1 << 20
-"""Bytes read at most before others have their turn."""
+"""Bytes read before other tasks may run."""
 
 PIECES = 16 << 10
-"""Bytes received at once where many small things may lie together."""
+"""Bytes received at once when many small messages may be in them."""
 
 
 class ScreenConnection:
-    """Carries one conversation; the caller sets the deadline."""
+    """Carries one RFB conversation; the caller sets the deadline."""
 
     def __init__(self, connection: socket.socket, size: tuple[int, int], most: int = MAX_REPLY_BYTES) -> None:
         self.connection = connection
@@ -28,7 +28,7 @@ class ScreenConnection:
         self.conversation = Conversation(*size)
         self.pieces = bytearray(PIECES)
         self.painted = False
-        """The whole frame has come once: what changed is enough from now on."""
+        """Whether the whole frame has been received once, so that changes are enough from now on."""
 
     @property
     def frame(self) -> bytearray:
@@ -37,12 +37,12 @@ class ScreenConnection:
     async def shake_hands(self) -> None:
         while not self.conversation.ready:
             await self.receive()
-            self.conversation.updates.clear()  # none was requested yet
+            self.conversation.updates.clear()  # no update was requested yet
             if not self.conversation.ready:
                 await self.send(b"")
 
     async def is_alive(self) -> bool:
-        """Take in what came unasked; return whether the other end is still there."""
+        """Read data that arrived without a request; return whether the connection is still open."""
         try:
             for _ in range(max(1, self.most // _BREATH)):
                 if not self.read():
@@ -63,7 +63,7 @@ class ScreenConnection:
                 await anyio.wait_writable(self.connection)
 
     async def wait_for_update(self, x: int, y: int) -> bool:
-        """Read until a pixel was painted; return whether anything else was."""
+        """Read until a pixel was painted; return whether any other pixel was."""
         more, came = False, 0
         while came < self.most:
             came += await self.receive()
@@ -78,14 +78,14 @@ class ScreenConnection:
         raise ProtocolError("the screen sent too much data before the requested update")
 
     async def receive(self) -> int:
-        """Wait for some bytes and take them in; return how many."""
+        """Wait for data and process it; return the number of bytes."""
         await checkpoint()
         while not (count := self.read()):
             await anyio.wait_readable(self.connection)
         return count
 
     def read(self) -> int:
-        """Take in what is there, a breath of it at most, until an update is whole; return how many bytes it was."""
+        """Process the available data, about `_BREATH` bytes at most, until an update is complete; return its size."""
         count = 0
         while count < _BREATH and not self.conversation.updates:
             room = self.conversation.get_space()

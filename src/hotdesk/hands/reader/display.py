@@ -1,8 +1,8 @@
-"""A desk's screen: pictures of it, and pointer and keys, over one lasting connection.
+"""A desk's screen: pictures of it, pointer and keys, over one persistent connection.
 
-The frame is kept here and brought up to date by what has changed. A picture is *fresh* when it holds everything that
-was painted before it was asked for: the changes are asked for, then one pixel whether it changed or not. A server
-answers in order, so when that pixel comes, all has come.
+The frame is stored here and updated with changes. A picture is *fresh* if it includes everything that was painted
+before it was requested. For that, the changes are requested, and then one pixel whether it changed or not. A server
+answers in order, so when that pixel arrives, all earlier changes have arrived.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZE = (1280, 800)
 MAX_SIDE_PIXELS = 4096
 """Pixels of a picture's side, however it is scaled."""
 _REPLY_TIMEOUT_S = 10.0
-"""Seconds a call may take beside what it was asked to wait."""
+"""Seconds a call may take in addition to the time it was asked to wait."""
 MAX_WAIT_S = 120.0
 MAX_EVENTS = 10_000
 _MAX_MARKS = 4
@@ -33,8 +33,6 @@ Event = Sequence[object]
 
 
 class Display:
-    """Shows a desk's screen and moves its pointer and keys."""
-
     VERBS = frozenset({"shot", "input", "settle", "cursor", "mark", "difference"})
 
     def __init__(
@@ -53,7 +51,7 @@ class Display:
 
     @staticmethod
     def warm() -> None:
-        """Make a picture of each kind: what that takes is looked for in files at its first use."""
+        """Encode a picture of each kind now, because the libraries load files at the first use."""
         image = pixels.make_picture(bytearray(64), (4, 4), (0, 0, 4, 4), (2, 2))
         pixels.encode_png(image)
         pixels.encode_jpeg(image, 80)
@@ -81,7 +79,7 @@ class Display:
         return VerbResult({"width": image.width, "height": image.height, "media": f"image/{format}"}, data)
 
     async def input(self, events: Sequence[Event]) -> VerbResult:
-        """Move the pointer, press and release, in this order; return when the screen has taken it all."""
+        """Send pointer and key events in this order; return when the server has processed all of them."""
         if len(events) > MAX_EVENTS:
             raise DeskError(f"{len(events)} input events at once are too many; the limit is {MAX_EVENTS}")
         for event in events:
@@ -122,11 +120,11 @@ class Display:
         return VerbResult({"settled": now >= last + quiet, "seconds": round(last - begin, 3), "changed": share})
 
     async def cursor(self) -> VerbResult:
-        """Return where the pointer was last put from here; None if it never was."""
+        """Return where this process last moved the pointer, or `None` if it never did."""
         return VerbResult({"x": self.pointer[0], "y": self.pointer[1]} if self.pointer else None)
 
     async def mark(self, name: str) -> VerbResult:
-        """Keep the picture as it is now, to compare with later. The oldest of several makes room."""
+        """Store the current picture under a name for later comparison. The oldest is dropped if there are too many."""
         async with self.hold_connection() as line:
             await self.look(line)
             self.marks.pop(name, None)
@@ -146,7 +144,7 @@ class Display:
 
     @asynccontextmanager
     async def hold_connection(self, longer: float = 0.0) -> AsyncIterator[ScreenConnection]:
-        """Hold the connection for one call, made again when it broke; what fails ends it."""
+        """Hold the connection for one call; it is opened again if it broke, and closed if the call fails."""
         async with self.turn:
             try:
                 with anyio.fail_after(self.patience):
@@ -168,14 +166,14 @@ class Display:
                 raise
 
     def drop(self) -> None:
-        """Give the connection up: another call makes another."""
+        """Drop the connection: the next call opens another."""
         if self.line is not None:
             with suppress(OSError):
                 self.line.close()
         self.line, self.buttons = None, 0
 
     async def look(self, line: ScreenConnection, before: bytes | bytearray = b"", whole: bool = True) -> bool:
-        """Bring the frame up to date, or only have everything sent taken; return whether anything may have changed."""
+        """Update the frame, or only wait until all input is processed; return whether anything may have changed."""
         width, height = self.size
         self.looks += 1
         x, y = self.looks % width, self.looks // width % height
@@ -232,7 +230,7 @@ def _get_pause_seconds(event: Event) -> float:
 
 
 def scale(box: pixels.Box, width: int | None, height: int | None) -> pixels.Size:
-    """Choose a picture's size: one side alone keeps the proportions."""
+    """Return a picture's size; one side alone keeps the proportions."""
     wide, high = box[2] - box[0], box[3] - box[1]
     if width is None:
         width = wide if height is None else max(1, round(wide * height / high))

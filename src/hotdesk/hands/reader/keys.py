@@ -1,4 +1,4 @@
-"""Keys as the browser wants them pressed: `Enter`, `Control+a`, `Shift+Tab`, or one character."""
+"""Keys in the form the browser needs: `Enter`, `Control+a`, `Shift+Tab`, or one character."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ NAMED = {
     "PageUp": 33, "PageDown": 34, "ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39, "Space": 32,
     **{f"F{number}": 111 + number for number in range(1, 13)},
 }  # fmt: skip
-"""Keys by name, with the number Windows gave them, which pages still read."""
+"""Keys by name, with their Windows key codes, which pages still use."""
 TEXTS = {"Enter": "\r", "Space": " "}
 
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """One key, with the keys held down meanwhile."""
+    """One key, with the modifiers that are held down."""
 
     key: str
     code: str
     number: int
     modifiers: int
     text: str
-    """What it types."""
+    """The text that the key types."""
 
     def make_down_event(self) -> dict[str, object]:
         return {**self.make_up_event(), "type": "keyDown" if self.text else "rawKeyDown", "text": self.text}

@@ -1,13 +1,13 @@
-"""Keys by name, and characters as keys: what X calls keysyms."""
+"""Keys by name, and characters as keys: X11 keysyms."""
 
 from __future__ import annotations
 
 from hotdesk.errors import DeskError
 
 _UNICODE = 0x0100_0000
-"""Above it, a keysym is a character."""
+"""Offset of the keysyms that stand for Unicode characters."""
 _TYPED = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B}
-"""Control characters that a key stands for."""
+"""Control characters that have a key."""
 
 NAMED = {
     "BackSpace": 0xFF08, "Tab": 0xFF09, "Linefeed": 0xFF0A, "Clear": 0xFF0B, "Return": 0xFF0D, "Pause": 0xFF13,
@@ -31,7 +31,7 @@ NAMED = {
     **{f"KP_{number}": 0xFFB0 + number for number in range(10)},
     **{f"KP_F{number}": 0xFF90 + number for number in range(1, 5)},
 }  # fmt: skip
-"""X's own names for keys that are no characters."""
+"""X11's names of keys that are not characters."""
 
 _CHARACTERS = dict(zip(
     "space exclam quotedbl numbersign dollar percent ampersand apostrophe parenleft parenright asterisk plus comma "
@@ -42,7 +42,7 @@ _CHARACTERS = dict(zip(
     " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\xa0¡¢£¤¥¦§¨©«¬®°±´µ¶¼½¾¿×÷ßäöü€",  # noqa: RUF001 - signs are meant
     strict=True,
 ))  # fmt: skip
-"""X's own names for characters that cannot stand for themselves everywhere."""
+"""X11's names of characters."""
 
 _ALIASES = {
     "enter": "Return", "ret": "Return", "newline": "Return", "esc": "Escape", "del": "Delete", "ins": "Insert",
@@ -57,7 +57,7 @@ _ALIASES = {
     "super": "Super_L", "win": "Super_L", "windows": "Super_L", "cmd": "Super_L", "command": "Super_L",
     "hyper": "Hyper_L", "spacebar": "space",
 }  # fmt: skip
-"""What people and models call keys."""
+"""Names that people and models commonly use for keys."""
 
 _LOWERED = {name.lower(): keysym for name, keysym in NAMED.items()}
 _LOWERED_CHARACTERS = {name.lower(): character for name, character in _CHARACTERS.items()}
@@ -70,12 +70,12 @@ _SHIFTED = {NAMED["Tab"]: NAMED["ISO_Left_Tab"]} | {
         strict=True,
     )
 }
-"""The characters of keys while Shift is held: a server that is told otherwise releases Shift, or presses Caps Lock."""
+"""Keysyms of keys while Shift is held: for the plain one, a server would release Shift or press Caps Lock."""
 _WITH_SHIFT = {ord(character) for character in map(chr, _SHIFTED.values()) if character.isascii()}
 
 
 def to_press(character: str) -> list[int]:
-    """Give the keys that go down for a character, Shift first: without it the server would press Caps Lock for `A`."""
+    """Return the keys to press for a character, Shift first: without Shift the server would press Caps Lock for `A`."""
     key = of_character(character)
     return [NAMED["Shift_L"], key] if key in _WITH_SHIFT else [key]
 
@@ -90,7 +90,7 @@ def of_character(character: str) -> int:
 
 
 def _of_name(name: str) -> int:
-    """Return a key by its name: X's, a common one, or the character itself."""
+    """Return a key by name: X11's name, a common one, or the character itself."""
     if len(name) == 1:
         return of_character(name)
     lowered = name.lower()
@@ -108,7 +108,7 @@ def _of_name(name: str) -> int:
 
 
 def of_chord(chord: str) -> list[int]:
-    """Return the keys of a chord, `ctrl+shift+t`, in the order in which they go down."""
+    """Return the keys of a chord such as `ctrl+shift+t`, in the order in which they go down."""
     names = chord.removesuffix("+").removesuffix("+").split("+") if chord.endswith("++") else chord.split("+")
     if len(chord) == 1:
         return to_press(chord)
@@ -116,12 +116,12 @@ def of_chord(chord: str) -> list[int]:
         names.append("+")
     if len(names) > 8 or not all(names):
         raise DeskError(f"{chord[:40]!r} is not a key combination; write it like ctrl+shift+t")
-    if len(names) > 1:  # the keys are meant, not what Shift makes of them
+    if len(names) > 1:  # the names are of keys, not of the characters that Shift makes of them
         names = [name.lower() if len(name) == 1 else name for name in names]
     keys = [_of_name(name) for name in names]
     return [_SHIFTED.get(key, key) for key in keys] if SHIFTS & set(keys) else keys
 
 
 def of_chords(text: str) -> list[list[int]]:
-    """Return the chords of a text, one after the other: `ctrl+a Delete`."""
+    """Return the chords of a text such as `ctrl+a Delete`, in order."""
     return [of_chord(" ")] if text == " " else [of_chord(chord) for chord in text.split()]

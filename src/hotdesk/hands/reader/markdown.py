@@ -1,6 +1,6 @@
-"""A page's outline as markdown: headings, paragraphs, lists, tables, links, what its fields hold. A pure function.
+"""A page's outline as markdown: headings, paragraphs, lists, tables, links, values of fields. A pure function.
 
-The outline is nested objects as `scripts.OUTLINE` gives them, and the desk's word: of any shape and size.
+The outline is nested objects from `scripts.OUTLINE`, and untrusted: it can have any shape and size.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 MAX_DEPTH = 160
 MAX_OUTLINE_CHARS = 1_500_000
-"""Characters of an outline, a tag counted as eight."""
+"""Characters of an outline; a tag counts as eight."""
 _SPACE = re.compile(r"[ \t\r\n\f\v\u00a0]+")
 STRONG = {"b": "**", "strong": "**", "i": "*", "em": "*", "code": "`", "kbd": "`", "del": "~~", "s": "~~"}
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _ALONE = frozenset({"br", "hr", "table", "ul", "ol", "pre", "tr", "li", *_HEADINGS})
 _NEVER_ALONE = frozenset({"field", "button", "img", "frame"})
-"""What begins a block wherever it stands, and what never does."""
+"""Tags that always begin a block, and tags that never do."""
 ROWS = ("thead", "tbody", "tfoot")
 
 
@@ -26,13 +26,13 @@ def to_markdown(tree: object) -> str:
 
 
 class Tidy:
-    """Copies an outline, leaving out excess, and marks blocks that stand by themselves."""
+    """Copies an outline without what exceeds the limits, and marks the blocks."""
 
     def __init__(self) -> None:
         self.remaining = MAX_OUTLINE_CHARS
 
     def copy_node(self, node: object, depth: int) -> Any:
-        """Copy one node; None: it is none, or one too many."""
+        """Copy one node; return `None` if it is invalid or exceeds the limits."""
         self.remaining -= len(node) + 1 if isinstance(node, str) else 8
         if self.remaining < 0 or depth > MAX_DEPTH or not isinstance(node, str | dict):
             return None
@@ -69,7 +69,7 @@ def _list_blocks(node: object, depth: int) -> list[str]:
 
 
 def _list_all_blocks(nodes: Sequence[object], depth: int) -> list[str]:
-    """Return the blocks some nodes make up: what stands in a line together becomes one."""
+    """Return the blocks of some nodes: adjacent inline nodes become one block."""
     found: list[str] = []
     line: list[object] = []
     for node in nodes:
@@ -138,7 +138,7 @@ def format_list(node: dict[str, Any], depth: int) -> str:
 
 
 def format_table(node: dict[str, Any], depth: int) -> str:
-    """Write a table; empty when it has one column or less, and so only arranges things."""
+    """Format a table; return an empty string for fewer than two columns, which are only layout, or over 100."""
     rows = [cells for row in _list_rows(node) if (cells := _list_cells(row, depth))]
     width = max((len(row) for row in rows), default=0)
     if width < 2 or width > 100:

@@ -19,12 +19,12 @@ REFUSED = {
     "net::ERR_PROXY_CONNECTION_FAILED": NO_EGRESS,
     "net::ERR_TUNNEL_CONNECTION_FAILED": CLOSED,
 }
-"""What a browser says where no way leads, and what that means in a desk."""
+"""The browser's errors when it cannot connect, with what they mean in a desk."""
 STAGES = {"load": "load", "dom": "DOMContentLoaded", "idle": "networkIdle"}
 
 
 def as_url(url: str) -> str:
-    """Write an address out; one without a scheme means https."""
+    """Return a complete URL; without a scheme, https is used."""
     url = url.strip()
     if url.lower().startswith("javascript:"):
         raise DeskError("a javascript: URL is not a page: use browser_evaluate")
@@ -57,7 +57,7 @@ async def arrive(page: BrowserPage, wait: str, old: str, clock: Countdown) -> di
 
 
 async def read_status(page: BrowserPage) -> int:
-    """Return the HTTP status of the page; 0: it came otherwise."""
+    """Return the HTTP status of the page, or 0 if it was not loaded over HTTP."""
     return (await page.look(scripts.READY)).read_integer("status")
 
 

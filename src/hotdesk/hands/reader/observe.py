@@ -1,4 +1,4 @@
-"""Observe a page: as markdown, as a tree with references, as a picture, as the value of an expression."""
+"""Observe a page: as markdown, as a tree with references, as a picture, or by an expression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_PICTURE_BYTES = 16 << 20
 TALLEST, WIDEST = 16_000, 8_000
 _PICTURE_SECONDS = 30.0
 _MAX_ELEMENTS = 10_000
-"""What a page may have for a snapshot: its tree comes as one message of some kilobytes for each."""
+"""Elements a page may have for a snapshot: its tree is one message with some kilobytes for each element."""
 MAX_FRAMES = 20
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
@@ -43,7 +43,7 @@ async def take_snapshot(page: BrowserPage, start: int, most: int) -> dict[str, o
 
 
 async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
-    """Put the trees of frames where the frames are; return how many cannot be seen into."""
+    """Insert the trees of frames at their places; return how many frames are not accessible."""
     owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
     if not owners:
         return 0
@@ -51,7 +51,7 @@ async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
         try:
             owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).read_integer("backendNodeId")
             inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
-        except CdpError:  # it has a process of its own, or is gone
+        except CdpError:  # the frame has a process of its own, or is gone
             continue
         if owner in owners and inner:
             owners[owner].frame = inner
@@ -100,7 +100,7 @@ async def _measure_page(page: BrowserPage) -> dict[str, float]:
 
 
 def _clip_area(area: UntrustedObject) -> dict[str, float]:
-    """Return a part of a page that is not larger than a picture may be."""
+    """Return the area of a picture, limited to the largest allowed size."""
     width, height = area.read_number("width"), area.read_number("height")
     if width < 1 or height < 1:
         raise DeskError("the element has no size, so it cannot be captured")
@@ -109,7 +109,7 @@ def _clip_area(area: UntrustedObject) -> dict[str, float]:
 
 
 async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float) -> dict[str, object]:
-    """Evaluate an expression to JSON, cut to a length inside the page."""
+    """Evaluate an expression to JSON, which is cut to a length inside the page."""
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
     reply = await _evaluate_raw(page, wrapped, seconds, returnByValue=True)
     if "exceptionDetails" not in reply:
@@ -127,7 +127,7 @@ async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float
 
 
 async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how: object) -> UntrustedObject:
-    """Evaluate in the page's own world; what does not end is ended."""
+    """Evaluate in the page's own world; an expression that exceeds its time is terminated."""
     clock = Countdown(seconds)
     try:
         return await page.ask_within(
@@ -153,7 +153,7 @@ def _read_outcome(value: UntrustedObject, most: int) -> dict[str, object]:
 
 
 async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> dict[str, object]:
-    """Wait until something is so; return whether it came about."""
+    """Wait for a condition; return whether it was met in time."""
     clock = Countdown(seconds)
     while True:
         if await _is_so(page, what, value):
@@ -175,6 +175,6 @@ async def _is_so(page: BrowserPage, what: str, value: str) -> bool:
             return not (await page.apply(value, scripts.POINT)).flag("hidden")
     try:
         found = (await page.look(scripts.HOLDS, value)).flag("found")
-    except CdpError:  # the page is going elsewhere
+    except CdpError:  # the page is navigating
         return False
     return found == (what == "text")

@@ -1,4 +1,4 @@
-"""One tab that is being used: ask it, run our scripts in it, wait for it."""
+"""One tab in use: send commands, run our scripts in it, wait for it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from hotdesk.hands.reader.tabs import TabState, make_stale_error
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
 OBJECT_GROUP = "hotdesk"
-"""Names what our scripts keep alive in a page, until it is let go."""
+"""Group name of the objects that our scripts keep alive in a page until they are released."""
 _REACTION_TIMEOUT_S = 0.05
-"""Seconds in which a page shows that an act leads elsewhere."""
+"""Seconds to wait for a navigation after an action."""
 _LOAD_TIMEOUT_S = 10.0
 POLL_INTERVAL_S = 0.1
 
 
 class BrowserPage:
-    """A tab, and the connection to its browser."""
-
     def __init__(self, cdp: Cdp, tab: TabState) -> None:
         self.cdp = cdp
         self.tab = tab
@@ -32,7 +30,7 @@ class BrowserPage:
         return await self.cdp.call(method, self.tab.session, seconds, **parameters)
 
     async def find_element(self, reference: str) -> str:
-        """Find the element of a reference; return the handle by which scripts know it."""
+        """Return the object id by which scripts can use the element of a reference."""
         number = self.tab.references.find(reference)
         try:
             reply = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=OBJECT_GROUP)
@@ -60,11 +58,11 @@ class BrowserPage:
         return reply.read_object("result").read_object("value")
 
     async def look(self, script: str, *arguments: object) -> UntrustedObject:
-        """Run a script in a world of our own in the page, which its scripts cannot touch."""
+        """Run a script in an isolated world of the page, which the page's own scripts cannot access."""
         for last in (False, True):
             try:
                 return await self.run(script, arguments, executionContextId=await self.ensure_world())
-            except CdpError:  # the page went elsewhere meanwhile
+            except CdpError:  # the page navigated meanwhile
                 self.tab.world = 0
                 if last:
                     raise
@@ -97,14 +95,14 @@ def describe_exception(reply: UntrustedObject) -> str:
 
 
 class Countdown:
-    """The rest of a time limit."""
+    """The remaining part of a time limit."""
 
     def __init__(self, seconds: float) -> None:
         self.end = time.monotonic() + seconds
 
     @property
     def remaining(self) -> float:
-        """Return the seconds left, never 0: every caller looks at least once."""
+        """Return the seconds left, never 0, so that every caller checks at least once."""
         return max(self.end - time.monotonic(), 0.001)
 
     @property

@@ -1,4 +1,4 @@
-"""Pictures from raw pixels: cut out, scaled, compared, written as PNG or JPEG. Nothing here reads a picture's file."""
+"""Pictures from raw pixels: cropped, scaled, compared, encoded as PNG or JPEG. Nothing here decodes a picture file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from PIL import Image, ImageChops
 
 Size: TypeAlias = tuple[int, int]
 Box: TypeAlias = tuple[int, int, int, int]
-"""Left, top, right and bottom; the last two lie outside."""
+"""Left, top, right and bottom; right and bottom are exclusive."""
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _NO_FILTER = b"\0"
-"""What a line of a PNG file begins with. The others were no smaller for screens, and took longer."""
+"""The filter byte of each line of a PNG. Other filters made screenshots no smaller, and took longer."""
 
 
 def make_picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = None) -> Image.Image:
@@ -33,7 +33,7 @@ def make_picture(frame: bytearray, size: Size, box: Box, scaled: Size | None = N
 
 def encode_png(image: Image.Image) -> bytes:
     width, height = image.size
-    lines = image.tobytes("raw", "RGB", width * 3 + 1, 1)  # a byte of zero after each: the filter of the next
+    lines = image.tobytes("raw", "RGB", width * 3 + 1, 1)  # the byte of zero after each line is the filter of the next
     packer = isal_zlib.compressobj(1)
     packed = packer.compress(_NO_FILTER) + packer.compress(memoryview(lines)[:-1]) + packer.flush()
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

@@ -24,14 +24,14 @@ from hotdesk.ipc.frames import FrameError, write
 from hotdesk.linux import bpf, jail
 
 MEMORY = 1 << 30
-"""Bytes of address space: a picture of the screen takes four million, a page's tree a few more."""
+"""Bytes of address space: a picture of the screen needs four million, a page's tree a few more."""
 FILES = 128
-"""Descriptors: buffers of sockets are no address space, and whoever turned a reader could fill many."""
+"""File descriptors. Socket buffers are not part of the address space, and a hostile reader could fill many."""
 PACKET = 4096
 
 
 class ReaderProcess:
-    """Serves one owner until it hangs up."""
+    """Serves one owner until it disconnects."""
 
     def __init__(self, line: socket.socket, hand: socket.socket, kinds: dict[str, Any], stuck: float) -> None:
         self.line = line
@@ -43,12 +43,12 @@ class ReaderProcess:
         self.dialled: dict[int, asyncio.Future[socket.socket]] = {}
         self.number = 0
         self.stuck = stuck
-        """Seconds without a turn of the loop after which the kernel ends this process."""
+        """Seconds without an iteration of the event loop after which the kernel ends this process."""
         self.joined: set[asyncio.Task[None]] = set()
         self.over = asyncio.Event()
 
     async def run(self) -> None:
-        """Answer until the owner is gone."""
+        """Answer requests until the owner is gone."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self.hand, self.take)
         await loop.create_connection(lambda: Ear(self), sock=self.line)
@@ -79,7 +79,7 @@ class ReaderProcess:
             del self.dialled[number]
 
     def take(self) -> None:
-        """Receive a connection: a requested one, or a viewer's."""
+        """Receive a connection: one that was requested, or a viewer's."""
         data, fds, _, _ = socket.recv_fds(self.hand, PACKET, 1, socket.MSG_CMSG_CLOEXEC)
         if not data:
             self.over.set()
@@ -102,7 +102,7 @@ class ReaderProcess:
         try:
             await self.parts["view"].join(viewer, number)
         except (ProtocolError, DeskError, OSError):
-            pass  # a viewer or desk that broke off: the owner sees the connection end
+            pass  # a viewer or desk disconnected: the owner sees the connection end
         finally:
             viewer.close()
 
@@ -133,7 +133,7 @@ class ReaderProcess:
             answer = write({"n": number, "error": "desk", "text": str(e)[:1000]})
         except FrameError as e:
             answer = write({"n": number, "error": "strange", "text": f"the reply is too large: {e}"})
-        except Exception as e:  # noqa: BLE001 - a rim: hostile bytes found a hole, and only this process must bear it
+        except Exception as e:  # noqa: BLE001 - a rim: hostile data hit a bug, which must affect this process only
             answer = write({"n": number, "error": "strange", "text": f"internal error of the reader: {e!r}"[:500]})
         finally:
             self.requests.pop(number, None)
@@ -150,7 +150,7 @@ class ReaderProcess:
 
 
 class Ear(asyncio.Protocol):
-    """The reader's end of the owner's line."""
+    """The reader's end of the connection to its owner."""
 
     def __init__(self, reader: ReaderProcess) -> None:
         self.reader = reader
@@ -163,12 +163,12 @@ class Ear(asyncio.Protocol):
         self.reader.hear(data)
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """End with the owner."""
+        """End this process together with its owner."""
         self.reader.over.set()
 
 
 def main(parts: Mapping[str, str] = PARTS) -> None:
-    """Serve the owner at descriptors 3 and 4, shut in."""
+    """Serve the owner at file descriptors 3 and 4, in a jail."""
     settings = json.loads(sys.argv[3])
     line, hand = socket.socket(fileno=3), socket.socket(fileno=4)
     for each in (line, hand):
@@ -185,13 +185,13 @@ def main(parts: Mapping[str, str] = PARTS) -> None:
 
 
 async def rehearse() -> None:
-    """Load what libraries import only at run time."""
+    """Load the modules that libraries import only at run time."""
     with anyio.fail_after(1):
         await anyio.lowlevel.checkpoint()
 
 
 def load(path: str) -> Any:
-    """Return a part by its name; all it will need is imported now, as there are no files later."""
+    """Return the class of a part; import everything it needs now, because there are no files later."""
     module, _, kind = path.partition(":")
     found = getattr(import_module(module), kind)
     if warm := getattr(found, "warm", None):

@@ -1,7 +1,7 @@
 """A relay between a person's viewer and a desk's screen: it parses both sides and passes on only what it knows.
 
-Neither side's greeting reaches the other: towards the viewer this is the server, towards the desk the viewer. Nothing
-here reads or writes a socket; bytes go in, and what comes of them waits in `out`, or in `back` for who sent them.
+Neither side's greeting reaches the other: the relay acts as the server towards the viewer, and as the viewer towards
+the desk. It has no I/O: bytes are fed in, and output waits in `out` for the other side, or in `back` for the sender.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ WIDTH, HEIGHT = 1280, 800
 VERSION = b"RFB 003.008\n"
 NO_SECURITY = 1
 NAME = b"desk"
-"""The desk's name for every viewer: its own name for itself is not passed on."""
+"""The desk's name for every viewer: the name that the desk sends is not passed on."""
 PIXELS = pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
-"""32 bits, true colour, little end first."""
+"""32 bits, true colour, little-endian."""
 SHIFTS = {0, 8, 16, 24}
 
 RAW, COPY, TIGHT, ZRLE = 0, 1, 7, 16
 PASSED = (TIGHT, ZRLE, COPY, RAW)
-"""How a desk may send pixels, the best first. No cursor, no clipboard, no resizing: those are encodings as well."""
+"""Encodings a desk may use for pixels, the best first. Without those of cursor, clipboard and resizing."""
 _LIGHT = -256 + 1
-"""Asks for little compression: between two processes of one machine bytes are cheap."""
+"""Requests little compression: between two processes of one machine, bytes are cheap."""
 COLOUR = 3
-"""Bytes of a colour in a tight rectangle, with pixels like ours."""
+"""Bytes of a colour in a Tight rectangle, with our pixel format."""
 FILL, BASIC, FILTERED = 8, 7, 4
-"""How a tight rectangle is packed: as one colour; or up to here, as pixels; and this bit, that a filter is named."""
+"""Compression types of a Tight rectangle: one colour, the highest for pixels, and the bit that announces a filter."""
 PALETTE, GRADIENT = 1, 2
 _UNPACKED = 12
-"""Bytes below which a tight rectangle is not packed."""
+"""Bytes below which the pixels of a Tight rectangle are not compressed."""
 _MAX_ENCODINGS = 256
 MAX_RECTANGLES = 8192
-"""Of one update; an X server that is drawn to sends a few."""
+"""Rectangles in one update; a normal X server sends a few."""
 MAX_TEXT_BYTES = 1 << 20
-"""Of a cut text or a name, which is not passed on."""
+"""Bytes of a clipboard text or a name, neither of which is passed on."""
 MAX_PRESSED_KEYS = 32
 """Keys held down at once."""
 MAX_PLACES = 200
-"""Clicks that are remembered with where they were."""
+"""Clicks whose positions are stored."""
 _RECTANGLE = Struct(">HHHHi")
 FORMAT = Struct(">BBBBHHHBBB3x")
 
@@ -61,7 +61,7 @@ class ServerMessage(IntEnum):
 
 
 class Person(IntEnum):
-    """The messages of a viewer."""
+    """A message from a viewer."""
 
     PIXELS = 0
     ENCODINGS = 2
@@ -72,29 +72,29 @@ class Person(IntEnum):
 
 
 class Side(ABC):
-    """Bytes of one side, read step by step: `read` says how many it needs next, and is given them."""
+    """The bytes of one side, parsed step by step: `read` yields how many bytes it needs next, and receives them."""
 
     def __init__(self) -> None:
         self.buffer = bytearray()
         self.passing = 0
         """Bytes to come that are passed on unread."""
         self.dropping = 0
-        """Bytes to come that are not passed on."""
+        """Bytes to come that are dropped."""
         self.out = bytearray()
-        """For the other side."""
+        """Bytes for the other side."""
         self.back = bytearray()
-        """For this side."""
+        """Bytes for this side."""
         self.ready = False
-        """Whether both have greeted each other."""
+        """Whether the greeting is complete."""
         self.steps = self.read()
         self.need = next(self.steps)
 
     @abstractmethod
     def read(self) -> Steps:
-        """Yield how many bytes are needed next, and take them."""
+        """Yield the number of bytes that are needed next, and receive them."""
 
     def feed(self, data: bytes) -> None:
-        """Take bytes; `ProtocolError` when they cannot be meant."""
+        """Feed bytes; raise `ProtocolError` if they are invalid."""
         self.buffer += data
         while self.skip():
             if len(self.buffer) < self.need:
@@ -104,7 +104,7 @@ class Side(ABC):
             self.need = self.steps.send(piece)
 
     def skip(self) -> bool:
-        """Pass on or drop what need not be read; return whether all of it was there."""
+        """Pass on or drop bytes that need no parsing; return whether all of them were available."""
         dropped = min(self.dropping, len(self.buffer))
         self.dropping -= dropped
         passed = min(self.passing, len(self.buffer) - dropped)
@@ -124,7 +124,7 @@ class Side(ABC):
         return data
 
     def drop_text(self, length: int) -> None:
-        """Pass no text on; a length below zero is the extended clipboard's."""
+        """Drop a text; a negative length means the extended clipboard."""
         if abs(length) > MAX_TEXT_BYTES:
             raise ProtocolError(f"a text has {abs(length)} bytes; the limit is {MAX_TEXT_BYTES}")
         self.dropping = abs(length)
@@ -137,21 +137,19 @@ class ViewerInput:
     clicks: int = 0
     keys: int = 0
     places: list[tuple[int, int, int]] = field(default_factory=list)
-    """Across, down, and which button, of the first clicks."""
+    """X, Y and button of the first clicks."""
 
     def press(self, x: int, y: int, button: int) -> None:
-        """Count a button that went down; a wheel's turn is one as well."""
+        """Count a button press; a turn of the mouse wheel is one as well."""
         self.clicks += 1
         if len(self.places) < MAX_PLACES:
             self.places.append((x, y, button))
 
 
 class DeskSide(Side):
-    """The desk's side of the relay."""
-
     def __init__(self) -> None:
         self.encodings = {RAW}
-        """What the viewer was seen to know."""
+        """Encodings that a rectangle may have: Raw, and those that were requested for the viewer."""
         super().__init__()
 
     def read(self) -> Steps:
@@ -168,7 +166,7 @@ class DeskSide(Side):
                     raise ProtocolError(f"the screen sent an unexpected message of type {kind}")
 
     def greet(self) -> Steps:
-        """Take the screen as it must be: without a password, and of our size."""
+        """Greet the screen; it must have no password, and the expected size."""
         if (yield 12) != VERSION:
             raise ProtocolError("the screen speaks another RFB version than 3.8")
         self.back += VERSION
@@ -178,7 +176,7 @@ class DeskSide(Side):
         self.back.append(NO_SECURITY)
         if (yield 4) != bytes(4):
             raise ProtocolError("the screen refused the connection")
-        self.back += b"\x01"  # others look as well
+        self.back += b"\x01"  # share the screen with other viewers
         head = yield 24
         if head[:4] != pack(">HH", WIDTH, HEIGHT):
             raise ProtocolError(f"the screen is not {WIDTH} by {HEIGHT} pixels")
@@ -195,7 +193,7 @@ class DeskSide(Side):
             yield from self.read_rectangle()
 
     def read_rectangle(self) -> Steps:
-        """Pass one rectangle on; one outside the screen or in an unrequested encoding ends the view."""
+        """Pass on one rectangle; raise if it is outside the screen or in an encoding that was not requested."""
         head = yield _RECTANGLE.size
         x, y, wide, high, encoding = _RECTANGLE.unpack(head)
         if not wide or not high or x + wide > WIDTH or y + high > HEIGHT:
@@ -221,7 +219,7 @@ class DeskSide(Side):
             self.passing = _check_length(int.from_bytes(body, "big"), wide * high * 4)
 
     def read_tight(self, wide: int, high: int) -> Steps:
-        """Pass a rectangle on as TigerVNC packs it: one colour, or pixels, a few colours or differences of them."""
+        """Pass on a Tight rectangle as TigerVNC encodes it: one colour, pixels, a palette or a gradient."""
         control = yield 1
         self.out += control
         kind = control[0] >> 4
@@ -256,12 +254,10 @@ class DeskSide(Side):
 
 
 class ViewerSide(Side):
-    """The viewer's side of the relay."""
-
     def __init__(self, desk: DeskSide) -> None:
         self.desk = desk
         self.driving = False
-        """Whether it holds the wheel: its keys and clicks are passed on."""
+        """Whether this viewer has control: its keys and clicks are passed on."""
         self.acts = ViewerInput()
         self.pressed: set[int] = set()
         self.buttons = 0
@@ -289,7 +285,7 @@ class ViewerSide(Side):
                     raise ProtocolError(f"the viewer sent an unexpected message of type {kind}")
 
     def greet(self) -> Steps:
-        """Offer a screen without a password, of our size and under our name."""
+        """Offer a screen without a password, with our size and name."""
         if (yield 12) != VERSION:
             raise ProtocolError("the viewer speaks another RFB version than 3.8")
         self.back += bytes([1, NO_SECURITY])
@@ -301,7 +297,7 @@ class ViewerSide(Side):
         self.ready = True
 
     def set_pixels(self, data: bytes) -> None:
-        """Pass on a wish for pixels of 32 bits, in whatever order."""
+        """Pass on a request for pixels of 32 bits, in any byte order."""
         bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(data)
         if (bits, depth, bool(true), red, green, blue) != (32, 24, True, 255, 255, 255):
             raise ProtocolError("the viewer requests a pixel format other than 32 bits")
@@ -310,7 +306,7 @@ class ViewerSide(Side):
         self.out += pack(">B3x", Person.PIXELS) + data[:13] + bytes(3)
 
     def set_encodings(self) -> Steps:
-        """Ask the desk for what both know and we can read, and for nothing else."""
+        """Request the encodings from the desk that the viewer offers and we can parse, and no others."""
         count = int.from_bytes((yield 3)[1:], "big")
         if count > _MAX_ENCODINGS:
             raise ProtocolError(f"the viewer lists {count} encodings; the limit is {_MAX_ENCODINGS}")
@@ -351,7 +347,7 @@ class ViewerSide(Side):
         self.out += pack(">BBHH", Person.POINTER, buttons, x, y)
 
     def drive(self, driving: bool) -> None:
-        """Give it control, or take it: keys it holds are released."""
+        """Give the viewer control, or take it away; release the keys and buttons it holds down."""
         self.driving = driving
         for key in sorted(self.pressed):
             self.out += pack(">BBxxI", Person.KEY, False, key)
@@ -364,7 +360,7 @@ class ViewerSide(Side):
 
 
 def _check_length(length: int, size: int) -> int:
-    """Return the length of what is packed, which packing makes a little longer at most."""
+    """Check the length of compressed data, which can be only slightly longer than the pixels; return it."""
     if length > size + size // 10 + (1 << 16):
         raise ProtocolError(f"{length} compressed bytes were announced for {size} bytes of pixels")
     return length

@@ -1,8 +1,8 @@
-"""RFB 3.8 as a client speaks it: bytes in, updates out. No I/O, and nothing a server says makes it hold more.
+"""The client side of RFB 3.8: bytes in, updates out. No I/O, and no message of a server can make it use more memory.
 
-One security type (None), one encoding (Raw), a pixel format and a geometry of our own: whatever else comes is
-`ProtocolError`. The caller fills `get_space()` with what it receives and says how much came by `advance()`, or feeds
-it; `outgoing` is what it has to send.
+It accepts one security type (None), one encoding (Raw), our pixel format and geometry; anything else raises
+`ProtocolError`. The caller receives into `get_space()` and reports the number of bytes with `advance()`, or calls
+`feed()`; `outgoing` has the bytes to send.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hotdesk.hands.reader import ProtocolError
 VERSION = b"RFB 003.008\n"
 NO_SECURITY = 1
 _PIXEL = 4
-"""Bytes of a pixel: blue, green, red and one that means nothing, which Pillow reads as `BGRX`."""
+"""Bytes of a pixel: blue, green, red and an unused one, which Pillow reads as `BGRX`."""
 FORMAT = struct.pack(">B3xBBBBHHHBBB3x", 0, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 ONLY_RAW = struct.pack(">BxHi", 2, 1, 0)
 MAX_NAME_BYTES = 1 << 10
 _MAX_CUT_TEXT_BYTES = 64 << 10
 MAX_RECTANGLES = 4096
 MAX_FRAMES = 2
-"""How often an update may paint the whole frame over."""
+"""How many times an update may paint the area of the whole frame."""
 
 Filling: TypeAlias = Generator[memoryview, None, None]
 Taking: TypeAlias = Generator[memoryview, None, bytes]
@@ -50,16 +50,16 @@ class Rectangle:
 
 @dataclass(slots=True)
 class Conversation:
-    """One connection's worth of RFB."""
+    """The RFB conversation of one connection."""
 
     width: int
     height: int
     frame: bytearray = field(init=False)
     outgoing: bytearray = field(default_factory=bytearray)
     ready: bool = False
-    """The server has told its geometry, and it is ours: requests and input may be sent."""
+    """Whether the server's geometry was received and is correct, so that requests and input may be sent."""
     updates: list[tuple[Rectangle, ...]] = field(default_factory=list)
-    """What whole updates have painted, for the caller to take away."""
+    """The painted rectangles of complete updates; the caller removes them."""
     course: Filling = field(init=False)
     space: memoryview = field(init=False)
 
@@ -69,11 +69,11 @@ class Conversation:
         self.space = next(self.course)
 
     def get_space(self) -> memoryview:
-        """Return where the next bytes belong; never empty."""
+        """Return the buffer for the next bytes; it is never empty."""
         return self.space
 
     def advance(self, count: int) -> None:
-        """Go on with `count` more bytes, which lie in `get_space()` now."""
+        """Process `count` bytes that were received into `get_space()`."""
         self.space = self.space[count:]
         while not self.space:
             self.space = next(self.course)
@@ -103,7 +103,7 @@ class Conversation:
                     raise ProtocolError(f"the screen sends an unexpected message of type {kind}")
 
     def shake_hands(self) -> Filling:
-        """Agree on the version, on no security, and on the geometry."""
+        """Negotiate the version, no security, and the geometry."""
         if (version := (yield from take(len(VERSION)))) != VERSION:
             raise ProtocolError(f"the screen speaks {version!r}, not RFB 3.8")
         self.outgoing += VERSION
@@ -113,7 +113,7 @@ class Conversation:
         self.outgoing.append(NO_SECURITY)
         if any((yield from take(4))):
             raise ProtocolError("the screen refuses the connection")
-        self.outgoing.append(1)  # others may look on
+        self.outgoing.append(1)  # share the screen with other viewers
         width, height, length = struct.unpack(">HH16xI", (yield from take(24)))
         if (width, height) != (self.width, self.height):
             raise ProtocolError(f"the screen is {width} by {height} pixels, not {self.width} by {self.height}")
@@ -135,7 +135,7 @@ class Conversation:
         self.updates.append(tuple(painted))
 
     def check(self, rectangle: Rectangle, encoding: int, remaining: int) -> None:
-        """Refuse a rectangle that is not raw, lies outside, or is more than one update may bring."""
+        """Refuse a rectangle that is not raw, is outside the frame, or exceeds the pixels allowed in one update."""
         if encoding != 0:
             raise ProtocolError(f"the screen sends encoding {encoding}, which was not requested")
         if rectangle.x + rectangle.width > self.width or rectangle.y + rectangle.height > self.height:
@@ -144,7 +144,7 @@ class Conversation:
             raise ProtocolError("the screen sends too many pixels in one update")
 
     def paint(self, rectangle: Rectangle) -> Filling:
-        """Take a rectangle's pixels: straight into the frame where its lines follow each other there."""
+        """Read a rectangle's pixels, directly into the frame if they are contiguous there."""
         line, frame = rectangle.width * _PIXEL, memoryview(self.frame)
         start, step = (rectangle.y * self.width + rectangle.x) * _PIXEL, self.width * _PIXEL
         if not rectangle.area:
@@ -172,7 +172,7 @@ def drop(length: int, most: int, what: str) -> Filling:
 
 
 def encode_request(incremental: bool, x: int, y: int, width: int, height: int) -> bytes:
-    """Ask for a part of the frame: what has changed of it, or all of it."""
+    """Request a part of the frame: its changes, or all of it."""
     return struct.pack(">BBHHHH", 3, incremental, x, y, width, height)
 
 

@@ -62,7 +62,7 @@ POINT = """function() {
   }
   return {...first, covered: first.by};
 }""".replace("ELEMENT", ELEMENT)
-"""Brings an element into view; tells where it can be hit, and what covers it if it cannot."""
+"""Scrolls an element into view; returns a point where it can be clicked, and what covers it if there is none."""
 
 FOCUS = """function() {
   ELEMENT
@@ -89,7 +89,7 @@ FIELD = """function() {
   const set = ['date', 'time', 'month', 'week', 'datetime-local', 'color', 'range'].includes(type);
   return {...tell(set ? 'set' : 'text'), value: el.value};
 }""".replace("ELEMENT", ELEMENT)
-"""Tells what kind of field an element is, and what it holds."""
+"""Returns what kind of field an element is, and its value."""
 
 SELECT_ALL = """function() {
   ELEMENT
@@ -110,7 +110,7 @@ SET = """function(text) {
   for (const name of ['input', 'change']) el.dispatchEvent(new Event(name, {bubbles: true, composed: true}));
   return {value: el.value};
 }""".replace("ELEMENT", ELEMENT)
-"""Sets what cannot be typed the same everywhere: a date is typed as the browser's language has it."""
+"""Sets a value that cannot be typed reliably: the format of a typed date depends on the browser's language."""
 
 CHOOSE = """function(values) {
   ELEMENT
@@ -183,7 +183,7 @@ EXPRESSION
   if (text === undefined) text = String(value);
   return {text: text.slice(0, LIMIT), length: text.length};
 })()"""
-"""Makes what an expression gives small before it leaves the page."""
+"""Shortens the value of an expression before it leaves the page."""
 
 OUTLINE = """function(most) {
   let remaining = most;
@@ -247,4 +247,4 @@ OUTLINE = """function(most) {
   const tree = document.body ? walk(document.body, 0) : null;
   return {tree, cut};
 }"""
-"""Gives a page's body as nested objects: tag, children, and what matters of a tag."""
+"""Returns a page's body as nested objects: tag, children, and the relevant attributes."""

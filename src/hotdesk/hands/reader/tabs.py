@@ -25,7 +25,7 @@ class PageBlockedError(Exception):
 
 @dataclass(slots=True)
 class PageDialog:
-    """A question a page asks, and waits for."""
+    """A JavaScript dialog that waits for an answer."""
 
     kind: str
     message: str
@@ -33,7 +33,7 @@ class PageDialog:
 
 @dataclass(slots=True)
 class PageDownload:
-    """A file on its way into the desk."""
+    """A file that is downloaded to the desk."""
 
     name: str
     state: str = "inProgress"
@@ -41,14 +41,14 @@ class PageDownload:
     total: int = 0
     path: str = ""
     awaited: bool = False
-    """Whether somebody waited for its end."""
+    """Whether its end was reported."""
 
     def tell(self) -> dict[str, object]:
         return {"name": self.name, "state": self.state, "bytes": self.received, "total": self.total, "path": self.path}
 
 
 class References:
-    """Short names of elements: the same for the same element as long as the page stays, never used twice."""
+    """Short names of elements: the same for an element while its page is loaded, and never used twice."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -93,17 +93,17 @@ class TabState:
     session: str = ""
     frame: str = ""
     loader: str = ""
-    """Names the document its frame holds."""
+    """Id of the document in the tab's main frame."""
     stages: set[str] = field(default_factory=set)
-    """How far that document has loaded."""
+    """Loading states that this document has reached."""
     loading: bool = False
     url: str = ""
     title: str = ""
     dialog: PageDialog | None = None
     world: int = 0
-    """Where our own scripts run in that document; 0: nowhere yet."""
+    """Execution context of our own scripts in that document; 0 if there is none yet."""
     chooser: int = 0
-    """The field for which the page asks which file to upload."""
+    """Node id of the field for which the page asks for a file to upload."""
     references: References = field(default_factory=References)
 
     def enter(self, loader: str) -> None:
@@ -116,24 +116,24 @@ class TabState:
 
 
 class Tabs:
-    """Hears what a browser tells, and knows what follows."""
+    """Handles the events of a browser, and tracks its state."""
 
     def __init__(self) -> None:
         self.by_target: dict[str, TabState] = {}
         self.by_session: dict[str, TabState] = {}
         self.downloads: dict[str, PageDownload] = {}
         self.current = ""
-        """The target all is asked of."""
+        """Target id of the current tab."""
         self.opened_count = 0
         self.news: list[str] = []
         self.untold = 0
         self.quiet = True
-        """Whether events are not reported: they happened before we connected."""
+        """Whether events are not reported, because they happened before we connected."""
         self.patient = True
         """Whether a dialog does not interrupt."""
 
     def note(self, text: str) -> None:
-        """Queue something to report with the next result."""
+        """Queue an event to report with the next result."""
         if self.quiet:
             return
         if len(self.news) < _MAX_NEWS:
@@ -154,7 +154,7 @@ class Tabs:
         raise DeskError(f"unknown tab {make_printable(name[:20])!r}; the tabs are {ids or 'none'}")
 
     def hear(self, session: str, name: str, event: UntrustedObject) -> None:
-        """Take one event; one of a session that is not ours, or of a kind unknown, is nothing."""
+        """Handle one event; ignore events of unknown sessions or kinds."""
         if not session:
             self.hear_browser(name, event)
         elif tab := self.by_session.get(session):
@@ -192,7 +192,7 @@ class Tabs:
         tab.title = make_printable(info.read_text("title", MAX_TITLE_CHARS))
 
     def crash(self, target: str) -> None:
-        """Note that a page crashed; waiting for it ends."""
+        """Record that a page crashed; raise if an action is running in it."""
         if tab := self.by_target.get(target):
             tab.dialog = None
             if target == self.current and not self.patient:
@@ -270,7 +270,7 @@ class Tabs:
             tab.stages.add(stage)
 
     def open_dialog(self, tab: TabState, event: UntrustedObject) -> None:
-        """Note a dialog; waiting for the page ends."""
+        """Record a dialog; raise if an action is running."""
         kind = event.read_text("type", 20)
         kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
         tab.dialog = PageDialog(kind, make_printable(event.read_text("message", 1000)))
@@ -284,6 +284,6 @@ def sanitize_file_name(name: str) -> str:
 
 
 def read_download_path(path: str) -> str:
-    """Return a path the browser tells if it can be one of a download and be shown, else the folder downloads go to."""
+    """Return a download's reported path if it is in the download folder and safe to show; otherwise the folder."""
     folder, name = posixpath.split(path)
     return path if folder == DOWNLOADS and name == sanitize_file_name(name) else DOWNLOADS

@@ -1,7 +1,7 @@
 """A page's accessibility tree as indented lines with references. Pure functions.
 
-A line says role, name, reference, value and state: `- textbox "User" [e3] value="ada" focused`. What only arranges
-other things is left out, its children standing in its place.
+A line has role, name, reference, value and state: `- textbox "User" [e3] value="ada" focused`. Elements that are only
+for layout are left out, with their children in their place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 
 MAX_DEPTH = 300
-"""Levels of a tree that are told."""
+"""Levels of a tree that are shown."""
 _MAX_NODES = 100_000
 MAX_NAME_CHARS = 400
 SILENT = frozenset(
@@ -24,16 +24,16 @@ SILENT = frozenset(
      "LabelText", "LayoutTable", "LayoutTableRow", "LayoutTableCell", "rowgroup", "Section", "Abbr", "EmbeddedObject",
      "MenuListPopup", "strong", "emphasis", "IframePresentational", "paragraph", "code", "mark"}
 )  # fmt: skip
-"""Roles that say nothing by themselves; with a name they are told."""
+"""Roles that are shown only if they have a name."""
 _MUTE = frozenset({"InlineTextBox", "LineBreak", "ListMarker", "RootWebArea", "WebArea"})
-"""Roles that are never told."""
+"""Roles that are never shown."""
 _SPEAKING = frozenset({"button", "link", "menuitem", "tab", "option", "heading", "checkbox", "radio", "switch", "cell",
                       "MenuListOption", "columnheader", "rowheader", "treeitem", "menuitemcheckbox"})  # fmt: skip
-"""Roles whose name is their text: the text below is not told again."""
+"""Roles whose name is their text: the text below is not shown again."""
 _WRITABLE = frozenset({"textbox", "searchbox", "spinbutton", "combobox", "ComboBoxSelect"})
-"""Roles whose value is the text below, which is not told again."""
+"""Roles whose value is the text below, which is not shown again."""
 LEAVES = frozenset({"Date", "DateTime", "InputTime", "ColorWell", "slider", "progressbar", "meter", "img", "image"})
-"""Roles whose parts are the browser's own."""
+"""Roles whose children belong to the browser's own implementation."""
 FLAGS = ("focused", "disabled", "required", "readonly", "selected", "multiselectable", "modal", "busy")
 STATES = ("checked", "pressed", "expanded", "invalid", "level", "haspopup")
 WORDS = {"StaticText": "text", "MenuListOption": "option", "Iframe": "frame", "image": "img", "DateTime": "datetime"}
@@ -41,25 +41,25 @@ WORDS = {"StaticText": "text", "MenuListOption": "option", "Iframe": "frame", "i
 
 @dataclass(slots=True)
 class Node:
-    """One reported node of the tree."""
+    """One node of the tree as the browser reports it."""
 
     id: str
     role: str
     name: str
     backend: int
-    """Names the element, for as long as it lives."""
+    """The browser's id of the element while it exists."""
     ignored: bool
     value: str = ""
     states: list[str] = field(default_factory=list)
     children: list[str] = field(default_factory=list)
     bare: bool = False
-    """Whether it stands in what has no meaning of its own: a page's script may have given it one."""
+    """Whether its parent has no role of its own: a script of the page may make such a text clickable."""
     frame: list[Node] = field(default_factory=list)
-    """The tree of the page inside, of a frame."""
+    """The tree of the page inside, if this is a frame."""
 
 
 def read_nodes(reply: UntrustedObject) -> list[Node]:
-    """Read a tree as the browser tells it: a list, the root first."""
+    """Parse a tree as the browser reports it: a list, the root first."""
     items = reply.read_list("nodes")
     if len(items) > _MAX_NODES:
         raise ProtocolError(f"the tree has more than {_MAX_NODES} nodes")
@@ -98,7 +98,7 @@ def _read_states(properties: list[UntrustedObject]) -> list[str]:
 
 
 _Refer = Callable[[int], str]
-"""Gives the reference of an element."""
+"""Returns the reference of an element."""
 
 
 def to_lines(nodes: list[Node], refer: _Refer) -> list[str]:
@@ -110,7 +110,7 @@ def to_lines(nodes: list[Node], refer: _Refer) -> list[str]:
 
 
 class TreeWriter:
-    """Writes one document's tree; each node once, however often it is named as a child."""
+    """Writes one document's tree; each node once, even if it is listed as a child several times."""
 
     def __init__(self, nodes: list[Node], refer: _Refer) -> None:
         self.nodes = {node.id: node for node in nodes}
@@ -118,7 +118,7 @@ class TreeWriter:
         self.lines: list[str] = []
 
     def write(self, node: Node, depth: int, level: int, outer: str, mute: bool) -> None:
-        """Write a node and its content. `outer` is its parent; `mute`: its name contained the text already."""
+        """Write a node and its content. If `mute`, texts that `outer`, an ancestor's text, contains are left out."""
         self.nodes.pop(node.id, None)
         if depth > MAX_DEPTH:
             return

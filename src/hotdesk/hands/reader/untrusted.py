@@ -9,7 +9,7 @@ from hotdesk.hands.reader import ProtocolError
 
 
 class UntrustedObject:
-    """An object from the other side: each fact is read by type, so that a wrong one is found where it is used."""
+    """An object from the peer. Each field is read with its expected type, and a wrong type raises `ProtocolError`."""
 
     def __init__(self, data: object) -> None:
         if not isinstance(data, dict):
@@ -17,36 +17,36 @@ class UntrustedObject:
         self.data: dict[str, Any] = data
 
     def read_text(self, name: str, longest: int = 4000) -> str:
-        """Return a text, cut to a length; absent is empty."""
+        """Return a text, cut to a length; empty if absent."""
         return clip(self.data.get(name, ""), longest)
 
     def read_number(self, name: str) -> float:
-        """Return a number; absent is 0."""
+        """Return a number; 0 if absent."""
         value = self.data.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
             raise ProtocolError(f"{name} is not a number")
         return value
 
     def read_integer(self, name: str) -> int:
-        """Return a whole number; absent is 0."""
+        """Return a whole number, rounded down; 0 if absent."""
         return math.floor(self.read_number(name))
 
     def flag(self, name: str, otherwise: bool = False) -> bool:
-        """Return a boolean; absent is false by default."""
+        """Return a boolean; `otherwise` if absent."""
         if not isinstance(value := self.data.get(name, otherwise), bool):
             raise ProtocolError(f"{name} is neither true nor false")
         return value
 
     def read_object(self, name: str) -> UntrustedObject:
-        """Return an object; absent is empty."""
+        """Return an object; empty if absent."""
         return UntrustedObject(self.data.get(name, {}))
 
     def read_objects(self, name: str) -> list[UntrustedObject]:
-        """Return a list of objects; absent is empty."""
+        """Return a list of objects; empty if absent."""
         return [UntrustedObject(one) for one in self.read_list(name)]
 
     def read_list(self, name: str) -> list[Any]:
-        """Return a list; absent is empty."""
+        """Return a list; empty if absent."""
         if not isinstance(value := self.data.get(name, []), list):
             raise ProtocolError(f"{name} is not a list")
         return value
@@ -56,7 +56,7 @@ class UntrustedObject:
 
 
 def clip(value: object, longest: int) -> str:
-    """Cut a text to a length; what is no character is replaced."""
+    """Cut a text to a length; replace invalid characters."""
     if not isinstance(value, str):
         raise ProtocolError("expected a text")
     return value[:longest].encode("utf-8", "replace").decode()

@@ -16,9 +16,9 @@ from hotdesk.hands.reader.relay import DeskSide, Side, ViewerInput, ViewerSide
 from hotdesk.linux import sockets
 
 _GREETING_TIMEOUT_S = 10.0
-"""Seconds both sides have for their greetings."""
+"""Seconds for the greetings of both sides."""
 _RELEASE_TIMEOUT_S = 1.0
-"""Seconds a screen may take to hear that keys are let go."""
+"""Seconds a screen may take to receive the release of keys."""
 _ARRIVAL_TIMEOUT_S = 1.0
 """Seconds until a viewer that is not connected counts as gone."""
 GONE = "the screen was disconnected; take over again when it is shown"
@@ -27,18 +27,16 @@ MAX_VIEWERS = 16
 
 @dataclass(slots=True)
 class Looking:
-    """One person who looks."""
+    """One viewer."""
 
     viewer: ViewerSide
     desk: socket.socket
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     writing: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while writing to the desk: the person's keys, or their release."""
+    """Serialises writing to the desk: the person's keys, or their release."""
 
 
 class ScreenRelay:
-    """Relays a desk's screen to its viewers."""
-
     VERBS = frozenset({"present", "lease", "acted", "drop"})
 
     def __init__(self, dial: Dial) -> None:
@@ -46,10 +44,10 @@ class ScreenRelay:
         self.looking: dict[int, Looking] = {}
         self.holder = 0
         self.acts = ViewerInput()
-        """The acts of the last driver."""
+        """The input of the last viewer that had control."""
 
     async def join(self, viewer: socket.socket, number: int) -> None:
-        """Relay to one viewer until either side ends; then close the sockets. `ProtocolError`: one broke the rules."""
+        """Relay to one viewer until either side ends, then close the sockets. Invalid data raises `ProtocolError`."""
         viewer.setblocking(False)
         with viewer:
             if number in self.looking or len(self.looking) >= MAX_VIEWERS:
@@ -66,7 +64,7 @@ class ScreenRelay:
                         anyio.notify_closing(sock)
 
     async def present(self, number: int) -> VerbResult:
-        """Wait a moment until a viewer is connected to the screen: it may have been handed over just now."""
+        """Wait briefly until a viewer is connected to the screen: its connection may have arrived just now."""
         with anyio.move_on_after(_ARRIVAL_TIMEOUT_S):
             while number not in self.looking:  # noqa: ASYNC110 - it is a matter of milliseconds
                 await anyio.sleep(_ARRIVAL_TIMEOUT_S / 50)
@@ -75,13 +73,13 @@ class ScreenRelay:
         return VerbResult()
 
     def forget(self, number: int) -> None:
-        """Forget a viewer that is gone, and its control."""
+        """Remove a viewer that is gone, and end its control."""
         one = self.looking.pop(number)
         if self.holder == number:
             self.holder, self.acts = 0, one.viewer.acts
 
     async def lease(self, number: int) -> VerbResult:
-        """Give control to a viewer, or with 0 to no one; the keys another held are released."""
+        """Give control to a viewer, or with 0 to none; the keys that the previous one holds down are released."""
         if number and number not in self.looking:
             raise DeskError(GONE)
         if number == self.holder:
@@ -95,11 +93,11 @@ class ScreenRelay:
             with anyio.move_on_after(_RELEASE_TIMEOUT_S) as moment:
                 await let_go(before)
             if moment.cancelled_caught:
-                before.scope.cancel()  # a screen that takes no more keys shows nothing more
+                before.scope.cancel()  # a screen that accepts no more keys will show nothing more
         return VerbResult()
 
     async def acted(self) -> VerbResult:
-        """Return what the current or last driver did: how often and where, never which keys."""
+        """Return the input of the current or last viewer in control: how often and where, never which keys."""
         one = self.looking.get(self.holder)
         acts = one.viewer.acts if one is not None else self.acts
         return VerbResult({"clicks": acts.clicks, "keys": acts.keys, "places": [list(place) for place in acts.places]})
@@ -127,7 +125,7 @@ async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
     except* ProtocolError as group:
         raise group.exceptions[0] from None
     except* OSError:
-        pass  # either is gone
+        pass  # either side disconnected
 
 
 async def greet(side: Side, sock: socket.socket) -> None:
@@ -140,7 +138,7 @@ async def greet(side: Side, sock: socket.socket) -> None:
 
 
 async def show(screen: DeskSide, desk: socket.socket, viewer: socket.socket, scope: anyio.CancelScope) -> None:
-    """Pass pictures on; a viewer that reads slowly has the desk wait."""
+    """Pass pictures on; if the viewer reads slowly, the desk has to wait."""
     while data := await receive(desk):
         screen.feed(data)
         await sockets.send(viewer, screen.take())
@@ -148,20 +146,20 @@ async def show(screen: DeskSide, desk: socket.socket, viewer: socket.socket, sco
 
 
 async def steer(one: Looking, viewer: socket.socket) -> None:
-    await let_go(one)  # what came with its greeting
+    await let_go(one)  # bytes that arrived with its greeting
     while data := await receive(viewer):
         one.viewer.feed(data)
         await let_go(one)
 
 
 async def let_go(one: Looking) -> None:
-    """Send a desk what waits for it, in order."""
+    """Send the pending bytes to a desk, in order."""
     async with one.writing:
         with suppress(OSError):
             await sockets.send(one.desk, one.viewer.take())
 
 
 async def receive(sock: socket.socket) -> bytes:
-    """Read what is there; nothing at the end. A side that never pauses must not have others wait."""
+    """Read the available data; empty at the end. Other tasks may run first, in case a side sends without pause."""
     await anyio.lowlevel.checkpoint()
     return await sockets.receive(sock)

@@ -1,6 +1,6 @@
-"""A WebSocket into a desk, and the one HTTP request that finds it. The other end is hostile.
+"""A WebSocket into a desk, and the one HTTP request that finds it. The peer is hostile.
 
-Nothing is read unless somebody waits for it, so nothing piles up here: what a desk sends unasked stays with the desk.
+Data is read only while a caller waits for it, so it does not accumulate here: the rest stays in the desk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_BODY_BYTES = 64 << 10
 AUTHORITY = f"127.0.0.1:{BROWSER_PORT}"
 PATH = re.compile(r"/devtools/browser/[0-9A-Za-z-]{1,64}")
 LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,8})[ \t]*\r?$")
-"""Written by the browser without a space after the colon."""
+"""The browser writes this field without a space after the colon."""
 
 
 class WebSocket:
@@ -35,7 +35,7 @@ class WebSocket:
         self.sock = sock
         self.protocol = ClientProtocol(parse_uri(f"ws://{AUTHORITY}{path}"), max_size=MAX_MESSAGE_BYTES)
         self.waiting: deque[bytes] = deque()
-        """Whole messages that came in one piece with the one before: no more than a chunk holds."""
+        """Complete messages that arrived together with the one before; at most one read's worth."""
         self.part = bytearray()
 
     async def shake(self) -> None:
@@ -70,7 +70,7 @@ class WebSocket:
                 self.part = bytearray()
 
     async def read_more(self) -> list[object]:
-        """Read once; return what that makes up."""
+        """Read once; return the events in the data."""
         data = await receive_some(self.sock)
         if not data:
             raise ProtocolError("the connection was closed")
@@ -84,11 +84,11 @@ class WebSocket:
         return events
 
     async def flush(self) -> None:
-        """Send what the protocol has to say, waiting while the other end does not read."""
+        """Send the protocol's pending data; wait while the peer does not read."""
         try:
             for data in self.protocol.data_to_send():
                 await _send_all(self.sock, data)
-        except BaseException:  # a message sent in part can be followed by nothing
+        except BaseException:  # nothing can follow a partly sent message
             self.close()
             raise
 
@@ -132,14 +132,14 @@ async def read_answer(sock: socket.socket) -> bytes:
 
 
 async def _receive_more(sock: socket.socket) -> bytes:
-    """Read once; the end is no answer."""
+    """Read once; raise `ProtocolError` at the end of the connection."""
     if not (data := await receive_some(sock)):
         raise ProtocolError("the connection was closed")
     return data
 
 
 async def receive_some(sock: socket.socket) -> bytes:
-    """Read what is there, or wait for it; nothing at the end, or when it broke."""
+    """Wait for data and read it; return nothing at the end or after an error."""
     await anyio.lowlevel.checkpoint()
     try:
         return await sockets.receive(sock)
