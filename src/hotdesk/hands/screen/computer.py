@@ -1,9 +1,9 @@
-"""Vendors' computer actions as uses of the screen's tools: pure translation, coordinates scaled.
+"""Vendors' computer actions as uses of the screen's tools: pure translation, with scaled coordinates.
 
-Anthropic's `computer_20250124` and `computer_20251124` carry an `action` and its fields in one input; the members of
-`computer_toolset_20260801` are tools by the same names, with the same fields. OpenAI's `computer` calls carry a list
-of actions, told apart by `type`. A model sees a picture of the size it was told; what it points at is scaled to the
-screen's own pixels, and what lies outside its picture is `ToolArgumentError`.
+Anthropic's `computer_20250124` and `computer_20251124` have an `action` and its fields in one input; the members of
+`computer_toolset_20260801` are tools with the same names and fields. OpenAI's `computer` calls have a list of actions,
+distinguished by `type`. A model sees a picture of a given size; its coordinates are scaled to the screen's pixels, and
+a point outside the picture raises `ToolArgumentError`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _CLICKS: dict[str, dict[str, object]] = {
 _OPENAI_BUTTONS = {"left": "left", "right": "right", "wheel": "middle", "back": "back", "forward": "forward"}
 DIRECTIONS = ("up", "down", "left", "right")
 PIXELS = 100
-"""That OpenAI scrolls by, to one click of the wheel."""
+"""Pixels that OpenAI scrolls for one click of the wheel."""
 _DEFAULT_WAIT_S = 2.0
-"""Seconds of a wait that says no time."""
+"""Seconds of a wait without a given time."""
 _MAX_ACTIONS = 100
 SPELT = {" ": "space", "+": "plus"}
-"""Keys that would be lost in a chord."""
+"""Keys that would be lost when a chord is split."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenAction:
-    """A tool of the screen and its arguments."""
+    """A tool of the screen, with its arguments."""
 
     tool: str
     arguments: dict[str, object]
@@ -52,7 +52,7 @@ class Scale:
 
     @property
     def picture_size(self) -> dict[str, object]:
-        """Ask for a picture of the size the model knows; nothing where it is the screen's own."""
+        """Return arguments that request a picture of the size the model knows; empty if it is the screen's own."""
         return {} if (self.width, self.height) == self.real else {"width": self.width, "height": self.height}
 
     def scale_point(self, x: object, y: object) -> tuple[int, int]:
@@ -170,7 +170,7 @@ def _translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]
 
 
 def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
-    """Turn pixels into clicks of the wheel: one at least, so that a small scroll is no scroll at all."""
+    """Convert pixels to clicks of the wheel, at least one; a scroll by zero pixels only moves the pointer."""
     uses = []
     for name, back, forth in (("scroll_y", "up", "down"), ("scroll_x", "left", "right")):
         pixels = action.get(name, 0)
@@ -202,7 +202,7 @@ def _parse_point(action: Action, scale: Scale) -> dict[str, object]:
 
 
 def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str, object]:
-    """Return where an action happens; nothing where it says nothing, which is where the pointer is."""
+    """Return where an action happens; empty if it has no coordinate, which means at the pointer."""
     if action.get("coordinate") is None and not required:
         return {}
     x, y = pair(action.get("coordinate"), scale)
@@ -210,7 +210,7 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
 
 
 def _parse_held_keys(action: Action) -> dict[str, object]:
-    """Return the keys held down meanwhile, which Anthropic calls `text`."""
+    """Return the keys held down during the action, which Anthropic calls `text`."""
     return {"keys": _require_text(action)} if action.get("text") else {}
 
 

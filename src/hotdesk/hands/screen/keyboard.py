@@ -1,8 +1,10 @@
-"""Types any text at a desk's screen: characters the keymap lacks are put on spare keys before anything is pressed.
+"""Types any text at a desk's screen: characters that the keymap lacks are mapped to spare keys before any key is
+pressed.
 
-A server that is sent an unknown character changes its keymap while programs still read what came before, and the wrong
-letters arrive. So all keys a text needs are there first. A desk has about a hundred to spare; a text with more kinds
-of characters is typed in parts, each when the last has been drawn. Where keys cannot be had, the text is pasted.
+A server that gets an unknown character changes its keymap while programs still read earlier keys, and the wrong letters
+arrive. So all keys that a text needs are mapped first. A desk has about a hundred spare keys; a text with more
+different characters is typed in parts, each after the previous one was drawn. If keys cannot be mapped, the text is
+pasted.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from hotdesk.hands.screen.reader_client import Seat
 
 Way: TypeAlias = Literal["keys", "clipboard"]
 Events: TypeAlias = list[list[object]]
-"""What is done at a screen: keys, buttons, moves and pauses, in order."""
+"""Input events of a screen in order: keys, buttons, moves and pauses."""
 AT_ONCE = 500
 """Characters sent at a time."""
 _MAX_KEYSYMS = 4096
@@ -68,20 +70,17 @@ for run in sorted(runs, key=len, reverse=True):  # a window manager takes long t
 x.XSync(display, 0)
 json.dump([requests, sorted(set(symbols) & set(itertools.chain(*keymap().values())))], sys.stdout)
 """
-"""Puts keysyms on keys that have none, or one no one has; tells how often it changed the keymap, and which of the
-wanted ones can be pressed now."""
+"""Maps keysyms to spare keys; prints how often it changed the keymap, and which of the keysyms can be pressed now."""
 _REBIND_DELAY_S = 0.1
-"""Seconds the window manager is given for each change of the keymap: a click would wait until it is through."""
+"""Seconds that the window manager needs for each change of the keymap; a click would have to wait for it."""
 
 
 class Keyboard:
-    """One desk's keyboard."""
-
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
 
     async def type(self, text: str) -> Way:
-        """Type a text; say by which way. `DeskError` names a character that no key types."""
+        """Type a text; return how it was typed. Raise `DeskError` for a character that no key can type."""
         rest = text.replace("\r\n", "\n")
         for character in rest:
             keysyms.of_character(character)
@@ -93,12 +92,12 @@ class Keyboard:
                 return "clipboard"
             await self.press(rest[:count])
             rest, again = rest[count:], True
-            if rest:  # programs must have read the keys that are about to mean something else
+            if rest:  # programs must have read the keys that are about to be mapped again
                 await self.seat.ask("screen.settle", quiet=0.3, timeout=3.0)
         return "keys"
 
     async def prepare_keys(self, text: str, again: bool) -> int:
-        """Map keys for as much of a text as possible; return how many characters that is."""
+        """Map keys for as much of a text as possible; return the number of characters."""
         strange = dict.fromkeys(each for each in text if not each.isascii())
         if not strange:
             return len(text)
@@ -108,7 +107,7 @@ class Keyboard:
         return next(lacking, len(text))
 
     async def bind(self, symbols: list[int], again: bool) -> set[int]:
-        """Put keysyms on spare keys, or `again` on those used before; return those that can be pressed now."""
+        """Map keysyms to spare keys, with `again` also to those mapped before; return those that can be pressed now."""
         done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([symbols, again]).encode())
         try:
             reply = json.loads(done.stdout) if done.ok else None
@@ -138,7 +137,7 @@ class Keyboard:
 
 
 def build_key_events(keys: Sequence[int]) -> Events:
-    """Press keys in order, and release them the other way round."""
+    """Return events that press keys in order, and release them in reverse order."""
     return press_keys(keys) + release_keys(keys)
 
 

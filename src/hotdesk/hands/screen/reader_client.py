@@ -1,4 +1,4 @@
-"""The client of a desk's screen: asks the reader, and starts screen and browser in the desk on first need."""
+"""The client of a desk's screen: sends requests to the reader, and starts screen and browser on first use."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from hotdesk.ipc.tasks import Background
 from hotdesk.linux.sockets import receive, send
 
 STARTS = {SCREEN_PORT: (SESSION,), BROWSER_PORT: (SESSION, "/usr/local/lib/hotdesk/browser")}
-"""What must run in the desk before somebody listens at a port: each returns at once when it runs already."""
+"""Programs that make a port of the desk available; each returns at once if its service runs already."""
 NAMES = {SCREEN_PORT: "screen", BROWSER_PORT: "browser"}
 START_SECONDS = 60.0
 _ASK_SECONDS = 600.0
-"""The maximum time of a request; the requested operation has a limit of its own."""
+"""Seconds a request may take at most; the requested operation has a limit of its own."""
 _SAY_SECONDS = 10.0
-"""Seconds a reader may take to hear what it is asked."""
+"""Seconds a reader may take to receive a request."""
 AT_ONCE = 8
-"""Connections a reader may wish for at a time."""
+"""Connections a reader may request at a time."""
 DISPLAY = {"DISPLAY": ":0"}
 """The variable by which programs find the screen."""
 
 Lines: TypeAlias = tuple[socket.socket, socket.socket]
-"""Our ends of a reader's lines: one to talk over, one to hand it connections."""
+"""Our ends of a reader's sockets: one for messages, one to pass connections."""
 
 
 class Seat(Protocol):
@@ -50,7 +50,7 @@ class Seat(Protocol):
         ...
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
-        """Ask the reader, for example `screen.shot`. `DeskError`: the desk cannot; `LinkError`: it broke protocol."""
+        """Send a request such as `screen.shot`. `DeskError`: the desk cannot do it; `LinkError`: invalid data."""
         ...
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class LocalSeat:
 
 
 class DeskSeat:
-    """Has a reader of its own, started on first need, and again should it end."""
+    """The seat with a reader process of its own, started on first use, and again if it ends."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class DeskSeat:
         self.start = start
         self.tasks = tasks
         self.dismiss = dismiss
-        """Has the reader at a line end, whether it wants to or not."""
+        """Ends the reader at a socket, even if it does not end by itself."""
         self.starting = anyio.Lock()
         self.reader: ReaderClient | None = None
 
@@ -115,7 +115,7 @@ class DeskSeat:
         raise make_malformed_error(self.desk, name, f"no reply within {_ASK_SECONDS:.0f} s")
 
     async def join(self, viewer: socket.socket) -> int:
-        """Hand a viewer's connection over; return the number it is known by from now on."""
+        """Pass a viewer's connection to the reader; return the viewer's number."""
         reader = await self.ensure_reader()
         number = next(NUMBERS)
         reader.hand({"view": number}, viewer)
@@ -138,7 +138,7 @@ class DeskSeat:
 
 
 class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
-    """An owner's end of the lines to one reader. What comes over them may have been turned by the desk."""
+    """An owner's end of the sockets to one reader. Its messages are untrusted: a desk may control the reader."""
 
     peer = "the reader"
 
@@ -152,7 +152,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         self.connecting = 0
 
     async def ask(self, verb: str, arguments: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
-        """Send a request, and wait for the answer; an abandoned one is cancelled."""
+        """Send a request and wait for the reply; a request that is no longer wanted is cancelled."""
         number = self.begin_call()
         try:
             return await self.call(number, self.say({"n": number, "verb": verb, "arguments": dict(arguments)}))
@@ -177,7 +177,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
     def hand(self, message: Mapping[str, object], *socks: socket.socket) -> None:
         try:
             send_now(self.handing, json.dumps(message).encode(), [sock.fileno() for sock in socks])
-        except OSError as e:  # also when it takes none: it is stuck, or was turned
+        except OSError as e:  # also if the socket is full: the reader is stuck, or was taken over
             self.fail(self.make_lost_error(str(e)))
             self.close()
 
@@ -193,19 +193,19 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
                 sock.close()
 
     async def listen(self, tasks: anyio.abc.TaskGroup) -> str:
-        """Read from the reader until it ends; return why. One that never pauses must not block others."""
+        """Read from the reader until it ends; return why. A reader that sends without pause must not block others."""
         frames = make_reader_frames()
         try:
             while data := await receive(self.line):
                 for message, blob in frames.feed(data):
                     self.hear(message, blob, tasks)
                 await anyio.lowlevel.checkpoint()
-        except (OSError, FrameError) as e:  # also a reset: it ended with asks unread
+        except (OSError, FrameError) as e:  # also a reset: it ended with unread requests
             return str(e)
         return "the process ended"
 
     def hear(self, message: dict[str, object], blob: bytes, tasks: anyio.abc.TaskGroup) -> None:
-        """Take a reply, or a request for a connection; anything else is ignored."""
+        """Handle a reply, or a request for a connection; anything else is ignored."""
         match message:
             case {"n": number} if self.resolve(number, (message, blob)):
                 pass
@@ -227,7 +227,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         return LinkError(f"the connection to {where} was lost: {why}; try again")
 
     def close(self) -> None:
-        """Hang up; the reader ends by itself, or is ended when it is stuck."""
+        """Disconnect; the reader ends by itself, or is ended if it is stuck."""
         self.fail(self.make_lost_error("hotdesk closed it"))
         for sock in (self.line, self.handing):
             with suppress(OSError):  # closed already, or by the reader

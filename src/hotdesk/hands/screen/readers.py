@@ -13,7 +13,7 @@ from hotdesk.ipc.tasks import Background
 
 
 class Seats:
-    """One seat a desk, from its first use to the desk's end."""
+    """One seat for each desk, from its first use to the desk's end."""
 
     def __init__(self, parts: Parts, tasks: Background) -> None:
         self.parts = parts
@@ -21,9 +21,9 @@ class Seats:
         self.seats: dict[DeskId, DeskSeat] = {}
         self.spare: list[Lines] = []
         self.names: dict[socket.socket, DeskId] = {}
-        """The names of readers, by our ends of their lines."""
+        """Ids of readers, by our ends of their message sockets."""
         self.spare_count = 0
-        """Readers to have ready: starting one takes longer than a picture of a screen."""
+        """Number of spare readers: starting a reader takes longer than a picture of a screen."""
 
     def of(self, desk: Desk) -> DeskSeat:
         if desk.id not in self.seats:
@@ -31,7 +31,7 @@ class Seats:
         return self.seats[desk.id]
 
     async def take_lines(self) -> Lines:
-        """Return the lines to a reader: one that is ready, or one started now."""
+        """Return the sockets of a reader: a spare one, or one started now."""
         if not self.spare:
             return await self.begin()
         lines = self.spare.pop()
@@ -43,7 +43,7 @@ class Seats:
         await self.refill()
 
     async def refill(self) -> None:
-        """Start readers until enough are ready; one that cannot be is started when it is needed, and tells why."""
+        """Start readers until enough are spare; a failure is ignored here, and reported when a reader is needed."""
         with suppress(HotdeskError):
             while len(self.spare) < self.spare_count:
                 self.spare.append(await self.begin())
@@ -55,13 +55,13 @@ class Seats:
         return talk, hand
 
     async def dismiss(self, talk: socket.socket) -> None:
-        """End a released reader: one that a desk took over would stay."""
+        """End a released reader: one that a desk took over would not end by itself."""
         if (name := self.names.pop(talk, None)) is not None:
             with suppress(HotdeskError):
                 await self.parts.end_reader(name)
 
     def renew(self, desk: DeskId) -> None:
-        """Replace a desk's reader: holders of the seat get another one at the next request."""
+        """Replace a desk's reader: users of the seat get another one at the next request."""
         if (seat := self.seats.get(desk)) is not None:
             seat.close()
 

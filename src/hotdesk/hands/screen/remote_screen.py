@@ -1,4 +1,4 @@
-"""A desk's screen and wheel, through its owner's control socket."""
+"""A desk's screen and its control, through its owner's control socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Far:
         self.runtime = runtime
         self.desk = desk
         self.behind = behind
-        """On whose behalf it is called."""
+        """The person on whose behalf the requests are sent; empty if none."""
 
     async def open_screen(self, viewer: str, control: bool) -> socket.socket:
         target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"

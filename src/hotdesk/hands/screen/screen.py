@@ -1,4 +1,4 @@
-"""A desk's screen: looked at, pointed at and typed into, from Python and as tools."""
+"""A desk's screen: pictures, pointer and keyboard, from Python and as tools."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from hotdesk.tool import Arguments, Observation, get_integer, get_number, get_te
 SIZE = (WIDTH, HEIGHT)
 BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
 _FORWARD = "9"
-"""The button that RFB has no bit for."""
+"""xdotool's number of the button that RFB cannot send."""
 WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
 _CURSOR_SHARE = 0.001
-"""The share of the screen that a text cursor takes at most."""
+"""The largest share of the screen that a text cursor covers."""
 _MAX_HOLD_S = 100.0
 _STRIDE = 20
-"""Pixels the pointer moves at a time while it drags: programs want to see it come."""
+"""Pixels the pointer moves at a time during a drag: programs expect to see the movement."""
 _STEP_S = 0.01
 """Seconds between two such moves."""
 
 FOCUS_DELAY_S = 0.1
-"""Seconds between a click and what follows it: keys sent sooner reach the window that had the focus before."""
+"""Seconds between a click and the next input: keys sent earlier reach the window that had the focus before."""
 _TAKES_FOCUS_S = 0.2
-"""Seconds the picture stands still once a widget that was clicked has the focus."""
+"""Seconds without a change after which a clicked widget has the focus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Screenshot:
-    """A picture of the screen, as a file."""
+    """A picture of the screen, as an encoded file."""
 
     data: bytes
     media: str
@@ -64,17 +64,17 @@ class Screenshot:
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Whether a picture stopped changing."""
+    """Whether the picture stopped changing."""
 
     settled: bool
     seconds: float
-    """Until it last changed."""
+    """Seconds until its last change."""
     changed: float
-    """The share of its pixels that are not what they were."""
+    """The share of its pixels that differ from the first picture."""
 
 
 class Screen:
-    """One desk's screen; a hand, too."""
+    """One desk's screen, also as a hand."""
 
     tools = TOOLS
 
@@ -95,7 +95,7 @@ class Screen:
         format: Format = "png",
         quality: int = 80,
     ) -> Screenshot:
-        """Take a picture of the screen, or of a region of it; one side alone scales it in proportion."""
+        """Take a picture of the screen or of a region; if one side is given, the other is scaled in proportion."""
         options = {"region": region and list(region), "width": width, "height": height}
         reply = await self.seat.ask("screen.shot", **options, format=format, quality=quality)
         match reply.value:
@@ -111,7 +111,7 @@ class Screen:
         return await self.screenshot(region, width, height, format)
 
     async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Region | None = None) -> Stability:
-        """Wait until the picture has not changed for a while."""
+        """Wait until the picture has not changed for `quiet` seconds."""
         reply = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
         match reply.value:
             case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
@@ -137,7 +137,7 @@ class Screen:
         await self.act([await self.place(x, y), *clicks * count], keys)
 
     async def click_forward(self, place: list[object], count: int, keys: str) -> None:
-        """Click the button RFB does not have, by a program in the desk."""
+        """Click the button that RFB does not have, with a program in the desk."""
         modifiers = keysyms.of_chord(keys) if keys else []
         await self.send_input([["key", key, True] for key in modifiers] + [place])
         await windows.run(self.seat, ["xdotool", "click", "--repeat", str(count), _FORWARD])
@@ -173,12 +173,12 @@ class Screen:
     # -- typing -----------------------------------------------------------------------------------------------
 
     async def type(self, text: str) -> Way:
-        """Type a text in any script; return whether by keys, or pasted because there were none."""
+        """Type a text in any script; return whether it was typed with keys, or pasted."""
         await self.rest()
         return await self.keyboard.type(text)
 
     async def press_chords(self, chords: str, repeat: int = 1) -> None:
-        """Press chords one after the other: `ctrl+shift+t`, `ctrl+a Delete`."""
+        """Press chords such as `ctrl+a Delete` one after the other."""
         events: Events = []
         for keys in keysyms.of_chords(chords):
             events += build_key_events(keys)
@@ -207,7 +207,7 @@ class Screen:
         return await windows.focus(self.seat, window)
 
     async def launch(self, argv: Sequence[str]) -> int:
-        """Start a program on the screen and leave it running; return its pid."""
+        """Start a program on the screen and leave it running; return its process id."""
         return await windows.launch(self.seat, argv)
 
     async def read_clipboard(self) -> str:
@@ -326,7 +326,7 @@ class Screen:
         await anyio.sleep(max(0.0, self.clicked + FOCUS_DELAY_S - anyio.current_time()))
 
     async def place(self, x: int | None, y: int | None) -> list[object]:
-        """Move to a point, or stay where the pointer is: others may have moved it."""
+        """Return a move to a point, or to where the pointer is now, because others may have moved it."""
         if x is None or y is None:
             x, y = await self.get_cursor_position()
         return self.build_move(x, y)

@@ -19,24 +19,24 @@ from hotdesk.ipc.tasks import Background
 from hotdesk.tool import Observation
 
 _LEASE_S = 90.0
-"""Seconds a viewer may be silent before the worker has the wheel again: a page in the background wakes each minute."""
+"""Seconds without a sign of the viewer until the worker gets control back: a background page wakes once a minute."""
 LOOK_TIMEOUT_S = 3.0
-"""Seconds that looking at a desk may take before a person is let at it, or the worker told."""
+"""Seconds that recording a desk's state may take before a person gets control, or the worker is informed."""
 FINISH_TIMEOUT_S, CANCEL_TIMEOUT_S = 10.0, 1.0
-"""Seconds a call at screen or browser has to end by itself before it is cancelled, and one that can be repeated."""
+"""Seconds in which a screen or browser call may end by itself before it is cancelled: normal, and repeatable calls."""
 STOPPING_SECONDS, STOP_AGAIN = 10.0, 0.1
-"""Seconds in which a busy desk's programs must stop, and between two tries."""
+"""Seconds in which a busy desk's programs must stop, and between two attempts."""
 _RETURN_TIMEOUT_S = 10.0
-"""Seconds a desk may take to go on after hand-back."""
+"""Seconds a desk may take to continue after control is handed back."""
 MARK = "wheel"
-"""What the picture is called that the screen is compared with."""
+"""Name of the stored picture that the screen is compared with."""
 MAX_NAMES = 20
 MAX_NAME_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class DesktopState:
-    """The open windows and pages of a desk. All of it is the desk's word."""
+    """The open windows and pages of a desk, as the desk reports them."""
 
     windows: frozenset[str] = frozenset()
     pages: frozenset[str] = frozenset()
@@ -44,17 +44,17 @@ class DesktopState:
 
 @dataclass(slots=True)
 class Holder:
-    """The person who drives."""
+    """The person who has control."""
 
     viewer: int
     by: str
-    """`uid 0 pid 4711`, as the kernel says."""
+    """The peer's credentials from the kernel, such as `uid 0 pid 4711`."""
     since: float
     renewed_at: float
-    """When the viewer was last heard of."""
+    """When the viewer last sent a sign."""
     scene: DesktopState = field(default_factory=DesktopState)
     drives: bool = False
-    """Whether their keys reach the desk; until then it is being stopped for them."""
+    """Whether their keys reach the desk; until then its programs are being stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class PastTakeovers:
 
 @dataclass(slots=True, eq=False)
 class RunningCall:
-    """One tool call of the worker that is under way."""
+    """One running tool call of the worker."""
 
     scope: anyio.CancelScope
     patience: float | None
-    """Seconds it may go on when a person takes over; None: it stands still with the desk's programs."""
+    """Seconds it may continue when a person takes over, or `None` if it is frozen with the desk's programs."""
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -99,27 +99,27 @@ class Wheel:
     ) -> None:
         self.seat = seat
         self.hush = hush
-        """Stops all of the desk but its screen, window manager and browser, or lets it go on."""
+        """Freezes all of the desk except its screen, window manager and browser, or thaws it."""
         self.note = note
         self.tasks = tasks
         self.secrets = secrets or {}
-        """What stands for secrets in the desk, by their names."""
+        """Placeholders of the desk's secrets, by the secrets' names."""
         self.has_worker = has_worker
-        """Says whether a worker uses the desk; programs of a desk that only people use are not stopped."""
+        """Returns whether a worker uses the desk; programs of a desk that only people use are not frozen."""
         self.worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Entered while a person drives: stops the time the worker has."""
+        """Entered while a person has control: stops the worker's clock."""
         self.holder: Holder | None = None
         self.driven: PastTakeovers | None = None
         self.lease = _LEASE_S
         self.stopping = STOPPING_SECONDS
         self.turning = anyio.Lock()
         self.free = anyio.Event()
-        """Set while no one drives."""
+        """Set while no person has control."""
         self.free.set()
         self.hushed = False
         self.suspended = ExitStack()
         self.under_way: set[RunningCall] = set()
-        """What the worker is doing."""
+        """The running calls of the worker."""
 
     # -- the worker's side ------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Wheel:
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:
-        """Wait until no one drives, and let no one take over for the length of a block."""
+        """Wait until no person has control, and prevent a takeover inside the block."""
         while True:
             await self.wait_until_free()
             async with self.turning:
@@ -144,8 +144,7 @@ class Wheel:
                     return
 
     async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
-        """Do something as the worker. When a person takes over, it stands still with the desk's programs, or is given a
-        moment to end and then cancelled."""
+        """Run a call of the worker. A takeover freezes it with the desk's programs, or cancels it after a moment."""
         patience = None if stands_still else CANCEL_TIMEOUT_S if repeatable else FINISH_TIMEOUT_S
         with anyio.CancelScope() as scope:
             act = RunningCall(scope, patience)
@@ -157,7 +156,7 @@ class Wheel:
                 act.ended.set()
 
     async def welcome(self) -> Observation | None:
-        """Report once, after a hand-back, what the person did and what changed, with a fresh picture."""
+        """Report once, after control is handed back, what the person did and what changed, with a fresh picture."""
         drive, self.driven = self.driven, None
         if drive is None:
             return None
@@ -184,7 +183,7 @@ class Wheel:
     # -- the person's side ------------------------------------------------------------------------------------
 
     async def take(self, viewer: int, by: str) -> None:
-        """Give the wheel to a viewer, once the worker is suspended; waits while the desk must not be disturbed."""
+        """Give a viewer control once the worker is suspended; wait while a takeover is prevented."""
         async with self.turning:
             if self.holder is not None and self.holder.viewer != viewer:
                 raise BriefError(
@@ -213,11 +212,11 @@ class Wheel:
         self.tasks.start(functools.partial(self.guard, holder))
 
     async def record(self, event: TookOver | HandedBack) -> None:
-        """Write an event to the journal in a thread: it waits for the disk, and the event loop must not."""
+        """Record an event in a thread, because it waits for the disk and the event loop must not."""
         await anyio.to_thread.run_sync(self.note, event)
 
     def begin(self, viewer: int, by: str) -> Holder:
-        """Suspend the worker: from here on its calls wait or are refused, and its time stands still."""
+        """Suspend the worker: from now on its calls wait or are refused, and its clock is stopped."""
         now = time.monotonic()
         holder = self.holder = Holder(viewer, by, now, now)
         self.free = anyio.Event()
@@ -230,7 +229,7 @@ class Wheel:
         self.free.set()
 
     async def wait_for_acts(self) -> None:
-        """Wait for calls that do not stand still with the desk's programs, and cancel those that take too long."""
+        """Wait for calls that are not frozen with the desk's programs, and cancel those that take too long."""
         async with anyio.create_task_group() as tasks:
             for act in self.under_way:
                 if act.patience is not None:
@@ -244,7 +243,7 @@ class Wheel:
             await act.ended.wait()
 
     async def stop(self) -> None:
-        """Stop the desk's programs, if a worker uses it; a busy one may need several tries."""
+        """Freeze the desk's programs if a worker uses it; a busy desk may need several attempts."""
         if not self.has_worker():
             return
         end = time.monotonic() + self.stopping
@@ -262,7 +261,7 @@ class Wheel:
                 return
 
     def leave(self) -> None:
-        """Return control to the worker, and tell it, because the desk has ended."""
+        """Record that control was handed back, because the desk has ended."""
         if (holder := self.holder) is not None and holder.drives:
             seconds = round(time.monotonic() - holder.since, 1)
             with suppress(HotdeskError):
@@ -282,7 +281,7 @@ class Wheel:
         await self.seat.ask("screen.input", events=keys)
 
     async def hand_back(self, viewer: int, by: str, note: str = "") -> None:
-        """Give the wheel back to the worker; from who does not hold it this is nothing."""
+        """Give control back to the worker; without effect from a viewer that does not have it."""
         if self.holder is None or self.holder.viewer != viewer:
             return
         with anyio.CancelScope(shield=True):
@@ -300,7 +299,7 @@ class Wheel:
                     self.end()
 
     async def let_go_on(self) -> tuple[int, int]:
-        """End a person's control, then thaw the desk's programs; return how much was clicked and typed."""
+        """End a person's control, then thaw the desk's programs; return the numbers of clicks and keys."""
         acted: object = None
         confirmed = False
         with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
@@ -308,7 +307,7 @@ class Wheel:
             confirmed = True
             acted = (await self.seat.ask("view.acted")).value
         if not confirmed:
-            self.seat.close()  # or a person might drive on beside the worker
+            self.seat.close()  # otherwise the person might act at the same time as the worker
         if self.has_worker() or self.hushed:
             with suppress(DeskGone):
                 await self.hush(False)

@@ -1,4 +1,4 @@
-"""The screen's tools: their descriptions, and how their arguments are read."""
+"""The screen's tools: their descriptions, and how their arguments are parsed."""
 
 from __future__ import annotations
 

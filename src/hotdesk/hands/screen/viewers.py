@@ -1,9 +1,9 @@
-"""Viewers of one owner's screens, and who has control. Called over the owner's control socket.
+"""Viewers of one owner's screens, and who has control; reached over the owner's control socket.
 
-GET  /desks/ID/view/NAME          upgrade to the screen, as RFB; the caller chooses a name to be known by
-GET  /desks/ID/view/NAME/control  the same, for somebody who may take the wheel
-GET  /desks/ID/wheel              who looks, who drives, and since when
-POST /desks/ID/wheel              take the wheel, keep it, hand it back, or have a secret's placeholder typed:
+GET  /desks/ID/view/NAME          upgrade to the screen, as RFB; NAME is chosen by the caller
+GET  /desks/ID/view/NAME/control  the same, for a viewer that may take control
+GET  /desks/ID/wheel              who watches, who has control, and since when
+POST /desks/ID/wheel              take control, keep it, hand it back, or have a secret's placeholder typed:
                                   {"act": "take", "viewer": NAME, "secret": ""}
 """
 
@@ -39,8 +39,6 @@ PROTOCOL = "hotdesk-screen"
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """A viewer of a desk."""
-
     number: int
     may_drive: bool
 
@@ -58,11 +56,11 @@ class Watching:
     ) -> None:
         self.seat = seat
         self.ready = ready
-        """Has whoever takes events down ready for one."""
+        """Prepares the recorder of events; awaited before control is given."""
         self.note = note
         self.tasks = tasks
         self.personal = personal
-        """Desks that people opened for themselves, and that no worker uses so far."""
+        """Desks that people opened for themselves, and that no worker has used yet."""
         self.wheels: dict[DeskId, Wheel] = {}
         self.viewers: dict[DeskId, dict[str, Viewer]] = {}
 
@@ -95,11 +93,11 @@ class Watching:
                 raise BriefError(NOTHING)
 
     async def show(self, sock: socket.socket, desk: LinkedDesk, name: str, *, may_drive: bool) -> None:
-        """Show the screen to a viewer until it leaves, which returns control."""
+        """Show the screen to a viewer until it disconnects, which ends its control."""
         viewers = self.viewers.setdefault(desk.id, {})
         if name in viewers:
             raise BriefError("a viewer with this name is already connected")
-        (await dial(desk, SCREEN_PORT)).close()  # it is there, or the viewer is told why not
+        (await dial(desk, SCREEN_PORT)).close()  # fail here if there is no screen, so that the viewer learns why
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with ours:
@@ -138,7 +136,7 @@ class Watching:
                 raise BriefError("the act must be take, keep, hand back or type")
 
     def tell(self, desk: LinkedDesk) -> dict[str, object]:
-        """Describe how many look and whether a person has control, without names."""
+        """Describe how many viewers there are and whether a person has control, without the viewers' names."""
         wheel = self.get_wheel(desk)
         holder = wheel.holder if wheel.holder is not None and wheel.holder.drives else None
         viewers = self.viewers.get(desk.id, {})
@@ -157,14 +155,14 @@ class Watching:
 
 
 def _get_placeholders(desk: LinkedDesk) -> dict[str, str]:
-    """Return what stands for secrets in a desk, by their names: what it was given, not what it says."""
+    """Return the placeholders of a desk's secrets by name, as they were issued, not as the desk reports them."""
     if not isinstance(desk.outside, KeeperHandle):
         return {}
     return {grant.secret: desk.outside.env[grant.env] for grant in desk.outside.scope.grants if grant.env}
 
 
 def mark(name: str) -> str:
-    """Return what a viewer recognises itself by; not all of its name, by which it drives."""
+    """Return a prefix by which a viewer recognises itself; the whole name would allow others to use its control."""
     return name[:6]
 
 
@@ -175,7 +173,7 @@ def as_name(text: str) -> str:
 
 
 def parse_act(data: object) -> tuple[str, str, str, str]:
-    """Parse an action: what to do with the control, for which viewer and person; with `type`, which secret."""
+    """Parse an action: act, viewer, secret (for `type`), and the person on whose behalf it is sent."""
     match data:
         case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
             return act, as_name(name), secret, parse_behind(rest.get("behind", ""))

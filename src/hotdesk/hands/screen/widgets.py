@@ -1,4 +1,4 @@
-"""The widgets on a desk's screen as text, from the accessibility trees (AT-SPI) of its programs: the desk's word."""
+"""The widgets on a desk's screen as text, from the accessibility trees (AT-SPI) of its programs. They are untrusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROGRAM = Path(__file__).parents[1] / "inside" / "widget_tree.py"
 MAX_CHARS = 20_000
 """Characters of a tree that are shown."""
 MAX_REFERENCES = 4000
-"""References that are remembered; older ones are forgotten first."""
+"""References that are stored; the oldest are dropped first."""
 _FAR = 100_000
 Pixels = Annotated[int, Range(-_FAR, _FAR)]
 Size = Annotated[int, Range(0, _FAR)]
@@ -45,10 +45,10 @@ class Widget:
     width: Size
     height: Size
     dx: Pixels
-    """How far it is from where its program says it is."""
+    """Distance from the position its program reports."""
     dy: Pixels
     bus: Annotated[str, re.compile(r"(:[0-9.]{1,40})?")]
-    """Its program's name on the accessibility bus; empty: it cannot be pointed at."""
+    """Its program's name on the accessibility bus; empty if the widget cannot be clicked."""
     path: Annotated[str, re.compile(r"[A-Za-z0-9_/]{0,200}")]
 
     @property
@@ -58,7 +58,7 @@ class Widget:
 
 @dataclass(frozen=True, slots=True)
 class AccessibleWindow:
-    """A window that has a tree."""
+    """A window that has an accessibility tree."""
 
     title: Words
     program: Words
@@ -82,7 +82,7 @@ class WidgetReport:
     nodes: Annotated[tuple[Annotated[Widget, ROW], ...], Length(1000)] = ()
     cut: bool = False
     busy: bool = False
-    """Whether the program in front has a tree, and does not answer."""
+    """Whether the program in front has a tree but does not respond."""
     error: Annotated[str, Length(40)] = ""
 
 
@@ -96,7 +96,7 @@ class WidgetPlace:
 
 
 class Widgets:
-    """Reads the widgets of one desk, and remembers what its references mean."""
+    """Reads the widgets of one desk, and stores what their references mean."""
 
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
@@ -104,7 +104,7 @@ class Widgets:
         self.count = 0
 
     async def read(self, window: str) -> Observation:
-        """Return the tree of some windows as text; without one, what to do instead."""
+        """Return the tree of some windows as text; if there is none, what to do instead."""
         done = await self.run({"window": window})
         try:
             report = read(WidgetReport, parse_json(done.stdout))

@@ -28,7 +28,7 @@ for id in $(xprop -root -notype _NET_CLIENT_LIST | sed 's/.*#//; s/,//g'); do
     echo "$id $place $pid $class $(xdotool getwindowname "$id" | tr '\n' ' ')"
 done 2>/dev/null
 """
-"""Lists windows, a line each; one that goes meanwhile leaves a line that cannot be read."""
+"""Lists windows, one in each line; a window that closes meanwhile leaves an invalid line."""
 LINE = re.compile(r"(0x[0-9a-f]{1,8})((?: +-?\d{1,9}){4}) +(\d{1,9}) (\S*) (.*)")
 PLACE = re.compile(rb"x:(\d{1,5}) y:(\d{1,5}) ")
 
@@ -82,7 +82,7 @@ async def focus(seat: Seat, query: str) -> Window:
 
 
 async def launch(seat: Seat, argv: Sequence[str]) -> int:
-    """Start a program in the desktop, and leave it running; return its pid. `DeskError`: it did not start."""
+    """Start a program in the desktop and leave it running; return its process id. `DeskError`: it did not start."""
     process = await seat.desk.start([SESSION, *argv], stdin=False)
     with anyio.move_on_after(0.3):
         done = await process.wait()
@@ -95,14 +95,14 @@ async def launch(seat: Seat, argv: Sequence[str]) -> int:
 
 
 async def put(seat: Seat, text: str, selection: _Selection = "clipboard") -> None:
-    # Who holds a clipboard runs on, and must not hold our end of its output.
+    # The program that owns the clipboard keeps running, and must not keep our output pipe open.
     line = f"exec xclip -selection {selection} -in >/dev/null 2>&1"
     if not (done := await run(seat, ["sh", "-c", line], text.encode())).ok:
         raise DeskError(f"the clipboard cannot be set: {_describe_failure(done)}")
 
 
 async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str:
-    """Return the text that is on the clipboard; empty when there is none."""
+    """Return the text on the clipboard; empty if there is none."""
     done = await run(seat, ["xclip", "-selection", selection, "-out", "-target", "UTF8_STRING"])
     if done.timed_out or done.truncated:
         raise DeskError("the clipboard is too large, or its program does not respond")
