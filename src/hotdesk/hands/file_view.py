@@ -37,12 +37,12 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
 
 
 def detect_kind(data: bytes) -> str:
-    """Describe what a file is by its first bytes; a picture by its media type; empty: unknown."""
+    """Describe a file by its first bytes: the media type of a picture, or a description; empty if unknown."""
     return next((kind for magic, place, kind in _MAGICS if data[place : place + len(magic)] == magic), "")
 
 
 async def show(desk: Desk, path: str, arguments: Arguments, sight: Sight) -> Observation:
-    """Show a file or a folder; what is no text as a picture, to those who can see."""
+    """Show a file or a folder; a picture or a page as an image, if the model can see images."""
     start, end = get_integer(arguments, "start", 1), get_integer(arguments, "end")
     if end and end < start:
         return Observation(f"end ({end}) must not be smaller than start ({start}).", ok=False)
@@ -87,7 +87,7 @@ def fit_lines(lines: list[str]) -> tuple[str, int]:
 
 
 async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation | bytes:
-    """Show lines of a text file; return the first bytes of any other."""
+    """Show lines of a text file; return the first bytes of any other file."""
     async with aclosing(desk.read_stream(path)) as stream:
         page = FilePage(start, end)
         async for data in stream:
@@ -101,7 +101,7 @@ async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation
 
 
 async def _show_other(desk: Desk, path: str, data: bytes, page: int, sight: Sight) -> Observation:
-    """Show a binary file as a picture, if it is one or has pages; describe any other."""
+    """Show a binary file as an image if it is a picture or has pages; describe any other."""
     described = detect_kind(data)
     size = (await desk.stat(path)).size
     kind = find_kind(path, described)
@@ -116,14 +116,14 @@ async def _show_other(desk: Desk, path: str, data: bytes, page: int, sight: Sigh
 
 
 class FilePage:
-    """Gathers some lines of a file as it streams by; sans I/O."""
+    """Collects some lines of a file while it is streamed; without I/O."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
         self.lines: list[str] = []
         self.size = 0
         self.line = 1
-        """The number of the line that comes next."""
+        """Number of the next line."""
         self.rest = bytearray()
         self.read = 0
         self.full = False
@@ -133,7 +133,7 @@ class FilePage:
         return self.read == 0 and (bool(detect_kind(data)) or b"\0" in data[:8192])
 
     def feed(self, data: bytes) -> None:
-        """Receive more of the file; only the shown part of a line is held."""
+        """Feed more bytes of the file; of a long line only the part to show is stored."""
         self.read += len(data)
         *whole, last = data.split(b"\n")
         for part in whole:
@@ -179,7 +179,7 @@ def format_line(number: int, data: bytes | bytearray) -> str:
 
 
 def find_occurrences(data: bytes, text: bytes) -> list[int]:
-    """Return the line of each place where a text occurs, overlapping ones counted once."""
+    """Return the line number of each occurrence of a text, without overlaps."""
     found, line, place, last = [], 1, data.find(text), 0
     while place >= 0:
         line += data.count(b"\n", last, place)

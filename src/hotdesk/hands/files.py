@@ -16,11 +16,11 @@ from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_flag, get_integer, get_text
 
 EDITED = 8 * MIB
-"""Bytes of a file that is edited."""
+"""Bytes of the largest file that can be edited."""
 WRITTEN = 1_000_000
-"""Characters one call may write."""
+"""Characters that one call may write."""
 UNDONE = 64
-"""Edits that can be undone, of all files."""
+"""Edits that can be undone, of all files together."""
 _UNDONE_BYTES = 64 * MIB
 MAX_LINES = 1_000_000_000
 PATH = Parameter(
@@ -88,9 +88,9 @@ class Edit:
 
     path: str
     before: bytes | None
-    """None: there was no file."""
+    """The old content, or `None` if the file did not exist."""
     after: str
-    """SHA-256 of what it made."""
+    """SHA-256 of the new content."""
 
     @property
     def size(self) -> int:
@@ -121,7 +121,7 @@ class Files:
         return await self.undo(path)
 
     async def locate(self, name: str) -> str:
-        """Return a path as the desk has it, without spaces around it that small models write and no file has."""
+        """Return the absolute path; without spaces around it, which small models add, unless such a file exists."""
         path, trimmed = make_absolute(self.desk, name), name.strip()
         if trimmed in ("", name):
             return path
@@ -184,7 +184,7 @@ class Files:
         return Observation(f"{make_printable(path)} {what}.")
 
     async def read_current(self, path: str) -> bytes | None:
-        """Return what a file holds; None when there is none."""
+        """Return the content of a file, or `None` if it does not exist."""
         try:
             return await self.desk.read(path, limit=EDITED)
         except FileError as e:
@@ -209,7 +209,7 @@ def _split_lines(data: bytes) -> list[bytes]:
 
 
 def _as_in(data: bytes, text: str) -> bytes:
-    """Return a text as it would stand in a file: with the line ends that file has."""
+    """Encode a text with the line ends of the file it is for."""
     if b"\r\n" in data:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     return text.encode()
@@ -220,7 +220,7 @@ def report_failure(text: str) -> Observation:
 
 
 def _tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
-    """Describe how often a text occurs where it should once, and where."""
+    """Explain that a text that must occur exactly once does not, and where it occurs."""
     if lines:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
         return f"`old` occurs {len(lines)} times in {path}, at lines {where}. Include more surrounding text in `old`."

@@ -11,16 +11,16 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, make_printable
 
 MAX_OUTPUT_BYTES = 16 * MIB
-"""Bytes of an output that are kept; what comes after is heard, counted and dropped."""
+"""Bytes of an output that are stored; the rest is counted and dropped."""
 SHOWN = 8000
-"""Characters of its beginning, and of its end, that are shown."""
+"""Characters of an output's beginning, and of its end, that are shown."""
 FOLDER = ".hotdesk/output"
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""What steers a terminal: colours, cursor, titles."""
+"""Terminal control sequences: colours, cursor, titles."""
 
 
 def make_readable(text: str) -> str:
-    """Return text without what steers a terminal; lines and tabs stay, and of a progress bar its last state."""
+    """Return text without terminal control sequences. Lines and tabs stay; of a progress bar its last state does."""
     lines = _SEQUENCE.sub("", text).split("\n")
     last = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
     return "\n".join("\t".join(map(make_printable, line.split("\t"))) for line in last)
@@ -28,12 +28,12 @@ def make_readable(text: str) -> str:
 
 @dataclass(slots=True)
 class BoundedOutput:
-    """A program's output so far, in bounded memory: its beginning, and the very end."""
+    """A program's output so far, in bounded memory: its beginning, and its very end."""
 
     limit: int = MAX_OUTPUT_BYTES
     data: bytearray = field(default_factory=bytearray)
     end: bytearray = field(default_factory=bytearray)
-    """The latest of what came after the limit."""
+    """The latest bytes after the limit."""
     dropped: int = 0
 
     def add(self, data: bytes | bytearray) -> None:
@@ -50,14 +50,14 @@ class BoundedOutput:
 
 
 class Outputs:
-    """Numbers and keeps the long outputs of one desk."""
+    """Numbers the long outputs of one desk, and saves them there."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.count = 0
 
     async def shorten(self, output: BoundedOutput) -> str:
-        """Return an output as text; of a long one the beginning and the end, and where the whole is."""
+        """Return an output as text; of a long one the beginning, the end, and the file with the whole output."""
         text = (output.data + output.end).decode("utf-8", "replace")
         if len(text) <= 2 * SHOWN and not output.dropped:
             shown = make_readable(text)
@@ -68,7 +68,7 @@ class Outputs:
         return f"{make_readable(first)[:SHOWN]}\n{left_out}\n{make_readable(last)[-SHOWN:]}"
 
     async def keep(self, output: BoundedOutput) -> str:
-        """Write an output to a file in the desk; say where, or why not."""
+        """Save an output to a file in the desk; describe where, or why that failed."""
         self.count += 1
         path = f"{FOLDER}/{self.count}.txt"
         whole = (

@@ -21,7 +21,7 @@ SHAPES = {
     "npm": re.compile(r"(?:@[a-z0-9_][a-z0-9._-]*/)?[a-z0-9_][a-z0-9._-]*(?:@[A-Za-z0-9^~<>=*][A-Za-z0-9.*+_-]*)?"),
     "apt": re.compile(r"[a-z0-9][a-z0-9+.-]+(?::[a-z0-9]+)?(?:=[A-Za-z0-9.+:~-]+)?"),
 }
-"""What a name may look like: never an option, an address or a path."""
+"""The form of a package name: never an option, a URL or a path."""
 NAMES = {"pip": "six or pandas>=2,<3", "npm": "left-pad or @types/node@20", "apt": "figlet or curl=8.*"}
 PRESETS = {"pip": "pypi", "npm": "npm", "apt": "debian"}
 ACTIONS = {"pip": ("install", "list", "remove"), "npm": ("install", "list", "remove"), "apt": ("install", "list")}
@@ -41,7 +41,7 @@ COMMANDS: dict[tuple[str, str], Sequence[str]] = {
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 REFUSED = re.compile(r"hotdesk refuses ([A-Za-z0-9.:\[\]-]{1,255})")
 FORBIDDEN = re.compile(r"https?://([A-Za-z0-9.-]{1,255})(?::\d{1,5})?/\S{0,300}\s{1,3}403\s")
-"""Bounded in every part: a hostile manager writes what would be searched for ever."""
+"""Every part is bounded: the output of a hostile package manager could otherwise take very long to search."""
 CLOSED = re.compile(
     r"name resolution|resolve host|resolving|Network is unreachable|Connection refused|Cannot connect to proxy|"
     r"NewConnectionError|Could not connect|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|has-no-egress",
@@ -51,9 +51,9 @@ INSTALLED = re.compile(
     r"^Successfully installed (.+)$|^(Setting up .+?) \.\.\.$|^((?:added|changed|removed|up to date).*)$", re.M
 )
 READ = 100_000
-"""Characters of an output that are looked at."""
+"""Characters of an output that are searched."""
 _SHOWN_LINES = 15
-"""Lines of an output that are told when it failed."""
+"""Lines of a failed command's output that are shown."""
 
 PACKAGES = Tool(
     "packages",
@@ -94,7 +94,7 @@ class Packages:
         return Observation(_format_installed(done.text) if action == "list" else describe_changes(done.text))
 
     async def run(self, manager: str, action: str, names: Sequence[str]) -> Done:
-        """Run the manager; apt as root, after it has learnt what there is."""
+        """Run the manager; for an installation with apt, update its package lists first, and run as root."""
         user = "root" if (manager, action) == ("apt", "install") else None
         if user:
             update = await self.desk.run([*APT, "update", "--error-on=any"], user=user, env=QUIET, timeout=TIMEOUT_S)
@@ -132,7 +132,7 @@ def describe_changes(text: str) -> str:
 
 
 def explain_failure(manager: str, done: Done) -> str:
-    """Explain the failure: what the door refused and how to allow it, or the end of the output."""
+    """Explain the failure: what the door refused and how to allow it, and the end of the output."""
     output = make_readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
     lines = [line for line in output.splitlines() if line.strip() and "Retrying" not in line][-_SHOWN_LINES:]
     preset = PRESETS[manager]

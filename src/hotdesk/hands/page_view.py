@@ -15,7 +15,7 @@ from hotdesk.tool import Observation
 
 PageKind: TypeAlias = Literal["picture", "pdf", "office"]
 OFFICE = frozenset("docx docm odt rtf doc xlsx xlsm ods xls pptx pptm odp ppt".split())
-"""Suffixes of what LibreOffice turns into pages."""
+"""Suffixes of documents that LibreOffice converts to pages."""
 MAX_PAGES = 100_000
 _SECONDS = 180.0
 _MAX_HEADER_BYTES = 4000
@@ -32,16 +32,16 @@ _WITHOUT_EYES: dict[PageKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PageReport:
-    """The report of the program in the desk on its picture."""
+    """The report about a picture from the program in the desk."""
 
     page: Annotated[int, Range(1, MAX_PAGES)] = 1
     pages: Annotated[int, Range(0, MAX_PAGES)] = 0
-    """0: it has none, as a picture."""
+    """0 if the file has no pages, as a picture."""
     error: Annotated[str, Length(400)] = ""
 
 
 def find_kind(path: str, described: str) -> PageKind | None:
-    """Return how a file can be shown as a picture, by what its first bytes are and its suffix; None: it cannot."""
+    """Return how a file can be shown as a picture, by its detected type and its suffix, or `None` if it cannot."""
     if described.startswith("image/"):
         return "picture"
     if described == "a PDF document":
@@ -70,7 +70,7 @@ async def show_page(desk: Desk, path: str, kind: PageKind, page: int, what: str)
 
 
 def split_output(done: Done) -> tuple[PageReport, bytes]:
-    """Take apart what the program printed; `PictureError` where it drew nothing."""
+    """Split the program's output into report and picture; raise `PictureError` if there is no picture."""
     if done.timed_out or done.truncated:
         raise PictureError("rendering the page took too long" if done.timed_out else "the picture is too large")
     line, _, data = done.stdout.partition(b"\n")

@@ -8,7 +8,7 @@ from hotdesk.desk.seam import Desk
 
 
 def make_absolute(desk: Desk, path: str) -> str:
-    """Return a path as an absolute one: relative ones and `~` mean the home folder."""
+    """Return an absolute path: relative paths and `~` start in the home folder."""
     if path == "~" or path.startswith("~/"):
         path = path[2:]
     return posixpath.normpath(posixpath.join(desk.home, path))

@@ -1,4 +1,4 @@
-"""Pictures that a desk made: the host reads their headers, never their pixels, and passes the bytes on."""
+"""Pictures from a desk: the host reads their headers, never their pixels, and passes the bytes on."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable
 from hotdesk.dataclass import dataclass
 
 MAX_SIDE = 1568
-"""Pixels of the longest side that models see without scaling it down themselves."""
+"""Pixels of the longest side that models process without scaling the picture down."""
 MAX_BYTES = 3_500_000
-"""Bytes of a picture: providers take five megabytes of base64."""
+"""Bytes of a picture: providers accept five megabytes of base64."""
 _MAX_SEGMENTS = 500
 """Segments of a JPEG that are skipped before its frame header."""
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-"""JPEG markers of frame headers, which hold the size."""
+"""JPEG markers of frame headers, which contain the size."""
 _BARE = frozenset({0x01, *range(0xD0, 0xD8)})
 """JPEG markers without a segment."""
 
 
 class PictureError(ValueError):
-    """These bytes are no picture that may be passed on; says why."""
+    """The bytes are not a picture that may be passed on; the text says why."""
 
 
 @dataclass(slots=True)
@@ -29,12 +29,12 @@ class Sight:
 
     sees: bool = True
     look: bool = False
-    """Whether a vision model answers questions with `look`."""
+    """Whether a vision model answers questions about pictures with the tool `look`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture's bytes, with what its header says."""
+    """The bytes of a picture, with the facts from its header."""
 
     data: bytes
     media: str
@@ -43,7 +43,7 @@ class Picture:
 
 
 def check_picture(data: bytes, *, side: int = MAX_SIDE, most: int = MAX_BYTES) -> Picture:
-    """Read the header of a PNG or JPEG; `PictureError` for any other bytes, or one that is too large."""
+    """Check the header of a PNG or JPEG; raise `PictureError` for any other bytes, or a picture that is too large."""
     if len(data) > most:
         raise PictureError(f"the picture has {len(data):,} bytes; the limit is {most:,}")
     found = next(((media, measure) for signature, media, measure in _FORMATS if data.startswith(signature)), None)

@@ -1,7 +1,7 @@
-"""The tools of one owner's desks, lent to other processes of its user over its control socket.
+"""The tools of one owner's desks, for other processes of its user over its control socket.
 
-GET  /desks/ID/tools        what there is: name, description and parameters of each
-POST /desks/ID/tools/NAME   use one; the body holds its arguments
+GET  /desks/ID/tools        the tools: name, description and parameters of each
+POST /desks/ID/tools/NAME   use one; the body has its arguments
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hotdesk.tool import Observation
 
 
 class Lending:
-    """One toolbox a desk, for all callers: the next call finds state of the last, such as a shell's session."""
+    """One toolbox for each desk, shared by all callers, so that a shell session continues in the next call."""
 
     def __init__(self, hands: Callable[[LinkedDesk], Awaitable[Toolbox]]) -> None:
         self.hands = hands

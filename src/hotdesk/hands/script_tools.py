@@ -1,4 +1,4 @@
-"""Run, read and write, byte for byte: tools for scripts, which read JSON and not prose. No model is offered them."""
+"""Run, read and write, byte for byte: tools for scripts, which parse JSON. They are not offered to models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hotdesk.hands.paths import make_absolute
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_number, get_text, get_texts
 
 MAX_OUTPUT_BYTES = 4 * MIB
-"""Bytes of a program's output, and of its errors, that are given."""
+"""Bytes of a program's output, and of its errors, that are returned."""
 MAX_FILE_BYTES = 16 * MIB
-"""Bytes of a file."""
+"""Bytes of a file that is read or written."""
 MAX_TIMEOUT_S = 3600.0
 PATH = Parameter("path", "text", "the file; relative paths and ~ start in the home folder", required=True, longest=4096)
 
@@ -36,7 +36,7 @@ WRITE = Tool(
 
 
 class Exact:
-    """One desk, byte for byte."""
+    """The tools for one desk."""
 
     tools = (RUN, READ, WRITE)
 

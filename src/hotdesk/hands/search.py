@@ -15,7 +15,7 @@ WIDTH = 300
 OUTPUT = 1 << 18
 HEAD = 'n=$1; shift; rg "$@" | head -n "$n"; exit ${PIPESTATUS[0]}'
 _CUT_OFF = 128 + 13
-"""rg was stopped, for enough was found."""
+"""rg's exit code after SIGPIPE: `head` had enough lines."""
 WHERE = Parameter("path", "text", "folder or file to search", default=".", longest=4096)
 LIMIT = Parameter("limit", "integer", "maximum number of lines to return", default=100, least=1, most=1000)
 ALL = Parameter("all", "flag", "include hidden and git-ignored files", default=False)
@@ -50,8 +50,6 @@ _FIND = Tool(
 
 
 class Search:
-    """Searches one desk."""
-
     tools = (SEARCH, _FIND)
 
     def __init__(self, desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""The shell as tools: sessions that live on between commands, and programs that run once."""
+"""The shell as tools: sessions that persist between commands, and programs that run once."""
 
 from __future__ import annotations
 
@@ -62,8 +62,6 @@ _RESTART = Tool(
 
 
 class Shell:
-    """One desk's shell."""
-
     tools = (SHELL, RUN, _RESTART)
 
     def __init__(self, desk: Desk, env: Mapping[str, str] | None = None) -> None:
@@ -98,7 +96,7 @@ class Shell:
         return Observation(f"{text}\n{ending}" if text else ending, ok, note=note)
 
     async def run_in(self, name: str, command: str, timeout: float) -> tuple[CommandOutcome, str]:
-        """Run a line in a session; one that died is started again, and that is reported."""
+        """Run a command in a session; a session that ended is started again, which is reported."""
         session = self.sessions.get(name)
         note = BROKEN_OFF if session is not None and session.unsettled else ""
         for _ in range(2):
@@ -109,7 +107,7 @@ class Shell:
         raise DeskError(f"session {name} does not start: bash ends or hangs before it runs the command")
 
     async def try_in(self, name: str, command: str, timeout: float) -> CommandOutcome | None:
-        """Run a line in a session; None when the shell was gone with the programs of its desk."""
+        """Run a command in a session; return `None` if its shell had ended with the other programs of the desk."""
         existed = name in self.sessions
         if not existed:
             self.sessions[name] = await BashSession.start(self.desk, self.env)
@@ -125,7 +123,6 @@ class Shell:
                 self.sessions.pop(name, None)
 
     async def restart(self, arguments: Arguments) -> Observation:
-        """End a session; the next command starts it."""
         name = self.parse_session(_RESTART, arguments)
         session = self.sessions.pop(name, None)
         if session is None:

@@ -1,10 +1,11 @@
-"""One bash that lives on between commands.
+"""One bash that persists between commands.
 
-How it works: an interactive bash without a terminal, so that an interrupt ends a command and not the shell, reads lines
-from a pipe. Each command is three lines: one says that it begins, one runs it with nothing on its standard input, one
-says how it ended and where the shell is. The words that say so are unguessable and new for every command, and go out by
-a descriptor of their own: output without a newline, or turned elsewhere for good, hides nothing, and what looks like
-the end of a command is not. A shell that ends says so too, for a job it leaves behind may hold its output open.
+It is an interactive bash without a terminal, so that an interrupt ends a command and not the shell, and it reads lines
+from a pipe. Each command is three lines: the first prints a begin marker, the second runs the command with empty
+standard input, the third prints an end marker with exit code and working directory. The markers are unguessable and new
+for every command, and use a file descriptor of their own, so that output without a newline or redirected for good does
+not hide them, and no output can imitate them. A shell that exits prints a marker too, because a background job may keep
+its output open.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hotdesk.hands.output import BoundedOutput
 
 ARGV = ("bash", "--noprofile", "--norc", "--noediting", "+m", "-i")
 WORD = 213
-"""The descriptor our words go out by."""
+"""The file descriptor for markers."""
 SETUP = (
     f"exec 2>&1 {WORD}>&1; set +H +o history; unset HISTFILE MAILCHECK; PS1= PS2= "
     "PROMPT_COMMAND='{{ PS1= PS2=; }} 2>/dev/null'; trap {trap} EXIT\n"
@@ -33,39 +34,39 @@ SETUP = (
 ENDING = re.compile(rb" (\d{1,3}) ([^\x1e]{0,8192})\x1e")
 _ENDING_LIMIT = 9000
 HALF = 16
-"""Characters of half a word."""
+"""Characters of half a marker."""
 _INTERRUPT_SECONDS = 3.0
-"""How long an interrupted command may take to end, before the session is given up."""
+"""Seconds an interrupted command may take to end before the session is killed."""
 _LET_GO_SECONDS = 1.0
 _SETTLE_SECONDS = 0.2
-"""Seconds to wait for an interrupted shell before asking it a second time to report that it reads again."""
+"""Seconds to wait for an interrupted shell before asking it again to report that it reads."""
 _KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """The result of a command, by the desk's word."""
+    """The result of a command, as the desk reports it."""
 
     output: BoundedOutput
     exit_code: int | None = None
-    """None: it did not end."""
+    """`None` if the command did not end."""
     cwd: str = ""
     timed_out: bool = False
     lives: bool = True
-    """Whether the session lives on."""
+    """Whether the session continues."""
     began: bool = True
-    """Whether the shell began to run it, or was killed on purpose before: it must not be run again."""
+    """Whether the command began, or the session was killed on purpose: then it must not be run again."""
 
 
 class Hearing:
-    """Finds our words in what a shell says; sans I/O."""
+    """Finds our markers in a shell's output; without I/O."""
 
     def __init__(self, begin: str, end: str, gone: str, keeps: bool = True) -> None:
         self.begin = f"\x1e{begin}\x1e".encode()
         self.ends = {f"\x1e{end}".encode(): True, f"\x1e{gone}".encode(): False}
-        """What says that the command, or the shell, ended; and whether the shell lives on then."""
+        """The markers of the command's end and of the shell's exit; the value is whether the shell continues."""
         self.keeps = keeps
-        """Whether to show output of jobs since the last command, too."""
+        """Whether output of background jobs since the last command is included."""
         self.output = BoundedOutput()
         self.rest = bytearray()
         self.began = False
@@ -84,7 +85,7 @@ class Hearing:
             self.look()
 
     def look(self) -> None:
-        """Look for the end marker; text that cannot be part of it is output."""
+        """Search for an end marker; text that cannot be part of one is output."""
         found = [(place, word) for word in self.ends if (place := self.rest.find(word)) >= 0]
         place, word = min(found, default=(len(self.rest) - 2 * HALF - 1, b""))
         self.take(max(0, place))
@@ -101,21 +102,19 @@ class Hearing:
         del self.rest[:size]
 
     def finish(self) -> None:
-        """Count the rest as output: no end marker will come."""
+        """Treat the rest as output, because no end marker will come."""
         if self.began and self.ending is None:
             self.take(len(self.rest))
 
 
 class BashSession:
-    """One bash in a desk."""
-
     def __init__(self, desk: Desk, process: Process, gone: str) -> None:
         self.desk = desk
         self.process = process
         self.gone = gone
-        """What the shell says when it ends."""
+        """The marker that the shell prints when it exits."""
         self.fresh = True
-        """Whether it has run nothing yet: what bash says until then is that it has no terminal."""
+        """Whether no command ran yet: until then, bash only prints that it has no terminal."""
         self.unsettled = False
         """Whether the caller of the last command left before it ended."""
         self.sending = False
@@ -132,7 +131,7 @@ class BashSession:
         return cls(desk, process, gone)
 
     async def run(self, command: str, timeout: float) -> CommandOutcome:
-        """Run a line in it; cancelling interrupts the line, and the session lives on."""
+        """Run a command; cancelling interrupts the command, and the session continues."""
         try:
             return await self.attempt(command, timeout)
         except anyio.get_cancelled_exc_class():
@@ -143,16 +142,16 @@ class BashSession:
             raise
 
     async def let_go(self) -> None:
-        """Interrupt an abandoned line; in a frozen desk, before the next line."""
+        """Interrupt a command whose caller left; in a frozen desk that happens before the next command."""
         self.unsettled = True
-        if self.sending:  # half a line was sent: there is no telling what the next would mean
+        if self.sending:  # part of a line was sent, so the next line could mean anything
             await self.kill()
             return
         with anyio.move_on_after(_LET_GO_SECONDS, shield=True):
             await self.interrupt()
 
     async def attempt(self, command: str, timeout: float) -> CommandOutcome:
-        """Run a line; when its time is up, interrupt it as Ctrl+C does; when that does not help, end the session."""
+        """Run a command; interrupt it at its timeout as Ctrl+C does; if that does not end it, kill the session."""
         begin, end = new_word(), new_word()
         hearing = Hearing(begin, end, self.gone, keeps=not (self.fresh or self.unsettled))
         self.fresh = False
@@ -173,7 +172,7 @@ class BashSession:
         return CommandOutcome(hearing.output, code, cwd, late, hearing.lives, began)
 
     async def send(self, text: str) -> None:
-        """Give the shell lines to run, once it runs nothing else."""
+        """Send lines to the shell, once it runs nothing else."""
         if self.unsettled:
             await self.settle()
             self.unsettled = False
@@ -182,7 +181,7 @@ class BashSession:
         self.sending = False
 
     async def settle(self) -> None:
-        """Interrupt an abandoned line and wait until the shell reads again: it may lose a line to the interrupt."""
+        """Interrupt an abandoned command and wait until the shell reads again: the interrupt may discard a line."""
         await self.interrupt()
         word, patience = new_word(), _SETTLE_SECONDS
         hearing = Hearing(word, new_word(), self.gone, keeps=False)
@@ -206,11 +205,11 @@ class BashSession:
             await output.aclose()  # type: ignore[attr-defined]
 
     async def interrupt(self) -> None:
-        """Interrupt what runs in the foreground; what runs in the background was started deaf to it."""
+        """Interrupt the foreground command; background jobs ignore the interrupt."""
         await self.desk.run(["bash", "-c", f"kill -INT -- -{self.process.pid}"], timeout=_INTERRUPT_SECONDS)
 
     async def kill(self) -> None:
-        """Kill it with everything it started; commands that wait get an error."""
+        """Kill the shell and everything it started, and end a command that is running in it."""
         self.killed = True
         if self.waiting is not None:
             self.waiting.cancel()
@@ -219,7 +218,7 @@ class BashSession:
 
 
 def _get_clock(desk: Desk) -> DeskClock:
-    """Return the desk's own time, which stops while a person drives."""
+    """Return the desk's own clock, which stops while a person has control."""
     return desk.link.clock if isinstance(desk, LinkedDesk) else DeskClock()
 
 
@@ -246,5 +245,5 @@ def new_word() -> str:
 
 
 def _split_word(word: str) -> str:
-    """Write a word in two, so that a trace of the shell does not show it whole."""
+    """Split a marker in two, so that a trace of the shell does not contain it."""
     return f"{word[:HALF]} {word[HALF:]}"

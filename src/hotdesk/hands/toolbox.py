@@ -1,4 +1,4 @@
-"""All tools of one desk: checked, suspended or refused while a person drives, and every use written down."""
+"""All tools of one desk: checked, suspended or refused while a person has control, and every use recorded."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from hotdesk.tool import Arguments, Hand, Observation, Tool, ToolArgumentError
 UNKNOWN = "?"
 """The journal's name for a tool that does not exist: the requested name is untrusted text."""
 _SIGHTED = ("screen_", "browser_")
-"""What tools are called that need a screen."""
+"""Prefixes of the tools that need a screen."""
 REPEATABLE = frozenset({
     "browser_goto", "browser_read", "browser_snapshot", "browser_screenshot", "browser_wait_for", "browser_downloads",
     "browser_fill", "browser_select", "browser_hover", "screen_read", "screen_screenshot", "screen_zoom", "screen_move",
     "screen_wait", "screen_settle", "screen_cursor_position", "screen_windows", "screen_focus", "screen_clipboard_get",
     "screen_clipboard_set",
 })  # fmt: skip
-"""Tools of screen and browser that do the same when they are used twice: one that was cancelled is used again."""
+"""Tools of screen and browser that are safe to repeat: after a takeover cancels one, it is used again."""
 TAKEN = "a person took over"
 WORDS = 64
-"""Characters of a note or fallback that are written down."""
+"""Characters of a note or fallback that are recorded."""
 BLIND = (
     "The result has a picture, but the model in use cannot see images. Read the screen as text with screen_read, a web "
     "page with browser_read or browser_snapshot."
@@ -42,29 +42,29 @@ class WheelState(Protocol):
     """Who controls the desk: the worker, or a person who has taken over."""
 
     def explain_refusal(self) -> str | None:
-        """Explain why the worker's tools are refused now; None if they are not."""
+        """Explain why the worker's tools are refused now, or return `None` if they are not."""
         ...
 
     async def wait_until_free(self) -> None:
-        """Wait until no person drives."""
+        """Wait until no person has control."""
         ...
 
     def reserve(self) -> AbstractAsyncContextManager[None]:
-        """Wait until no person drives, and prevent a takeover for the length of a block."""
+        """Wait until no person has control, and prevent a takeover inside the block."""
         ...
 
     async def welcome(self) -> Observation | None:
-        """Report once what changed while a person had control; None if nothing. Fails only with `DeskGone`."""
+        """Report once what changed while a person had control, or return `None`. Raises nothing but `DeskGone`."""
         ...
 
     async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
-        """Act as the worker. When a person takes over, the act is frozen with the desk's programs, or may be cancelled
-        after a moment, which is no error.
+        """Run a call of the worker. If a person takes over, the call is frozen with the desk's programs
+        (`stands_still`) or may be cancelled after a moment, which is not an error.
         """
         ...
 
     worker_clock: Callable[[], AbstractContextManager[None]]
-    """Entered while a person drives: stops the time the worker has."""
+    """Entered while a person has control: stops the worker's clock."""
 
 
 class Free:
@@ -76,7 +76,7 @@ class Free:
         return None
 
     async def wait_until_free(self) -> None:
-        """Wait for no one."""
+        """Return at once."""
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:
@@ -91,18 +91,18 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The result of a tool, and what is recorded of it."""
+    """The result of a tool, and what is recorded about it."""
 
     observation: Observation
     outcome: Literal["done", "failed", "refused", "wrong"]
     note: str = ""
-    """Never the desk's or the worker's words: they may hold secrets."""
+    """Never text from the desk or the worker: it may contain secrets."""
     interrupted: bool = False
-    """Whether a person took over before it had ended."""
+    """Whether a person took over before the call ended."""
 
 
 class Toolbox:
-    """Some hands at one desk, used as one."""
+    """Several hands at one desk, combined."""
 
     def __init__(
         self,
@@ -117,14 +117,14 @@ class Toolbox:
     ) -> None:
         self.note = note
         self.note_in_thread = note_in_thread
-        """Whether `note` waits for a disk, and others use this event loop."""
+        """Whether `note` waits for a disk, so that it must not run in this event loop."""
         self.wheel = wheel
         self.desk_id = desk_id
         self.sight = sight or Sight()
         self.allowed = allowed
-        """Names of the tools that may be used now; None: all."""
+        """Names of the tools that may be used now, or `None` for all."""
         self.waits = False
-        """Whether a use waits while a person drives; else it is refused."""
+        """Whether a call waits while a person has control; otherwise it is refused."""
         self.places = {tool.name: (hand, tool) for hand in hands for tool in hand.tools}
         if len(self.places) != sum(len(hand.tools) for hand in hands):
             raise BriefError("two tools of a toolbox have the same name")
@@ -138,7 +138,7 @@ class Toolbox:
         return [{"name": tool.name, "description": tool.what, "input_schema": tool.build_schema()} for tool in usable]
 
     async def use(self, name: str, arguments: object) -> Observation:
-        """Use a tool. All that goes wrong is an observation, but for a desk that is gone: `DeskGone`."""
+        """Use a tool. Errors are returned as observations, except `DeskGone`."""
         began = time.monotonic()
         use = ToolOutcome(Observation(ok=False), "failed", "it was interrupted")
         try:
@@ -171,7 +171,7 @@ class Toolbox:
         return await self.drive_on(hand, name, checked)
 
     async def drive_on(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
-        """Act while no person drives; an act that a person interrupted is repeated if that is safe, or reported."""
+        """Use a hand while no person has control; an interrupted call is repeated if that is safe, or reported."""
         await self.wheel.wait_until_free()
         use = await self.drive(hand, name, arguments)
         while use.interrupted:
@@ -218,7 +218,7 @@ class Toolbox:
 
 
 async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
-    """Use a hand; its failures are reported as results."""
+    """Use a hand; return its failures as results."""
     try:
         observation = await hand.use(name, arguments)
     except ToolArgumentError as e:
@@ -246,9 +246,9 @@ def _describe_picture(observation: Observation) -> Observation:
 
 
 def _add_welcome(welcome: Observation, observation: Observation) -> Observation:
-    """Add to what a tool gave what a person changed, as a note: the text stays as the tool wrote it, for scripts.
+    """Add a report of a person's changes to a tool's result, as a note: scripts rely on the tool's own text.
 
-    The tool's own picture is the newer one.
+    If the tool returned a picture, that one stays, because it is newer.
     """
     note = "\n".join(filter(None, (welcome.text, welcome.note, observation.note)))
     if observation.image:

@@ -22,7 +22,7 @@ from hotdesk.tool import Hand, Tool, Vision
 async def make_toolbox(
     seat: DeskSeat, note: Note, wheel: WheelState, vision: Vision | None = None, *, exact: bool = False
 ) -> Toolbox:
-    """Return the tools of a desk; those of screen and browser where its image has them."""
+    """Return the tools of a desk; those of screen and browser if its image has them."""
     desk = seat.desk
     screen = await has_screen(seat)
     sight = Sight(look=vision is not None)

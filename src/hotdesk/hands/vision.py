@@ -1,4 +1,4 @@
-"""Ask a model about a picture in a desk. The host does not decode it: its bytes are passed on."""
+"""Ask a model about a picture in a desk. The host does not decode the picture, but passes its bytes on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOK = Tool(
 
 
 class VisionTool:
-    """Eyes for one desk; without a model that can see it offers nothing."""
+    """The tool `look` of one desk; without a vision model it offers no tool."""
 
     def __init__(self, desk: Desk, vision: Vision | None) -> None:
         self.desk = desk

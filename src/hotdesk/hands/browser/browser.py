@@ -1,4 +1,4 @@
-"""A desk's browser, for programs and as tools: pages read as text, used by reference."""
+"""A desk's browser, for programs and as tools: pages are read as text, and elements used by reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ What: TypeAlias = Literal["text", "text_gone", "ref", "url", "load", "idle"]
 Form: TypeAlias = Literal["png", "jpeg"]
 
 SHOW = 30_000
-"""Characters of a page that are given at once."""
+"""Characters of a page that are returned at once."""
 
 
 class Browser:
@@ -41,7 +41,7 @@ class Browser:
         self.seat = seat
 
     async def ask(self, verb: str, **arguments: object) -> BrowserResult:
-        """Ask the reader; what it says is checked, as a page may have turned it."""
+        """Send a request to the reader; its reply is validated, because a hostile page may control the reader."""
         reply = await self.seat.ask(f"browser.{verb}", **arguments)
         try:
             return read_result(reply)
@@ -51,7 +51,7 @@ class Browser:
     # -- for programs -----------------------------------------------------------------------------------------
 
     async def goto(self, url: str, wait: Wait = "load", timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
-        """Go to an address, and wait until the page has loaded so far."""
+        """Go to a URL, and wait until the page has reached the loading state `wait`."""
         return await self.ask("goto", url=url, wait=wait, timeout=timeout)
 
     async def back(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
@@ -87,14 +87,14 @@ class Browser:
         return await self.ask("click", ref=ref, button=button, count=count)
 
     async def fill(self, ref: str, text: str) -> BrowserResult:
-        """Fill a field; `as_meant` says whether it holds the text."""
+        """Fill a field; `as_meant` is whether the field then has the text."""
         return await self.ask("fill", ref=ref, text=text)
 
     async def select(self, ref: str, values: Sequence[str]) -> BrowserResult:
         return await self.ask("select", ref=ref, values=list(values))
 
     async def upload(self, ref: str, paths: Sequence[str]) -> BrowserResult:
-        """Upload files of the desk to a page; `FileError` when there is none."""
+        """Upload files of the desk to a page; raise `FileError` if a file does not exist."""
         placed = [make_absolute(self.seat.desk, path) for path in paths]
         for path in placed:
             if (await self.seat.desk.stat(path)).kind not in ("file", "symlink"):
@@ -114,7 +114,7 @@ class Browser:
         return await self.ask("scroll", ref=ref, down=down, right=right)
 
     async def screenshot(self, full: bool = False, ref: str = "", form: Form = "png") -> BrowserResult:
-        """Take a picture; it is passed on unread."""
+        """Take a picture; its bytes are passed on unread."""
         return await self.ask("screenshot", full=full, ref=ref, form=form)
 
     async def evaluate(self, expression: str, most: int = SHOW, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
@@ -122,14 +122,14 @@ class Browser:
         return await self.ask("evaluate", expression=expression, most=most, timeout=timeout)
 
     async def wait_for(self, what: What, value: str = "", timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
-        """Wait until something is so; `met` says whether it came about."""
+        """Wait for a condition; `met` is whether it was met in time."""
         return await self.ask("wait_for", what=what, value=value, timeout=timeout)
 
     async def list_downloads(self) -> BrowserResult:
         return await self.ask("downloads")
 
     async def wait_download(self, timeout: float = 60.0) -> BrowserResult:
-        """Wait until a download that was not reported yet has ended, and none is running."""
+        """Wait until a download that was not reported yet has ended and no other is running."""
         return await self.ask("wait_download", timeout=timeout)
 
     async def answer_dialog(self, accept: bool, text: str = "") -> BrowserResult:

@@ -1,6 +1,6 @@
-"""Results from the browser's reader, validated and written for a model.
+"""Results from the browser's reader, validated and formatted for a model.
 
-All that is told of a page is the desk's word: cut to a length, and unable to steer a terminal.
+Everything about a page is untrusted text: it is cut to a length and stripped of terminal control characters.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class Dialog:
-    """A question a page asks, and waits for."""
+    """A JavaScript dialog that waits for an answer."""
 
     tab: Line = ""
     kind: Line = ""
@@ -57,16 +57,16 @@ class Dialog:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file on its way into the desk."""
+    """A file that is downloaded to the desk."""
 
     name: Line = ""
     state: Line = ""
     """`inProgress`, `completed` or `canceled`."""
     bytes: Whole = 0
     total: Whole = 0
-    """How many it will be; 0: unknown."""
+    """Size of the whole file in bytes; 0 if unknown."""
     path: Line = ""
-    """Where it lies, once completed."""
+    """Path on the desk, once completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,34 +77,34 @@ class BrowserResult:
     dialogs: tuple[Dialog, ...] = ()
     """Open dialogs of pages."""
     news: Annotated[tuple[Annotated[str, partial(format_line, longest=3000)], ...], lambda news: news[:30]] = ()
-    """Tabs that came and went, downloads, dialogs that were dismissed."""
+    """Events to report: opened and closed tabs, downloads, dismissed dialogs."""
     interrupted: bool = False
-    """Whether a dialog came in between."""
+    """Whether a dialog interrupted the action."""
     loaded: bool = True
     download: bool = False
-    """Whether an address gone to was a file, which is being downloaded."""
+    """Whether the requested URL is a file, which is now being downloaded."""
     status: Whole = 0
-    """The HTTP status of a page gone to; 0: it has none."""
+    """HTTP status of the page that was opened; 0 if there is none."""
     text: Annotated[str, sanitize_text] = ""
-    """The page, a value, or what there is to say of what was done."""
+    """The page, a value, or a description of what was done."""
     next: Whole = 0
-    """Where the rest of the text begins."""
+    """Offset at which the rest of the text begins."""
     length: Whole = 0
-    """How long the whole text is."""
+    """Length of the whole text in characters."""
     whole: bool = True
-    """Whether the page was not too long to be read at all."""
+    """Whether the page was short enough to be read completely."""
     hidden: Whole = 0
-    """How many frames of the page a snapshot cannot see into: those of other origins."""
+    """Number of frames that a snapshot cannot include, because they have another origin."""
     fallback: Line = ""
-    """Which way was taken when an element could not be hit in its middle: `coordinates`, `keyboard`."""
+    """How an element was used whose middle could not be clicked: `coordinates` or `keyboard`."""
     covered: Line = ""
-    """What covers it."""
+    """The element that covers it."""
     as_meant: bool = True
-    """Whether a field holds what it shall."""
+    """Whether a field has the intended value."""
     holds: Line = ""
-    """What it holds if not."""
+    """The field's actual value, if it is another."""
     met: bool = True
-    """Whether what was waited for came about."""
+    """Whether the condition that was waited for was met."""
     tabs: tuple[Tab, ...] = ()
     downloads: tuple[Download, ...] = ()
     image: bytes = b""

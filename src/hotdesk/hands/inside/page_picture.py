@@ -20,11 +20,11 @@ QUALITY = (90, 75, 55)
 CONVERT_TIMEOUT_S = 100
 DRAW_TIMEOUT_S = 60
 CACHE = "hotdesk-pages"
-"""Where converted documents are kept, below the temporary folder: the next page needs no conversion."""
+"""Folder of converted documents, below the temporary folder: the next page needs no conversion."""
 
 
 class PageError(Exception):
-    """There is no picture; says why."""
+    """The picture cannot be drawn; the text says why."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def draw(request: dict[str, Any]) -> tuple[dict[str, object], bytes]:
 
 
 def draw_picture(path: str, side: int, most: int) -> bytes:
-    """Decode a picture, its first frame only, and encode it anew, scaled down where it is large."""
+    """Decode the first frame of a picture, and encode it again, scaled down if it is large."""
     try:
         from PIL import Image, ImageOps
     except ImportError:
@@ -77,7 +77,7 @@ def draw_picture(path: str, side: int, most: int) -> bytes:
 
 
 def pass_on(path: str, side: int, most: int) -> bytes:
-    """Return a picture as it is, where nothing here can decode it; the host looks whether it is small enough."""
+    """Return a picture as it is, because nothing here can decode it; the host checks its size."""
     with open(path, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most or not data.startswith((b"\x89PNG", b"\xff\xd8\xff")):
@@ -129,7 +129,6 @@ def convert(path: str) -> str:
 
 
 def run(argv: list[str], seconds: float) -> bytes:
-    """Run a program; return its output."""
     try:
         done = subprocess.run(argv, check=False, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Runs in a desk: reads the accessibility trees (AT-SPI) of the windows on the screen, or says where one widget is.
+"""Runs in a desk: reads the accessibility trees (AT-SPI) of the windows on the screen, or finds one widget's position.
 
 Reads a request as JSON on standard input; prints one line of JSON.
 """
@@ -20,7 +20,7 @@ MAX_DEPTH = 60
 MAX_WINDOWS = 100
 SECONDS = 8.0
 STARTING_SECONDS = 8.0
-"""How long a program in front is waited for that does not answer."""
+"""Seconds to wait for a program in front that does not respond yet."""
 NAME_CHARS, VALUE_CHARS = 160, 300
 MAX_ROWS, MAX_COLUMNS = 60, 26
 STATES = ("focused", "checked", "selected", "expanded", "pressed", "indeterminate", "modal")
@@ -30,18 +30,18 @@ CONTAINERS = frozenset(
         "|"
     )
 )
-"""Roles that say nothing where they have no name."""
+"""Roles that are left out unless they have a name."""
 SKIPPED = frozenset({"separator", "scroll bar", "tool tip"})
 USABLE = frozenset(
     "menu|menu item|check menu item|radio menu item|page tab|table cell|list item|tree item|icon|link|button"
     "|push button|toggle button|check box|radio button|combo box|entry|text|password text|spin button|slider".split("|")
 )
 POPUPS = frozenset({"window", "menu", "popup menu"})
-"""Windows that are not in front themselves, but of what is."""
+"""Roles of windows that are never active themselves, but belong to the active one."""
 ANYWHERE, ON_SCREEN, SHOWING = 6, 0, 1 << 25
-"""Numbers of AT-SPI's: where to scroll to, what coordinates are of, a state's bit."""
+"""Constants of AT-SPI: scroll type, coordinate type, and the bit of a state."""
 MENUS = frozenset({"menu", "menu bar", "combo box", "menu item"})
-"""What opens its children outside itself."""
+"""Roles whose children may appear outside their parent's box."""
 
 
 class Reading:
@@ -60,7 +60,7 @@ class Reading:
         return over
 
     def walk(self, node: Any, window: int, depth: int, outer: Any, level: int = 0) -> None:
-        """Record a widget and those in it. `outer` is its parent: role, box on the screen, offset."""
+        """Record a widget and its descendants. `outer` is its parent: role, box on the screen, offset."""
         self.visits += 1
         if self.is_over() or level > MAX_DEPTH:
             return
@@ -86,7 +86,7 @@ class Reading:
                 self.walk(child, window, depth + deeper, below, level + 1)
 
     def walk_table(self, table: Any, window: int, depth: int, below: Any) -> None:
-        """Record the cells on the screen of a table too large to walk, without empty ones: few calls for each."""
+        """Record the visible, non-empty cells of a table that is too large to walk, with few calls for each."""
         _, (x, y, width, height), (dx, dy) = below
         kind = self.atspi.CoordType.SCREEN
         corners = []
@@ -110,13 +110,13 @@ class Reading:
                     self.add(cell, "table cell", shorten(cell.get_name()), text, [], window, depth, box, offset)
 
     def place(self, node: Any, outer: Any) -> tuple[Any, Any]:
-        """Return a widget's box on the screen, and how far that is from where it says it is.
+        """Return a widget's box on the screen, and its distance from the reported position.
 
-        LibreOffice leaves its menu bar out of account. A widget as large as the one it is in lies where that one does.
+        LibreOffice ignores its menu bar in positions. A widget as large as its parent has the position of its parent.
         """
         try:
             raw = node.get_extents(self.atspi.CoordType.SCREEN)
-        except Exception:  # noqa: BLE001 - it has no place
+        except Exception:  # noqa: BLE001 - it has no position
             return None, outer[2] if outer else (0, 0)
         offset = outer[2] if outer else (0, 0)
         if outer and outer[1] and outer[1][2:] == (raw.width, raw.height):
@@ -126,7 +126,7 @@ class Reading:
     def record(
         self, node: Any, role: str, states: set[str], window: int, depth: int, box: Any, offset: Any, outer: Any
     ) -> int:
-        """Take a widget down where it says something; return how much deeper its children are."""
+        """Record a widget if it has something to report; return how many levels deeper its children are."""
         name = shorten(node.get_name())
         usable = role in USABLE or bool(states & {"focusable", "editable"})
         if not name and usable:
@@ -144,7 +144,7 @@ class Reading:
     def add(
         self, node: Any, role: str, name: str, value: str, states: Any, window: int, depth: int, box: Any, offset: Any
     ) -> None:
-        """Take a widget down; without a box it cannot be pointed at."""
+        """Record a widget; without a box it cannot be clicked."""
         where = [*box, *offset, node.app.bus_name, node.path] if box else [0, 0, 0, 0, 0, 0, "", ""]
         self.nodes.append([window, min(depth, MAX_DEPTH), role[:60], name, value[:VALUE_CHARS], states, *where])
 
@@ -155,7 +155,7 @@ class Reading:
         return ""
 
     def read_value(self, node: Any, role: str) -> str:
-        """Return what a widget holds; of a password nothing."""
+        """Return the value of a widget; empty for a password."""
         if role == "password text":
             return ""
         interfaces = node.get_interfaces()
@@ -171,7 +171,7 @@ class Reading:
 
 
 def is_inside(box: Any, outer: Any) -> bool:
-    """Return whether a widget has a place where it can be pointed at."""
+    """Return whether a widget has a visible box that can be clicked."""
     if not box or box[2] <= 0 or box[3] <= 0 or box[0] + box[2] <= 0 or box[1] + box[3] <= 0:
         return False
     if not outer or not outer[1] or outer[0] in MENUS:
@@ -198,13 +198,13 @@ def read(atspi: Any, query: str) -> dict[str, object]:
             if chosen:
                 try:
                     reading.walk(top, len(windows) - 1, 0, None)
-                except Exception:  # noqa: BLE001 - a widget that went meanwhile, or a program that does not answer
+                except Exception:  # noqa: BLE001 - the widget disappeared, or the program does not respond
                     reading.cut = True
     return {"front": front, "windows": windows[:MAX_WINDOWS], "nodes": reading.nodes, "cut": reading.cut, "busy": busy}
 
 
 def _wait_for_applications(atspi: Any, front: object, until: float) -> list[Any]:
-    """List programs that have a tree; wait for one in front that is only starting, and does not answer yet."""
+    """List programs with a tree; wait for the one in front if it is starting and does not respond yet."""
     while True:
         applications = _list_applications(atspi)
         answers = any(pid == front and tops for _, pid, tops in applications)
@@ -214,7 +214,7 @@ def _wait_for_applications(atspi: Any, front: object, until: float) -> list[Any]
 
 
 def _list_applications(atspi: Any) -> list[Any]:
-    """List programs with their windows that show: widget, title, states. One that does not answer has none."""
+    """List programs with their visible windows: widget, title, states. A program that does not respond has none."""
     desktop, applications = atspi.get_desktop(0), []
     for index in range(min(desktop.get_child_count(), MAX_WINDOWS)):
         tops: list[Any] = []
@@ -236,13 +236,12 @@ def shorten(name: str | None) -> str:
 
 
 def _find_front() -> list[Any]:
-    """Return title and process of the window that has the focus; Tk's say no process."""
+    """Return title and process id of the focused window; 0 if it has none, as with Tk."""
     pid = run(["xdotool", "getactivewindow", "getwindowpid"])
     return [shorten(run(["xdotool", "getactivewindow", "getwindowname"])), int(pid) if pid.isdigit() else 0]
 
 
 def run(argv: list[str]) -> str:
-    """Run a program; return what it prints."""
     done = subprocess.run(argv, check=False, capture_output=True, timeout=5, text=True, errors="replace")
     return done.stdout.strip()
 
@@ -267,7 +266,7 @@ def find(bus: str, path: str) -> dict[str, object]:
         box = call("Component", "GetExtents", GLib.Variant("(u)", (ON_SCREEN,)))[0]
     except GLib.Error:
         return {"gone": True}
-    is_shown = states[0] & SHOWING and min(box[2:]) > 0  # a widget of a closed window has any box, below zero, too
+    is_shown = states[0] & SHOWING and min(box[2:]) > 0  # a widget of a closed window has an arbitrary box
     return {"box": list(box)} if is_shown else {"gone": True}
 
 

@@ -1,6 +1,6 @@
-"""The page of `hotdesk watch`: its files, read once, so that no request chooses a path.
+"""The page of `hotdesk watch`: its files, read once, so that no request can choose a path.
 
-Only `index.html` and `watch.js` are its own. The script that shows the screen and the style are the server's page's.
+Only `index.html` and `watch.js` are its own. The stylesheet and the script that shows the screen belong to the server.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MAX_SCRIPT_BYTES = 1 << 20
 
 
 def load(novnc: Path, shared: Traversable) -> dict[str, PageFile]:
-    """Read every file of the page, by its address below the page's folder; `shared` is where the server's page lies."""
+    """Read every file of the page, by its URL below the page's folder; `shared` is the folder of the server's page."""
     own = [files(__name__) / name for name in OWN] + [shared / name for name in SHARED]
     page = {file.name.removeprefix(OWN[0]): read_file(file) for file in own}
     return {**page, LIBRARY: load_library(novnc)}
 
 
 def read_file(file: Traversable) -> PageFile:
-    """Read one file; its name says what it is."""
+    """Read one file; its suffix gives the media type."""
     return PageFile(TYPES[Path(file.name).suffix], file.read_bytes())
 
 
@@ -48,7 +48,7 @@ def load_library(novnc: Path) -> PageFile:
 
 
 def _read_modules(novnc: Path) -> Iterator[tuple[str, str]]:
-    """Read noVNC's modules; what is no plain file, or is larger than a script is, is left out."""
+    """Read noVNC's modules, except links, special files and files that are too large for a script."""
     for folder in FOLDERS:
         for path in sorted((novnc / folder).rglob("*.js")):
             if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_SCRIPT_BYTES:

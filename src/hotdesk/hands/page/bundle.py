@@ -1,7 +1,7 @@
-"""Many JavaScript modules as one, so that a browser asks once: only for code written plainly, and refused otherwise.
+"""Bundle many JavaScript modules into one, so that a browser sends one request. Other forms of code are refused.
 
-What a module imports and exports stands at the beginning of lines, and each form is one of those below. A module
-becomes a function that is called once, after those it imports; what it exports is read anew each time.
+Imports and exports are at the beginning of lines, in one of the forms below. A module becomes a function that is called
+once, after the modules it imports; an export whose value changes is read again at each use.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ EXPORT = re.compile(
 )
 _STATEMENT = re.compile(r"^(?=(?:import|export)\b)", re.ASCII | re.MULTILINE)
 STRANGE = re.compile(r"^\s*(?:import|export)\b|\bimport\s*[(.]", re.ASCII | re.MULTILINE)
-"""What would mean something else inside a function, or is an import in no form above."""
+"""An unknown form of import or export, or a statement that would change its meaning inside a function."""
 WAITS = re.compile(r"^\S(?!.*\basync\b).*\bawait\b", re.ASCII | re.MULTILINE)
-"""What a module waits for before those that need it go on."""
+"""An `await` at the top level of a module: modules that import it have to wait."""
 DEFAULT = "$default"
 
 
 @dataclass(slots=True)
 class Module:
-    """One module, taken apart."""
+    """One parsed module."""
 
     text: str = ""
-    """What it does, without what it imports and exports."""
+    """Its code without imports and exports."""
     exports: dict[str, str] = field(default_factory=dict)
-    """What others call a thing, and what it is called inside."""
+    """Names of exports, with their names inside the module."""
     imports: list[tuple[str, str, str]] = field(default_factory=list)
-    """From where, which export, and what it is called here; an empty export is all of them together."""
+    """Path, export and local name of each import; an empty export is the module's namespace."""
 
 
 def bundle(sources: Mapping[str, str], entry: str) -> str:
-    """Make one module of an entry and all that it needs; it exports what the entry does by default."""
+    """Bundle an entry module and everything it needs into one module, with the entry's default export."""
     modules: dict[str, Module] = {}
     add(entry, sources, modules, ())
     if "default" not in modules[entry].exports:
@@ -76,7 +76,7 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
 
 
 def _take_apart(name: str, text: str) -> Module:
-    """Read what a module imports and exports; `HostError` when it does either in a way that is not known."""
+    """Parse the imports and exports of a module; raise `HostError` for an unsupported form."""
     first, *rest = _STATEMENT.split(text)
     module, parts = Module(), [first]
     for piece in rest:
@@ -102,7 +102,7 @@ def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
 
 
 def _note_export(module: Module, found: re.Match[str]) -> str:
-    """Write down what a statement exports; return what is left of it."""
+    """Record the exports of a statement; return the rest of the statement."""
     if found["listed"] is not None:
         module.exports |= {each: each for each in _parse_names(found["listed"], "a module")}
         return ""
@@ -147,7 +147,7 @@ def _is_changing(module: Module, what: str) -> bool:
 
 
 def follow(text: str, name: str, source: str, module: str) -> str:
-    """Read a name from its module at each use, because its value changes."""
+    """Replace a name by a property of its module at each use, because its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
         raise _make_script_error(module, f"the script imports `{name}` and also defines it")

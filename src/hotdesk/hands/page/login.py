@@ -1,7 +1,7 @@
-"""Access to a page that shows a desk: a code that enters once, a browser session, handles for streams.
+"""Access to a page that shows a desk: one-time codes, browser sessions, handles for streams.
 
-Pure: time is given. A cookie of 127.0.0.1 goes to every port of it, so a session's is for one folder with a name that
-no one else knows.
+Pure: the clock is an argument. A cookie of 127.0.0.1 is sent to every port there, so a session's cookie is limited to a
+folder with an unguessable name.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from dataclasses import field
 from hotdesk.dataclass import dataclass
 
 CODE_SECONDS = 60.0
-"""How long a code enters."""
+"""Seconds a code is valid."""
 HANDLE_SECONDS = 10.0
-"""How long a stream may be begun with a handle."""
+"""Seconds within which a stream must begin with its handle."""
 MAX_HANDLES = 16
 MAX_SESSIONS = 8
 
 
 @dataclass(slots=True)
 class PageSession:
-    """One browser that entered."""
+    """One browser that was admitted."""
 
     place: str
-    """The folder of the page, in its address."""
+    """The folder of the page in its URL."""
     key: str
-    """What its cookie says."""
+    """Value of the session's cookie."""
     viewer: str = ""
-    """What its latest stream is called at the owner."""
+    """The owner's name for the session's latest stream."""
 
 
 @dataclass(slots=True)
 class PageLogin:
-    """The viewers that entered, and the codes that admit more."""
+    """The admitted viewers, and the codes that admit more."""
 
     clock: Callable[[], float]
     codes: dict[str, float] = field(default_factory=dict)
-    """Codes that enter, and until when."""
+    """Codes, and when they expire."""
     sessions: dict[str, PageSession] = field(default_factory=dict)
-    """Who entered, by place."""
+    """Sessions, by place."""
     handles: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Handles that begin a stream: whose, and until when."""
+    """Handles for one stream each: the session's place, and when they expire."""
 
     def invite(self) -> str:
         code = secrets.token_urlsafe(24)
@@ -50,7 +50,7 @@ class PageLogin:
         return code
 
     def enter(self, code: str) -> PageSession | None:
-        """Admit a browser with a one-time code; None: the code is unknown."""
+        """Admit a browser with a one-time code; return `None` if the code is invalid or there are too many sessions."""
         if self.codes.pop(code, 0.0) < self.clock() or len(self.sessions) >= MAX_SESSIONS:
             return None
         session = PageSession(secrets.token_hex(16), secrets.token_urlsafe(32))
@@ -63,7 +63,7 @@ class PageLogin:
         return session if expected and secrets.compare_digest(expected.encode(), key.encode()) else None
 
     def issue(self, session: PageSession) -> str:
-        """Make a handle with which this session begins one stream; the oldest of too many is void."""
+        """Return a handle with which this session can begin one stream; of too many, the oldest is dropped."""
         while len(self.handles) >= MAX_HANDLES:
             del self.handles[next(iter(self.handles))]
         handle = secrets.token_urlsafe(24)
@@ -71,7 +71,7 @@ class PageLogin:
         return handle
 
     def redeem(self, handle: str, session: PageSession) -> bool:
-        """Return whether a handle begins a stream of this session's; whatever the answer, it begins no other."""
+        """Return whether a handle is valid for this session. It is used up in any case."""
         place, until = self.handles.pop(handle, ("", 0.0))
         return place == session.place and self.clock() <= until
 

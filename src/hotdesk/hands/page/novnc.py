@@ -15,7 +15,7 @@ PARTS = {
     "vendor": "usr/share/novnc/vendor",
     "copyright": "usr/share/doc/novnc/copyright",
 }
-"""What is taken of the package: the library and its licences; no page."""
+"""The parts of the package that are used: the library and its licences, not its page."""
 
 
 def get_folder(lib: Path) -> Path:
@@ -30,7 +30,7 @@ def read_version(lib: Path) -> str | None:
 
 
 def publish(lib: Path, package: Path) -> str:
-    """Put what a package holds in place, whole or not at all; return its version."""
+    """Install the library from the package, completely or not at all; return its version."""
     place = get_folder(lib)
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as work:

@@ -1,9 +1,9 @@
-"""The page that shows a desk to a person, served on this machine's loopback: its files, its streams, its wheel.
+"""The page that shows a desk to a person, served on this machine's loopback: files, streams, control.
 
-GET  /enter/CODE    once: sets the cookie, and leads to the page
+GET  /enter/CODE    once: sets the cookie and redirects to the page
 GET  /PLACE/        the page, and its files below; PLACE is the session's own
-GET  /PLACE/state   who looks and who drives
-POST /PLACE/wheel   take the wheel, keep it, hand it back
+GET  /PLACE/state   who watches and who has control
+POST /PLACE/wheel   take control, keep it, hand it back
 POST /PLACE/stream  a handle to begin one stream with
 GET  /PLACE/screen  upgrade to a WebSocket that carries RFB; the handle is one of its subprotocols
 """
@@ -31,14 +31,14 @@ from hotdesk.linux.sockets import accept, send
 
 COOKIE = "desk"
 _HANDLE = "desk."
-"""What the subprotocol begins with that carries a handle."""
+"""Prefix of the subprotocol that carries a handle."""
 FIRST = b"HANDLE"
-"""What stands in the page for the handle of its first stream."""
+"""Placeholder in the page for the handle of its first stream."""
 BODY_LIMIT = 4096
 _MAX_CONNECTIONS = 256
 _ACCEPT_PAUSE_S = 0.1
 _REQUEST_TIMEOUT_S = 5.0
-"""Short, as every process on this machine can connect; a page that is open asks every two seconds."""
+"""Short, because every process on this machine can connect; an open page sends a request every two seconds."""
 RESPONSE_TIMEOUT_S = 30.0
 ACTS = frozenset({"take", "keep", "hand back", "type"})
 
@@ -51,7 +51,7 @@ class Owner(Protocol):
         ...
 
     async def get_wheel(self) -> Mapping[str, object]:
-        """Return who looks and who drives."""
+        """Return who watches and who has control."""
         ...
 
     async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
@@ -79,7 +79,7 @@ class PageResponse:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """The used parts of a request."""
+    """The parts of a request that are used."""
 
     method: str
     path: str
@@ -139,13 +139,13 @@ class PageServer:
                     await anyio.sleep(_ACCEPT_PAUSE_S)  # too many files are open: the connection waits in the queue
 
     async def talk(self, sock: socket.socket) -> None:
-        """Answer one connection's requests; a browser that breaks off has no effect on others."""
+        """Answer the requests of one connection; a browser that disconnects has no effect on others."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             while await self.respond(sock, await read(sock)):
                 pass
-        except* Exception:  # noqa: BLE001, S110 - a rim: whatever one browser does must not end the page of others
+        except* Exception:  # noqa: BLE001, S110 - a rim: an error of one browser must not end the page for others
             pass
         finally:
             self.free.release()
@@ -153,9 +153,9 @@ class PageServer:
             sock.close()
 
     async def respond(self, sock: socket.socket, request: PageRequest) -> bool:
-        """Answer a request, or have it become a stream; return whether another may follow."""
+        """Answer a request, or turn it into a stream; return whether another may follow."""
         if request.headers.get("host") != self.host:
-            await self.write(sock, FORBIDDEN)  # another name may lead here: a page of its own asks
+            await self.write(sock, FORBIDDEN)  # another site's name may resolve to this address (DNS rebinding)
             return False
         session = self.find_session(request)
         if session is not None and request.headers.get("upgrade", "").lower() == "websocket":
@@ -174,7 +174,7 @@ class PageServer:
     # -- rules ------------------------------------------------------------------------------------------------
 
     def find_session(self, request: PageRequest) -> PageSession | None:
-        """Return the session of a request; None for strangers, and for requests from another site's page."""
+        """Return the session of a request, or `None` if it has none or comes from another site's page."""
         origin = request.headers.get("origin")
         ours = f"http://{self.host}"
         needs_origin = request.method != "GET" or "upgrade" in request.headers
@@ -199,7 +199,7 @@ class PageServer:
         return self.show(name, session) if request.method == "GET" else NOTHING
 
     def show(self, name: str, session: PageSession) -> PageResponse:
-        """Return a file of the page; the page itself brings the handle of its first stream, which saves a request."""
+        """Return a file of the page; the page itself has the handle of its first stream, which saves a request."""
         file = self.files.get(name)
         if file is None:
             return NOTHING
@@ -250,7 +250,7 @@ async def read(sock: socket.socket) -> PageRequest:
 
 
 def parse_act(body: bytes) -> tuple[str, str]:
-    """Parse an action of a viewer: what to do with the control, and with which secret; empty if invalid."""
+    """Parse a viewer's action: what to do with the control, and with which secret; empty if invalid."""
     with suppress(ValueError, RecursionError):
         match json.loads(body):
             case {"act": str(act), **rest} if rest.keys() <= {"secret"}:

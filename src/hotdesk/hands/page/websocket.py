@@ -1,4 +1,4 @@
-"""A WebSocket that carries bytes in both directions."""
+"""A WebSocket that carries a byte stream in both directions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hotdesk.linux.sockets import receive, send
 
 MAX_MESSAGE_BYTES = 1 << 20
 PLAIN = Subprotocol("binary")
-"""The subprotocol that is agreed on; the other one a browser offers is its handle, which is not repeated."""
+"""The subprotocol that the server accepts; a browser also offers its handle, which is not sent back."""
 
 _CARRYING = (Opcode.BINARY, Opcode.CONT)
-"""Frames whose bytes are the stream's."""
+"""Frames that carry bytes of the stream."""
 
 
 class BrowserSocket:
@@ -44,7 +44,7 @@ class BrowserSocket:
         return False
 
     async def receive(self) -> bytes | None:
-        """Read what the browser sent next; None when it left."""
+        """Return the next bytes from the browser, or `None` when it disconnected."""
         while True:
             data = await receive(self.sock)
             if data:
@@ -86,7 +86,7 @@ async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Map
         await relay(far, browser.receive, browser.send)
         await browser.close()
     except* (OSError, WebSocketException):
-        pass  # either is gone
+        pass  # either side disconnected
     finally:
         anyio.notify_closing(far)
 
@@ -94,7 +94,7 @@ async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Map
 async def relay(
     far: socket.socket, hear: Callable[[], Awaitable[bytes | None]], say: Callable[[bytes], Awaitable[None]]
 ) -> None:
-    """Pass bytes between a stream and the ends of `hear` and `say`, until either ends."""
+    """Pass bytes between a stream and the functions `hear` and `say`, until either ends."""
 
     async def show() -> None:
         while data := await receive(far):
