@@ -23,6 +23,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BriefError(f"{message}; see `{self.prog} --help`")
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            from hotdesk.cli.suggest import format_suggestion  # its difflib takes 8 ms
+
+            meant = format_suggestion(str(value), action.choices)
+            known = f"{' Use' if meant else '; use'} one of {', '.join(action.choices)}"
+            self.error(f"`{self.prog}` has no command {value!r}{meant}{known}")
+        super()._check_value(action, value)
+
 
 def make_parser(name: str, module: ModuleType) -> Parser:
     parser = Parser(

@@ -65,6 +65,19 @@ def test_an_unknown_command_is_answered_with_a_similar_one(typed: str, meant: st
 
 
 @pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        (("image", "lst"), "`hotdesk image` has no command 'lst'; did you mean ls? Use one of build, save, ls, "),
+        (("brief", "b.toml"), "`hotdesk brief` has no command 'b.toml'; use one of check, new; see"),
+    ],
+)
+def test_an_unknown_second_command_is_answered_with_the_known_ones(typed: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(BriefError) as refused:
+        parsed(*typed)
+    assert str(refused.value).startswith(complaint)
+
+
+@pytest.mark.parametrize(
     ("asked", "bounds"),
     [
         ({"memory": 10}, "cannot be 10 bytes: use 16M to 1024T"),
