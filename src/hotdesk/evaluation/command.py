@@ -1,4 +1,4 @@
-"""`hotdesk` as a child process with a state directory of its own: output is bounded, and it is always ended."""
+"""`hotdesk` as a child process with its own state directory. Output is bounded, and the process is always ended."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ START = (
     "import sys;sys.path.insert(0,sys.argv.pop(1));import importlib;from hotdesk.linux import syscalls as s;"
     "s.prctl(s.PR_SET_PDEATHSIG,15);importlib.import_module(sys.argv.pop(1)).main()"
 )
-"""Runs a module's `main`; it gets SIGTERM if the evaluation is killed."""
+"""Python code that runs a module's `main`, with SIGTERM if the evaluation is killed."""
 MAX_OUTPUT_BYTES = 1 << 20
 _HOTDESK_FAILED = 125
-"""Exit code of a command where hotdesk itself failed."""
+"""Exit code of a command if hotdesk itself failed."""
 _OWN_PREFIX = "hotdesk: "
 _TAIL_BYTES = 1 << 14
 _MAX_LINE_CHARS = 300
 _STOP_INTERVAL_S, _STOP_TIMEOUT_S, _BURN_TIMEOUT_S = 0.5, 60.0, 30.0
-"""`hotdesk work` stops at the first signal where it can be resumed, and burns its desks at the second."""
+"""Seconds to wait after each signal: `hotdesk work` pauses at the first, and burns its desks at the second."""
 _CHUNK = 1 << 16
 
 
@@ -42,12 +42,12 @@ class CommandResult:
     exit_code: int
     output: bytes
     complaint: str
-    """The last line of its standard error: of hotdesk's own where hotdesk failed, else of the program it ran."""
+    """The last line of its standard error: hotdesk's own if hotdesk failed, otherwise the program's."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateDirectory:
-    """A state directory of one run's own, and the commands that run in it."""
+    """The state directory of one run, and the commands that run in it."""
 
     folder: Path
     environment: dict[str, str]
@@ -59,7 +59,7 @@ class StateDirectory:
         seconds: float | None = None,
         limit: int = MAX_OUTPUT_BYTES,
     ) -> CommandResult:
-        """Run `hotdesk ARGV` to its end; `HostError` where it does not end in time or prints too much."""
+        """Run `hotdesk ARGV` to its end; raise `HostError` if it exceeds its time or its output limit."""
         with anyio.move_on_after(seconds):
             async with self.start(*argv) as process:
                 assert process.stdin is not None
@@ -74,7 +74,7 @@ class StateDirectory:
 
     @asynccontextmanager
     async def start(self, *argv: str, module: str = "hotdesk.cli", log_name: str = "") -> AsyncIterator[Process]:
-        """Start a command for the length of a block; what still runs at its end is ended."""
+        """Start a command for the length of a block; end it if it still runs then."""
         with self.get_log_path(log_name or argv[0]).open("wb") as log:
             process = await anyio.open_process(
                 [sys.executable, "-P", "-c", START, str(SOURCE), module, *argv],
@@ -100,7 +100,7 @@ class StateDirectory:
         return get_last_line(text, is_own=is_own)
 
     async def wait_until_burnt(self) -> None:
-        """Wait until no desk is left here; those that stay are buried."""
+        """Wait until no desk is left here; remove those that remain with `hotdesk gc`."""
         desks = self.folder / "run/desks"
         with anyio.move_on_after(_BURN_TIMEOUT_S):
             while desks.exists() and any(desks.iterdir()):  # noqa: ASYNC110 - another process removes them
@@ -110,8 +110,8 @@ class StateDirectory:
 
 
 def make_state(folder: Path, settings: Config) -> StateDirectory:
-    """Make an empty state directory; it uses the images, the runtime and the limits of this machine."""
-    folder.mkdir(mode=0o711)  # the users of desks pass through it
+    """Create an empty state directory that uses this machine's images, runtime and limits."""
+    folder.mkdir(mode=0o711)  # desks' user ids must be able to traverse it
     folder.chmod(0o711)
     names = ("images", "runtime", "disk", "disk_floor", "memory_floor", "pids_floor")
     own = {f"HOTDESK_{name.upper()}": str(value) for name in names if (value := getattr(settings, name))}
@@ -120,7 +120,7 @@ def make_state(folder: Path, settings: Config) -> StateDirectory:
 
 
 def get_last_line(text: str, *, is_own: bool) -> str:
-    """Return the last line of a command's standard error; lines of hotdesk's own begin with its name."""
+    """Return the last line of a command's standard error: of hotdesk's lines if `is_own`, otherwise of the others."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     preferred = [line for line in lines if line.startswith(_OWN_PREFIX) == is_own]
     last = (preferred or lines or ["the command printed no error"])[-1]
@@ -128,7 +128,7 @@ def get_last_line(text: str, *, is_own: bool) -> str:
 
 
 async def _end_process(process: Process) -> None:
-    """End a process and wait for it: its output is no longer read, and two signals make it burn its desks."""
+    """End a process and wait for it. Its output is no longer read, and two signals make it burn its desks."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             await stream.aclose()
@@ -139,12 +139,12 @@ async def _end_process(process: Process) -> None:
             with anyio.move_on_after(interval):
                 await process.wait()
     if process.returncode is None:
-        process.kill()  # its keeper burns its desks
+        process.kill()  # its keeper then burns its desks
         await process.wait()
 
 
 async def read_all(stream: ByteReceiveStream, limit: int) -> bytes:
-    """Read a stream to its end; `HostError` beyond the limit."""
+    """Read a stream to its end; raise `HostError` beyond the limit."""
     data = bytearray()
     with suppress(anyio.EndOfStream):
         while len(data) <= limit:
@@ -154,7 +154,7 @@ async def read_all(stream: ByteReceiveStream, limit: int) -> bytes:
 
 
 async def read_lines(stream: ByteReceiveStream, limit: int) -> AsyncIterator[bytes]:
-    """Yield the lines of a stream; `HostError` for one beyond the limit."""
+    """Yield the lines of a stream; raise `HostError` for a line beyond the limit."""
     buffered = BufferedByteReceiveStream(stream)
     try:
         while True:

@@ -1,6 +1,7 @@
-"""Generate a task's brief and grade the deliverables, each at a clean desk without network.
+"""Generates a task's brief and grades the deliverables, each at a clean desk without network.
 
-Both are `hotdesk run`: it gives up its rights before it reads what a desk wrote, and copies files out by checked names.
+Both use `hotdesk run`, which gives up its rights before it reads what a desk wrote, and checks the names of files that
+it copies out.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from hotdesk.evaluation.task import GENERATOR, GRADER, EvalTask
 from hotdesk.strict import Length, StrictError, parse_json, read
 
 _DESK_SECONDS = 300
-"""How long a generator or grader may run."""
+"""Seconds a generator or grader may run."""
 _OPEN_SECONDS = 120
-"""How long opening its desk and copying files may take beside that."""
+"""Additional seconds for opening its desk and copying files."""
 _DISK = "2G"
-"""The disk of such a desk, and so the most that can be copied out of it."""
+"""Disk size of the desk, and so the most that can be copied out of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A grader's result."""
+    """The output of a grader."""
 
     passed: bool
     faults: Annotated[tuple[Annotated[str, Length(10_000)], ...], Length(1000)]
-    """What is wrong with the deliverables, a sentence each."""
+    """What is wrong with the deliverables, one sentence each; empty if the grade is passed."""
 
 
 async def generate(task: EvalTask, seed: int, state: StateDirectory, data: Path) -> None:
-    """Write the `brief` and `hidden` folders of a seed."""
+    """Generate the `brief` and `hidden` folders for a seed."""
     outputs = {"brief": data / "brief", "hidden": data / "hidden"}
     done = await _run_at_desk(task, GENERATOR, state, data, {}, outputs, str(seed))
     if done.exit_code:
@@ -46,7 +47,7 @@ async def generate(task: EvalTask, seed: int, state: StateDirectory, data: Path)
 
 
 async def grade(task: EvalTask, state: StateDirectory, data: Path) -> Grade:
-    """Grade what lies in `delivered`, with `hidden` and the site's state beside it."""
+    """Grade the files in `delivered`, with `hidden` and the site's state."""
     inputs = {name: data / name for name in ("hidden", "delivered", "site.json") if (data / name).exists()}
     done = await _run_at_desk(task, GRADER, state, data, inputs, {})
     if done.exit_code:
@@ -55,7 +56,7 @@ async def grade(task: EvalTask, state: StateDirectory, data: Path) -> Grade:
 
 
 def read_grade(output: bytes) -> Grade:
-    """Read a grader's output strictly; `BriefError` where it is not one JSON object, or contradicts itself."""
+    """Parse a grader's output strictly; raise `BriefError` if it is not one JSON object, or contradicts itself."""
     try:
         found = read(Grade, parse_json(output))
     except StrictError as e:
@@ -68,7 +69,7 @@ def read_grade(output: bytes) -> Grade:
 
 
 def lay_out(data: Path, paths: Mapping[str, str]) -> None:
-    """Copy deliverables from a job's results to `delivered`, under their paths of the brief."""
+    """Copy deliverables from a job's results to `delivered`, under their paths in the brief."""
     (data / "delivered").mkdir()
     for path, source in paths.items():
         target = data / "delivered" / check_name(path)
@@ -87,8 +88,8 @@ async def _run_at_desk(
     outputs: Mapping[str, Path],
     *arguments: str,
 ) -> CommandResult:
-    """Run a program of a task at a fresh desk, with files copied in before and folders copied out after."""
-    shutil.copyfile(task.folder / program, data / program)  # a path with a colon cannot be given to --in
+    """Run a program of a task at a new desk, with files copied in before and folders copied out after."""
+    shutil.copyfile(task.folder / program, data / program)  # a path with a colon cannot be passed to --in
     copied_in = [f"{local}:{name}" for name, local in {program: data / program, **inputs}.items()]
     copied_out = [f"{name}:{local}" for name, local in outputs.items()]
     return await state.run(

@@ -1,4 +1,4 @@
-"""Carries out the job of one run: `hotdesk work` in a child process, its events read as they come."""
+"""Carries out the job of one run: `hotdesk work` in a child process whose events are read as they arrive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotdesk.strict import StrictError, compile_reader, parse_json
 _MAX_EVENT_BYTES = 16 << 20
 _MAX_EVENTS = 1_000_000
 _GRACE_S = 180.0
-"""How long a job may take beyond its time limit before it is ended."""
+"""Seconds a job may run beyond its time limit before it is ended."""
 _ANSWER_TIMEOUT_S = 60.0
 _NOBODY = "This is an evaluation. No person can answer: decide yourself, within the brief."
 _NO_APPROVAL = (
@@ -32,23 +32,23 @@ _RECEIPT = "Receipt"
 
 @dataclass(frozen=True, slots=True)
 class EvalWorker:
-    """Which workers carry out an evaluation's jobs: models, each task's reference solution, or recordings."""
+    """The workers of an evaluation's jobs: models, each task's reference solution, or recordings."""
 
     models: tuple[str, ...] = ()
     planners: tuple[str, ...] = ()
     is_reference: bool = False
     replay: Path | None = None
-    """The folder of recordings that are repeated."""
+    """The folder of recordings to replay; `None`: nothing is replayed."""
     record: Path | None = None
-    """The folder that recordings are written to."""
+    """The folder to write recordings to; `None`: nothing is recorded."""
     answered_by: str = ""
-    """Who answers in the place of the models, for recordings to say so."""
+    """Who answers in place of the models, as noted in recordings; empty: the models do."""
 
     def get_recording(self, label: str) -> Path | None:
         return self.replay / f"{label}.jsonl" if self.replay is not None else None
 
     def describe(self, labels: Sequence[str]) -> str:
-        """Return who works, for people; of recordings also how they were made."""
+        """Describe the workers for people; for recordings also how they were made."""
         if self.is_reference:
             return "each task's reference solution, a script; no model is called"
         if self.replay is not None:
@@ -82,7 +82,7 @@ def _describe_answers(answered_by: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PrintedEvent:
-    """One line of `hotdesk work --json`."""
+    """One line of output of `hotdesk work --json`."""
 
     at: int
     event: str
@@ -91,7 +91,7 @@ class PrintedEvent:
 
 @dataclass(frozen=True, slots=True)
 class ResultPaths:
-    """The paths of a job's results; the needed part of its receipt."""
+    """The paths of a job's results, the only part of its receipt that is needed."""
 
     paths: dict[str, str]
 
@@ -102,13 +102,13 @@ class JobOutput:
 
     events: list[Event] = field(default_factory=list)
     paths: dict[str, str] = field(default_factory=dict)
-    """Deliverables: the path in the brief, and the file."""
+    """Paths of deliverables' files, by their paths in the brief."""
     lines: list[bytes] = field(default_factory=list)
     exit_code: int = -1
     seconds: float = 0.0
 
     def take(self, line: bytes) -> Event | None:
-        """Take a line in; return its event, None for the receipt and for what is no event of this version."""
+        """Record a line; return its event, or `None` for the receipt and for events this version does not know."""
         if len(self.lines) >= _MAX_EVENTS:
             raise HostError(f"The job printed more than {_MAX_EVENTS} events and was stopped.")
         self.lines.append(line)
@@ -127,7 +127,7 @@ class JobOutput:
 
 
 async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Sequence[str], seconds: float) -> JobOutput:
-    """Carry out a brief; questions to people are refused or answered at once, because no one attends."""
+    """Carry out a brief. Questions to people are answered or refused at once, because no person attends."""
     limits = ["--approve", "auto", "--seconds", f"{seconds:g}"]
     output, began = JobOutput(), time.monotonic()
     with anyio.move_on_after(seconds + _GRACE_S) as scope:
@@ -147,7 +147,7 @@ async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Seque
 
 
 async def _decide(state: StateDirectory, pending: Pending) -> None:
-    """Answer a question, and refuse whatever else waits for a person."""
+    """Answer a question; refuse any other request for approval."""
     if pending.kind == "question":
         done = await state.run("answer", pending.id, _NOBODY, seconds=_ANSWER_TIMEOUT_S)
     else:

@@ -1,4 +1,4 @@
-"""Runs tasks, several at once, each in a state directory of its own; a run that breaks is one result."""
+"""Runs tasks, several at once, each in a state directory of its own. A run that breaks is one result."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class RunOptions:
     seeds: tuple[int, ...] = (1,)
     parallel: int = 2
     minutes: float | None = None
-    """How long a job may take; None: as its task says."""
+    """Minutes a job may take; `None`: those of its task."""
     out: Path | None = None
-    """The folder in which deliverables, certificates, reports and grades are kept, a folder a run."""
+    """The folder for deliverables, certificates, reports and grades, with a folder for each run; `None`: not stored."""
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """Tasks that are run with each seed, and what came of it so far."""
+    """Tasks that are run with each seed, and the results so far."""
 
     settings: Config
     tasks: Sequence[EvalTask]
@@ -56,7 +56,7 @@ class Evaluation:
         return [(task, seed) for task in self.tasks for seed in self.options.seeds]
 
     def prepare(self) -> None:
-        """Make the folders that results go to; `BriefError` where a run would overwrite something or lacks a file."""
+        """Create the result folders; raise `BriefError` if a run would overwrite a file or lacks its recording."""
         worker = self.options.worker
         for folder in (worker.record, self.options.out):
             if folder is not None:
@@ -74,7 +74,7 @@ class Evaluation:
                     raise BriefError(f"{path} exists already. Remove it, or choose another folder.")
 
     async def run(self) -> int:
-        """Run everything; what is finished is in `results` even if this is cancelled."""
+        """Run everything. The results so far are in `results` even if this is cancelled."""
         waiting = iter(enumerate(self.runs))
         with _scratch_folder() as scratch:
             async with anyio.create_task_group() as tasks:
@@ -109,7 +109,7 @@ class TaskRun:
         return kept_in / self.task.format_label(self.seed) if kept_in is not None else self.data / "out"
 
     async def carry_out(self) -> TaskResult:
-        """Generate, work and grade; whatever breaks is a result."""
+        """Generate, work and grade. A failure is a result, too."""
         state = make_state(self.folder, self.evaluation.settings)
         self.data.mkdir(mode=0o700)
         try:
@@ -168,9 +168,9 @@ class TaskRun:
 
 @contextmanager
 def _scratch_folder() -> Iterator[Path]:
-    """Make a folder for the state directories of an evaluation's runs; it is removed at the end."""
+    """Yield a folder for the runs' state directories; remove it at the end."""
     folder = Path(tempfile.mkdtemp(prefix="hotdesk-eval-"))
-    folder.chmod(0o711)  # the users of desks pass through it
+    folder.chmod(0o711)  # desks' user ids must be able to traverse it
     try:
         yield folder
     finally:

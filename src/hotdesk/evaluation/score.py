@@ -1,4 +1,4 @@
-"""Figures of a job, folded from its events; pure, so that they can be computed again from a recorded job."""
+"""Computes figures from a job's events. Pure, so that they can be computed again from a recorded job."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from hotdesk.event import (
 )
 
 Outcome: TypeAlias = Literal["passed", "failed", "broken"]
-"""`broken`: the task could not be run; the fault is the task's or hotdesk's, not the worker's."""
+"""`broken`: the task could not be run, through a fault of the task or of hotdesk, not of the worker."""
 _MAX_FAILURE_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """The use and cost of models."""
+    """Tokens, cost and time of models."""
 
     input: int = 0
-    """Tokens that were read anew."""
+    """Input tokens that were not cached."""
     output: int = 0
     cached: int = 0
-    """Tokens that the provider had, or stored."""
+    """Input tokens read from or written to the provider's cache."""
     dollars: float | None = 0.0
-    """None: of some reply the price is unknown."""
+    """`None`: the price of at least one reply is unknown."""
     ms: int = 0
-    """How long replies took."""
+    """Milliseconds until replies arrived."""
 
     def add(self, other: ModelUsage) -> ModelUsage:
         unknown = self.dollars is None or other.dollars is None
@@ -59,44 +59,44 @@ class JobFigures:
     """Figures from the events of one job."""
 
     outcome: str = "unknown"
-    """`done`, `failed`, `broken`, `interrupted`, `paused`; `unknown` where nothing says so."""
+    """`done`, `failed`, `broken`, `interrupted` or `paused`; `unknown` if the events do not show it."""
     model: str = ""
-    """Who planned and acted."""
+    """The name of the brain that planned and acted."""
     passed_checks_first: bool = False
     """Whether every deliverable passed its checks at the first delivery."""
     turns: int = 0
     tool_calls: int = 0
     usage: ModelUsage = ModelUsage()
     waiting_ms: int = 0
-    """How long this job itself waited for replies: in a replay not what the recording says."""
+    """Milliseconds that this job itself waited for replies; in a replay, not those of the recording."""
     turns_by_step: Mapping[str, int] = field(default_factory=dict)
-    """Replies for each step; planning is the step without a name."""
+    """Number of replies for each step; planning is the step with an empty name."""
     failure: str = ""
-    """The first delivery that failed its checks, else why the job did not end well."""
+    """The first delivery that failed its checks, otherwise the reason why the job did not succeed; empty: neither."""
     step_failure: str = ""
-    """The first attempt at a step that failed."""
+    """The first failed attempt at a step; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """One task, run once."""
+    """The result of one run of a task."""
 
     task: str
     seed: int
     outcome: Outcome
     first_delivery: bool = False
-    """Whether it passed its checks at the first delivery, and the hidden grader passed it."""
+    """Whether the first delivery passed its checks and the hidden grader passed it."""
     figures: JobFigures = JobFigures()
     seconds: float = 0.0
-    """How long the job took, models included."""
+    """Seconds the job took, models included."""
     faults: tuple[str, ...] = ()
-    """What the grader found wrong."""
+    """The grader's findings."""
     failure: str = ""
-    """The first thing that went wrong, in one line; empty: nothing."""
+    """The first failure in one line; empty: none."""
 
     @property
     def own_seconds(self) -> float:
-        """Return the job's time without what it waited for models."""
+        """Return the job's seconds without the time it waited for models."""
         return max(0.0, self.seconds - self.figures.waiting_ms / 1000)
 
 
@@ -122,7 +122,7 @@ def score_job(events: Iterable[Event]) -> JobFigures:
 
 
 def judge(task: str, seed: int, figures: JobFigures, grade: Grade | None, seconds: float) -> TaskResult:
-    """Return the result of a run; a job that delivered nothing has no grade."""
+    """Return the result of a run. `grade` is `None` if the job delivered nothing."""
     passed = figures.outcome == "done" and grade is not None and grade.passed
     faults = grade.faults if grade is not None else ()
     outcome: Outcome = "passed" if passed else "failed"
@@ -135,7 +135,7 @@ def judge(task: str, seed: int, figures: JobFigures, grade: Grade | None, second
 
 
 def add_recorded_usage(figures: JobFigures, lines: Sequence[RecordedLine]) -> JobFigures:
-    """Return the figures of a replayed job with the usage of the replies it repeated: a replay itself costs nothing."""
+    """Return a replayed job's figures with the usage of the recorded replies: a replay itself costs nothing."""
     by_step: defaultdict[str, list[ModelUsage]] = defaultdict(list)
     for line in lines:
         if line.reply is not None:
@@ -161,7 +161,7 @@ def _get_usage(thought: Thought) -> ModelUsage:
 
 
 def _without_unknown(usage: ModelUsage) -> ModelUsage:
-    """Return a usage that costs nothing where no token was read or written: a script has no price."""
+    """Return the usage with zero cost if no token was used and the price is unknown, as for a script."""
     return usage if usage.input or usage.output or usage.cached else replace(usage, dollars=usage.dollars or 0.0)
 
 

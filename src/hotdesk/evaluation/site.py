@@ -1,4 +1,4 @@
-"""A task's web site, served by a process of its own while the job runs, and the settings by which the door finds it."""
+"""A task's web site, served by a process of its own while the job runs, and the door's settings for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_ADDRESS_BYTES, _MAX_STATE_BYTES = 1 << 20, 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class SiteAddress:
-    """The address of a served site, and the secrets that open it."""
+    """The address of a served site, and the secrets for it."""
 
     port: Annotated[int, Range(1, 65535)]
     ca: str
@@ -38,7 +38,7 @@ class SiteAddress:
 async def serve_site(task: EvalTask, state: StateDirectory, settings: Config, data: Path) -> AsyncIterator[None]:
     """Serve a task's site for the length of a block; write its state to `site.json` in `data` at the end.
 
-    A task without a site gets a state directory with the operator's settings only.
+    For a task without a site, only the operator's settings are written.
     """
     if not task.has_site:
         write_settings(state, settings, None)
@@ -98,7 +98,7 @@ def write_settings(state: StateDirectory, settings: Config, site: SiteAddress | 
 
 
 def render_settings(settings: Config, site: SiteAddress | None) -> str:
-    """Return settings as TOML: the operator's prices and limits of jobs, and how the door finds a site."""
+    """Return settings as TOML: the operator's prices and limits of jobs, and the addresses of a site."""
     lines = []
     if site is not None:
         names = ", ".join(f"{json.dumps(host)} = {json.dumps(f'127.0.0.1:{site.port}')}" for host in site.hosts)

@@ -1,7 +1,8 @@
-"""The process that serves one task's web site: prints its address, and at the end the site's state.
+"""The process that serves one task's web site; it prints its address first, and the site's state at the end.
 
-Its arguments are the task's folder, the folder of the hidden files and a folder for certificates. It serves until its
-standard input is closed. The site is the task author's code and runs with the rights of whoever runs the evaluation.
+Its arguments are the task's folder, the folder of hidden files and a folder for certificates. It serves until its
+standard input is closed. The site is the task author's code and runs with the rights of the user who runs the
+evaluation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def main() -> None:
     """Serve until standard input is closed."""
     folder, hidden_folder, certificates = (Path(argument) for argument in sys.argv[1:4])
     output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the site prints is no reply of ours
+    os.dup2(2, 1)  # output of the site must not mix with this process's replies
     site = _load_site(folder)
     hidden = json.loads((hidden_folder / _TRUTH).read_text())
     handler: type[BaseHTTPRequestHandler] = site.talk(hidden)
@@ -41,7 +42,7 @@ def main() -> None:
 
 
 def _load_site(folder: Path) -> ModuleType:
-    """Import a task's site.py; it may import what lies beside it, and beside the folder of all tasks."""
+    """Import a task's site.py, which may import modules beside it and beside the folder of all tasks."""
     sys.path += [str(folder), str(folder.parents[2])]
     spec = importlib.util.spec_from_file_location("task_site", folder / SITE)
     if spec is None or spec.loader is None:
@@ -53,6 +54,6 @@ def _load_site(folder: Path) -> ModuleType:
 
 
 def read_state(site: ModuleType, handler: type[BaseHTTPRequestHandler]) -> object:
-    """Return what the site, or its request handler, says of itself; nothing where it says nothing."""
+    """Return the `state` of the site or its request handler, called if it is a function; empty if there is none."""
     state = getattr(site, "state", None) or getattr(handler, "state", {})
     return state() if callable(state) else state

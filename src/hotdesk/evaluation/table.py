@@ -14,12 +14,12 @@ _HEAD = (
 )  # fmt: skip
 _MAX_CELL_CHARS = 120
 _NUMBERS = range(4, 13)
-"""Columns that are set flush right."""
+"""Right-aligned columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalTotals:
-    """All results together."""
+    """The totals of all results."""
 
     runs: int
     first_deliveries: int

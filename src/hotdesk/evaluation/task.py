@@ -27,11 +27,11 @@ class TaskFile:
     title: Annotated[str, Length(200, 1)]
     family: _Family
     source: Annotated[str, Length(300)]
-    """The public benchmark it is modelled on; empty: none."""
+    """The public benchmark it is modelled on; empty: there is none."""
     image: Annotated[str, re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")]
     """The desk image of generator and grader."""
     minutes: Annotated[int, Range(1, 1440)]
-    """How long the worker may take."""
+    """Minutes the worker may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class EvalTask:
 
 
 def read_task(folder: Path) -> EvalTask:
-    """Read a task's folder; `BriefError` says what is wrong with it."""
+    """Read a task's folder; raise `BriefError` if it is invalid."""
     file = folder / FILE
     try:
         with file.open("rb") as source:
@@ -80,7 +80,7 @@ def read_task(folder: Path) -> EvalTask:
 
 
 def find_tasks(folder: Path, globs: Sequence[str] = ()) -> list[EvalTask]:
-    """Return the tasks in a folder, or the folder's own, in the order of their names; `globs` select some of them."""
+    """Return the tasks in a folder, or the folder's own task, sorted by name; `globs` select some of them."""
     root = folder.absolute()
     places = [root] if (root / FILE).exists() else sorted(each.parent for each in _find_files(root))
     if not places:

@@ -1,4 +1,4 @@
-"""Web sites for trials: HTTPS on loopback, with certificates of an authority of their own."""
+"""Web sites for trials: HTTPS on loopback, with certificates from an authority made for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLL_INTERVAL_S = 0.05
 
 
 class WebsiteServer(ThreadingHTTPServer):
-    """Serves each client on a thread of its own, and ignores those that hang up."""
+    """Serves each client in a thread of its own, and ignores clients that disconnect."""
 
     daemon_threads = True
 
@@ -33,7 +33,7 @@ class WebsiteServer(ThreadingHTTPServer):
 
 
 def certify_hosts(folder: Path, *hosts: str) -> tuple[Path, Path]:
-    """Write an authority's certificate, and one for these hosts with its key; return both files."""
+    """Write an authority's certificate, and a certificate with its key for these hosts; return both files."""
     now, root, leaf = (
         datetime.now(UTC),
         ec.generate_private_key(ec.SECP256R1()),
@@ -48,7 +48,7 @@ def certify_hosts(folder: Path, *hosts: str) -> tuple[Path, Path]:
 
     ca, chain = folder / "ca.pem", folder / "site.pem"
     ca.write_bytes(sign(AUTHORITY, root, x509.BasicConstraints(ca=True, path_length=0)))
-    ca.chmod(0o644)  # the door reads it, as a user of its own
+    ca.chmod(0o644)  # the door reads it as another user
     key = leaf.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     alternatives = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
     with os.fdopen(os.open(chain, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -58,7 +58,7 @@ def certify_hosts(folder: Path, *hosts: str) -> tuple[Path, Path]:
 
 @contextmanager
 def serve_website(handler: type[BaseHTTPRequestHandler], chain: Path, port: int = 0) -> Iterator[int]:
-    """Serve for the length of a block, at any free port unless one is given; yield the port."""
+    """Serve for the length of a block, on a free port unless one is given; yield the port."""
     server = WebsiteServer(("127.0.0.1", port), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
