@@ -1,4 +1,4 @@
-"""A real computer for an AI worker: issued in milliseconds, sealed behind one door, wiped when the job is done.
+"""A real computer for an AI worker: opened in milliseconds, sealed behind one door, burnt when the job is done.
 
 async with hotdesk.open_desk() as desk:
     done = await desk.run(["python3", "-c", "print(6 * 7)"])

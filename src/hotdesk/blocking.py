@@ -1,10 +1,10 @@
-"""The same desks without async, for scripts and notebooks: one portal to one event loop in a thread of its own.
+"""Desks without async, for scripts and notebooks, through an event loop in a thread of its own.
 
-with hotdesk.blocking.open_desk() as desk:
-    print(desk.run(["uname", "-a"]).text)
+    with hotdesk.blocking.open_desk() as desk:
+        print(desk.run(["uname", "-a"]).text)
 
-Everything here that is opened can be held without `with`, over the cells of a notebook, and ends with `close()`; a desk
-with `burn()`. What is still open when the interpreter exits is closed then.
+Everything that is opened here can also be used without `with`, over several cells of a notebook; it ends with
+`close()`, a desk with `burn()`. What is still open when the interpreter exits is closed then.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class LoopThread:
     """An event loop in a thread of its own.
 
-    The thread is a daemon, so that an interpreter which exits does not wait for it; `atexit` closes what it runs.
+    The thread is a daemon, so that an exiting interpreter does not wait for it; `atexit` closes what it runs.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class LoopThread:
 
 
 class LoopOwner:
-    """An owner of a loop until it is closed: by `close`, at the end of a `with` block, or at exit."""
+    """Owns an event loop until it is closed: by `close`, at the end of a `with` block, or at exit."""
 
     def __init__(self) -> None:
         loop = LoopThread()
@@ -84,25 +84,25 @@ class LoopOwner:
         self.close()
 
     def close(self) -> None:
-        """End it, and everything opened through it. A second call does nothing."""
+        """Close it, and everything opened through it. A second call does nothing."""
         atexit.unregister(self._close_at_exit)
         with self._lock:
             stack = self._stack.pop_all()
         stack.close()
 
     def _close_at_exit(self) -> None:
-        with suppress(Exception):  # the keeper burns what is left once this process is gone
+        with suppress(Exception):  # the keeper burns remaining desks after this process has ended
             self.close()
 
 
 class Desk:
-    """An open desk; each method waits for its async namesake in `hotdesk.desk.seam.Desk`."""
+    """An open desk. Each method does the same as in `hotdesk.desk.seam.Desk`, and blocks until it is done."""
 
     def __init__(self, portal: BlockingPortal, desk: seam.Desk, machine: BlockingHost | None = None) -> None:
         self._portal = portal
         self._desk = desk
         self._machine = machine
-        """The machine that was opened for this desk alone, and closes with it."""
+        """The host that was opened for this desk alone and closes with it; `None`: the host is shared."""
         self.id = desk.id
         self.home = desk.home
 
@@ -123,7 +123,7 @@ class Desk:
             self._call(self._desk.burn)
 
     def close(self) -> None:
-        """Burn the desk, as `burn`."""
+        """Burn the desk, like `burn`."""
         self.burn()
 
     def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: object, **options: object) -> T:
@@ -146,7 +146,7 @@ class Desk:
         return self._call(self._desk.run, argv, output_limit=output_limit, **options)
 
     def processes(self) -> list[Running]:
-        """List the programs started here."""
+        """List the programs that were started through this API and still run."""
         return self._call(self._desk.processes)
 
     def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
@@ -170,15 +170,15 @@ class Desk:
         return self._call(self._desk.mkdir, path)
 
     def move(self, source: str, destination: str) -> None:
-        """Rename."""
+        """Move or rename a file or folder."""
         self._call(self._desk.move, source, destination)
 
     def remove(self, path: str) -> None:
-        """Remove a path with all below it."""
+        """Remove a path and everything below it."""
         self._call(self._desk.remove, path)
 
     def watch(self, path: str = ".", *, recursive: bool = True) -> Watch:
-        """Watch a folder."""
+        """Start watching a folder."""
         return Watch(self._portal, self._call(self._desk.watch, path, recursive=recursive))
 
     def dial(self, port: int) -> socket.socket:
@@ -192,7 +192,7 @@ class Desk:
         self._call(self._desk.pause, memory=memory, keep=keep)
 
     def resume(self) -> None:
-        """Continue every program."""
+        """Continue every program after `pause`."""
         self._call(self._desk.resume)
 
     def snapshot(self) -> SnapshotId:
@@ -200,7 +200,7 @@ class Desk:
         return self._call(self._desk.snapshot)
 
     def rollback(self, snapshot: SnapshotId) -> None:
-        """Restore the files of a snapshot, and start the desk again."""
+        """Restore the files of a snapshot, and restart the desk."""
         self._call(self._desk.rollback, snapshot)
 
     def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
@@ -221,7 +221,7 @@ class Desk:
 
 
 class Watch:
-    """A watched folder; each method waits for its async namesake in `hotdesk.desk.seam.Watch`."""
+    """A watched folder. Each method does the same as in `hotdesk.desk.seam.Watch`, and blocks until it is done."""
 
     def __init__(self, portal: BlockingPortal, watch: seam.Watch) -> None:
         self._portal = portal
@@ -241,7 +241,7 @@ class Watch:
 
 
 class BlockingHost(LoopOwner):
-    """This machine as one owner uses it; each method waits for its async namesake in `hotdesk.host.Host`."""
+    """The host of one owner. Each method does the same as in `hotdesk.host.Host`, and blocks until it is done."""
 
     def __init__(self, settings: Config | None = None) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ class BlockingHost(LoopOwner):
         return Desk(self._portal, self._portal.call(self._host.open, spec, scope))
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Keep a number of desks of a spec ready from now on."""
+        """Keep `count` desks of a spec ready from now on."""
         self._portal.call(functools.partial(self._host.keep_ready, spec, count, proven=proven))
 
     def find(self, desk: DeskId) -> Desk:
@@ -272,7 +272,7 @@ class BlockingHost(LoopOwner):
         return Desk(self._portal, self._portal.call(self._host.wake, desk, scope))
 
     def burn(self, desk: DeskId) -> None:
-        """Destroy a desk and everything in it."""
+        """Destroy a desk and everything in it. A second call does nothing."""
         self._portal.call(self._host.burn, desk)
 
 
@@ -298,7 +298,7 @@ def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
 
 
 class ServerDesk:
-    """A desk at a server; each method waits for its async namesake in `hotdesk.client.FarDesk`."""
+    """A desk on a server. Each method does the same as in `hotdesk.client.FarDesk`, and blocks until it is done."""
 
     def __init__(self, portal: BlockingPortal, desk: FarDesk) -> None:
         self._portal = portal
@@ -313,7 +313,7 @@ class ServerDesk:
         self._portal.call(self._desk.burn)
 
     def close(self) -> None:
-        """Burn the desk, as `burn`."""
+        """Burn the desk, like `burn`."""
         self.burn()
 
     def run(
@@ -335,7 +335,7 @@ class ServerDesk:
         return self._portal.call(functools.partial(self._desk.list, path, depth=depth))
 
     def remove(self, path: str) -> None:
-        """Remove a path with all below it."""
+        """Remove a path and everything below it."""
         self._portal.call(self._desk.remove, path)
 
     def usage(self) -> Usage:
@@ -344,7 +344,7 @@ class ServerDesk:
 
 
 class ServerVault:
-    """A server's vault; each method waits for its async namesake in `hotdesk.client.FarVault`."""
+    """The vault of a server. Each method does the same as in `hotdesk.client.FarVault`, and blocks until it is done."""
 
     def __init__(self, portal: BlockingPortal, vault: FarVault) -> None:
         self._portal = portal
@@ -364,7 +364,7 @@ class ServerVault:
 
 
 class BlockingClient(LoopOwner):
-    """A server; each method waits for its async namesake in `hotdesk.client.Client`."""
+    """A client of a server. Each method does the same as in `hotdesk.client.Client`, and blocks until it is done."""
 
     def __init__(self, url: str, key: str) -> None:
         super().__init__()
@@ -408,7 +408,7 @@ class BlockingClient(LoopOwner):
         return self._portal.call(self._client.job, job)
 
     def wait(self, job: str) -> Job:
-        """Wait until a job has ended, has stopped, or waits for a person."""
+        """Wait until a job has ended, has stopped, or waits for a person; return its state."""
         return self._portal.call(self._client.wait, job)
 
     def stop(self, job: str) -> Job:
@@ -428,7 +428,7 @@ class BlockingClient(LoopOwner):
         return self._portal.call(collect)
 
     def approvals(self) -> list[Approval]:
-        """List the approvals that are waiting."""
+        """List the pending approvals."""
         return self._portal.call(self._client.approvals)
 
     def approve(self, approval: Approval, *, plan: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Settings and paths, read once at the edge: `HOTDESK_*` variables over one TOML file over defaults."""
+"""Settings and paths, read once at the edge: `HOTDESK_*` variables, then one TOML file, then defaults."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ GIB = 1 << 30
 MIB = 1 << 20
 _TIME_SHAPE = re.compile(r"[0-9]{1,9}[smhd]")
 WALLS = NAMES
-"""Those a machine may not have can be demanded all the same."""
+"""Walls that a setting may name, even if this machine lacks them."""
 GVISOR_PLATFORMS = ("auto", "systrap", "ptrace", "kvm")
 APPROVALS = ("auto", "risky", "plan", "every")
-"""Ways to admit a plan, from the laxest: none, a person where something is at stake, a person, each step, too."""
+"""Ways to approve a plan, from the laxest: no one, a person if it is risky, a person, a person for each step, too."""
 TENANT_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 DEFAULT_TENANT = "default"
-"""Whose state is the machine's own."""
+"""The tenant whose state is in the machine's own directories."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Limits that no brief can exceed, beside the hosts; None: the brief decides."""
+    """The operator's limits for every brief, besides hosts; `None`: the brief decides."""
 
     wall: str = "local"
-    """The weakest there may be."""
+    """The weakest allowed wall."""
     grants: tuple[str, ...] | None = None
-    """Names of secrets that may be granted, with `*`."""
+    """Patterns of secrets that may be granted; `*` is a wildcard."""
     models: tuple[str, ...] | None = None
-    """Models that may see what a job sees, with `*`: `anthropic:*`."""
+    """Patterns of models that a job may use, such as `anthropic:*`."""
     tokens: int | None = None
     dollars: float | None = None
     acts: int | None = None
     seconds: float | None = None
     approve: str = "auto"
-    """The laxest way a plan may be admitted."""
+    """The laxest allowed way to approve a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars a million tokens of a model cost."""
+    """Price of a model, in dollars per million tokens."""
 
     input: float
     output: float
     cached: float
-    """For those the provider still had; where the file is silent, as dear as others."""
+    """For tokens read from the provider's cache; equal to `input` if the settings do not say."""
     stored: float | None = None
-    """For those the provider keeps (a cache write); None: as dear as others."""
+    """For tokens written to the provider's cache; `None`: equal to `input`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,65 +64,65 @@ class Config:
     """Paths and the operator's settings."""
 
     run: Path
-    """Live state: one directory a desk, locks, control sockets. Gone with the machine's boot."""
+    """Live state: a directory for each desk, locks, control sockets. Lost at reboot."""
     lib: Path
-    """What stays: images, the disk pool."""
+    """Permanent state: images, the disk pool, drive, vault, journal."""
     images: Path
-    """The image store; apart from `lib` so that several state directories can share one."""
+    """The image store. It is separate from `lib`, so that several state directories can share one."""
     runtime: str = "crun"
     """The OCI runtime program."""
     gvisor_program: str = "runsc"
-    """gVisor's runtime: a name to be found on the system's path, or an absolute path."""
+    """gVisor's runtime: a program name that is looked up on the system's path, or an absolute path."""
     gvisor_platform: str = "auto"
-    """How gVisor runs programs: one of `GVISOR_PLATFORMS`."""
+    """gVisor's platform: one of `GVISOR_PLATFORMS`."""
     microvm_emulate: bool = False
-    """Whether machines without KVM may emulate microVMs: slowly, and as no isolation boundary."""
+    """Whether a machine without KVM may emulate microVMs, which is slow and no isolation boundary."""
     disk: str = "auto"
-    """What holds writable layers: `btrfs`, `ext4`, or `auto`, the first that works here."""
+    """The storage of writable layers: `btrfs`, `ext4`, or `auto`, the first that works here."""
     disk_floor: int = 2 * GIB
-    """Refuse to open a desk when the state directory's file system has less than this free."""
+    """Minimum free bytes on the state directory's file system, below which no desk is opened."""
     memory_floor: int = 256 * MIB
-    """Refuse to open a desk when the machine has less than this available."""
+    """Minimum available bytes of memory, below which no desk is opened."""
     pids_floor: int = 512
-    """Refuse to open a desk when the kernel can start fewer processes than this."""
+    """Minimum number of processes the kernel can still start, below which no desk is opened."""
     ceiling: tuple[str, ...] = ()
-    """Rules no brief can exceed, as text; none: every brief is admitted as it stands."""
+    """Egress rules that no brief can exceed, as text; empty: no limit."""
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Names that lead to an upstream of the operator's choice: `erp.internal` to `127.0.0.1:8443`."""
+    """Host names with an upstream of the operator's choice, such as `erp.internal` to `127.0.0.1:8443`."""
     ca: str = ""
-    """A file of certificates the door trusts beside the system's."""
+    """Path of a file with certificates that the door trusts in addition to the system's; empty: none."""
     proxy: str = ""
-    """The proxy the door goes through: `http://host:port`."""
+    """The proxy that the door uses, such as `http://host:port`; empty: none."""
     approval_seconds: float = 120.0
-    """How long the door waits for a person's answer."""
+    """Seconds the door waits for a person's answer."""
     limits: Ceiling = Ceiling()
-    """What no brief can exceed, beside the hosts in `ceiling`."""
+    """Limits that no brief can exceed, besides the hosts in `ceiling`."""
     prices: Mapping[str, Price] = field(default_factory=dict, hash=False)
-    """What models cost, by name; they come before every price that is known otherwise."""
+    """Prices by model name; they override all other known prices."""
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict, hash=False)
-    """What models can do, by name with `*`: comes before what hotdesk knows of them."""
+    """Capabilities of models, by name pattern; they override what hotdesk knows of them."""
     retention_days: float = 30.0
-    """How long what is private of an ended job is kept."""
+    """Days that the private data of an ended job is kept."""
     patience: float = 60.0
-    """Seconds a job that waits for a person keeps its desk."""
+    """Seconds that a job which waits for a person keeps its desk."""
     drive_quota: int = 10 * GIB
-    """What one person may keep in the drive."""
+    """Bytes that one owner may store in the drive."""
     signers: tuple[str, ...] = ()
-    """Whose certificates are believed: fingerprints, or paths of public keys."""
+    """Signers whose certificates are trusted: fingerprints, or paths of public keys."""
     verify_wall: str = ""
-    """The least around desks in which deliverables are looked at; empty: what the job has."""
+    """The weakest wall of desks that check deliverables; empty: the job's own wall."""
     holder: bool = True
-    """Whether `hotdesk run` may have its desk opened by the resident holder."""
+    """Whether `hotdesk run` may use the background holder to open its desk."""
     holder_ready: int = 1
-    """Desks a holder keeps ready for the next command, like the last one asked for."""
+    """Number of desks that a holder keeps ready for the next command, with the spec of the last one."""
     holder_idle: float = 60.0
-    """Seconds after which a holder that no one uses ends."""
+    """Seconds without use after which a holder ends."""
     serve: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """The server's own settings as the file has them; `hotdesk serve` checks them."""
+    """The server's settings, unparsed; `hotdesk serve` checks them."""
 
 
 def find_node_identity(settings: Config) -> Path | None:
-    """Return the folder with the certificate that nodes know this server by; None: desks are opened on this machine."""
+    """Return the folder with this server's certificate for nodes; `None`: desks are opened on this machine."""
     identity = settings.serve.get("identity")
     return Path(identity) if settings.serve.get("nodes") and isinstance(identity, str) else None
 
@@ -141,7 +141,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
-    chosen |= read_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)  # a ceiling is in the file alone
+    chosen |= read_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)  # a ceiling is in the file only
     chosen |= _load_ceiling(table.pop("ceiling", {}), chosen)
     chosen |= _load_verify(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
     chosen |= _load_holder(table.pop("holder", {}))
@@ -154,7 +154,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
 
 
 def get_tenant_settings(settings: Config, name: str) -> Config:
-    """Return the settings of a tenant: the machine's own, or those of a state directory below it."""
+    """Return a tenant's settings: the machine's own for the default tenant, or with state directories below them."""
     if not TENANT_SHAPE.fullmatch(name):
         raise BriefError(
             f"{name[:40]!r} is not a valid tenant name; use up to 32 lower-case letters, digits and hyphens"
@@ -165,7 +165,7 @@ def get_tenant_settings(settings: Config, name: str) -> Config:
 
 
 def list_tenants(settings: Config) -> list[str]:
-    """Name the tenants that have a state directory, the machine's own first; for settings of one, that is all."""
+    """List the tenants that have a state directory, the machine's own first. A tenant's settings list only that one."""
     found = sorted(each.name for each in (settings.run / "tenants").glob("*") if TENANT_SHAPE.fullmatch(each.name))
     return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
 
@@ -234,7 +234,7 @@ def read_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[st
 
 
 def _read_setting(name: str, value: object, hint: Any) -> Any:
-    """Read one setting; the error says what it takes."""
+    """Parse one setting; the error says which values are valid."""
     try:
         return compile_reader(hint)(value)
     except StrictError as e:
@@ -293,7 +293,7 @@ CEILING: Mapping[str, Any] = {
     "seconds": make_number_hint(1, 7 * 86400),
     "approve": make_choice_hint(APPROVALS),
 }
-"""What `[ceiling]` has."""
+"""Settings in `[ceiling]`."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 MODEL: Mapping[str, Any] = {
     "context": count(1000, 1e8),
@@ -311,7 +311,7 @@ MODEL: Mapping[str, Any] = {
     ],
     "preserved": make_choice_hint(("bound", "kept", "none")),
 }
-"""What `[models."NAME"]` has: capabilities of a model that hotdesk does not know, or knows wrongly."""
+"""Settings in `[models."NAME"]`: capabilities of a model that hotdesk does not know, or knows wrongly."""
 DOOR: Mapping[str, Any] = {
     "ceiling": RULES,
     "names": Annotated[
@@ -327,11 +327,11 @@ DOOR: Mapping[str, Any] = {
     ],
     "approval_seconds": make_number_hint(1, 86400),
 }
-"""What `[door]` has."""
+"""Settings in `[door]`."""
 
 
 def choose_folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
-    """Return the run, lib and etc folders: `HOTDESK_HOME`, the system's as root, XDG's otherwise."""
+    """Return the run, lib and etc folders: below `HOTDESK_HOME` if set, the system's for root, otherwise by XDG."""
     if home := env.get("HOTDESK_HOME"):
         base = Path(home).absolute()
         return base / "run", base / "lib", base / "etc"
@@ -345,10 +345,10 @@ def choose_folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
 
 
 def read_table(path: Path) -> dict[str, object]:
-    """Read the settings file; none is an empty one."""
+    """Return the parsed settings file, or an empty dict if there is none."""
     if not path.exists():
         return {}
-    import tomllib  # only where there is a file: it costs every command and keeper 10 ms
+    import tomllib  # imported only if there is a file: it costs every command and keeper 10 ms
 
     try:
         with path.open("rb") as file:
@@ -358,7 +358,7 @@ def read_table(path: Path) -> dict[str, object]:
 
 
 def convert(name: str, value: object, kind: type) -> object:
-    """Check one setting's type; sizes may be written as `512M`."""
+    """Return a setting's value of the right type; a size may be written as `512M`."""
     if kind is int and isinstance(value, str):
         return parse_size(value)
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
@@ -367,7 +367,7 @@ def convert(name: str, value: object, kind: type) -> object:
 
 
 def parse_size(text: str) -> int:
-    """Read a size such as `512M`, `2G` or `1.5GiB` as bytes."""
+    """Parse a size such as `512M`, `2G` or `1.5GiB`; return bytes."""
     units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
     body = text.strip().upper().removesuffix("IB").removesuffix("B")
     number, unit = (body[:-1], body[-1]) if body[-1:] in "KMGT" and body else (body, "")
@@ -381,7 +381,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_seconds(value: object) -> float | None:
-    """Read a time as a number of seconds, or as `90s`, `15m`, `2h`, `1d`; None: it is none."""
+    """Parse a time: a number of seconds, or text such as `90s`, `15m`, `2h` or `1d`; return `None` if it is invalid."""
     if isinstance(value, str) and _TIME_SHAPE.fullmatch(value):
         return float(int(value[:-1]) * UNITS[value[-1]])
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 1e12:

@@ -2,19 +2,19 @@
 
     HotdeskError
     ├── BriefError        the caller: a wrong value, name or path
-    ├── HostError         the operator: this machine lacks something; the message says what and the remedy
-    │   └── WallError     the wall that a desk needs cannot be put up here
+    ├── HostError         the operator: this machine lacks something; the message says what, and the remedy
+    │   └── WallError     the wall that a desk needs is not available here
     ├── ImageError        the operator: an image is missing, broken or cannot be built
     ├── DeskError         no one: this desk is gone or broke; open another
     │   ├── DeskGone      it was burnt, or its keeper or guest died
-    │   │   └── NodeLost  the machine that had it is gone, and nothing in it was to blame
+    │   │   └── NodeLost  its node was lost, through no fault of the desk
     │   └── LinkError     its guest broke the protocol or stopped answering
     ├── KeeperError       the operator: the privileged child refused or failed
-    ├── DoorError         the operator: a desk's way out does not hold; the message says which canary
+    ├── DoorError         the operator: a desk's door failed its self-test; the message says which canary
     └── ModelError        the operator: no model answers; the message says which, and why
 
-A result is not an error: exit code 1, a missing program or a missing file in a desk's listing are values.
-What a file operation inside a desk could not do is `FileError`, a `DeskError` the caller can act on.
+A result is not an error: exit code 1, a missing program or a missing file in a desk's listing are values. A failed file
+operation inside a desk is a `FileError`, a `DeskError` that the caller can act on.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ UNSEEN = frozenset(
                   range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
     for code in codes
 )  # fmt: skip
-"""Characters that count as letters or marks and show nothing: fillers and variation selectors."""
+"""Letters and marks that are invisible: fillers and variation selectors."""
 
 
 def make_printable(text: str) -> str:
-    """Escape characters that could control a terminal or hide in it: control, bidirectional and zero-width ones.
+    """Escape characters that could control a terminal or be invisible: control, bidirectional and zero-width ones.
 
-    Every text that a desk may have influenced passes here before a person sees it.
+    Every text that a desk may have influenced must pass through this before a person sees it.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -40,12 +40,12 @@ def make_printable(text: str) -> str:
 
 
 def escape_character(character: str) -> str:
-    """Write a character as Python would in a string."""
+    """Escape a character like Python's `repr`."""
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 class HotdeskError(Exception):
-    """An operation failed: what, why, remedy."""
+    """A failed operation. The message says what failed, why, and what to do."""
 
     code = "hotdesk"
 
@@ -58,7 +58,7 @@ class BriefError(HotdeskError):
     def __init__(self, message: str = "", faults: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.faults = faults
-        """Where a brief has several faults: each with its line, what is wrong and what to write."""
+        """The faults of a brief that has several: each with its line, the reason and a correction."""
 
 
 class HostError(HotdeskError):
@@ -68,7 +68,7 @@ class HostError(HotdeskError):
 
 
 class WallError(HostError):
-    """This machine cannot put up the wall that a desk must have; the message names the remedy and may be shown."""
+    """This machine cannot provide the wall that a desk needs. The message names the remedy and may be shown."""
 
     code = "host.wall"
 
@@ -86,7 +86,7 @@ class KeeperError(HotdeskError):
 
 
 class DoorError(HotdeskError):
-    """A desk's way out does not hold."""
+    """A desk's door failed its self-test."""
 
     code = "door"
 
@@ -110,7 +110,7 @@ class DeskGone(DeskError):  # noqa: N818 - a state, and read as one: `except Des
 
 
 class NodeLost(DeskGone):
-    """The desk no longer exists because its node does not."""
+    """The desk no longer exists because its node was lost."""
 
 
 class LinkError(DeskError):
@@ -130,7 +130,7 @@ class FileError(DeskError):
 
 
 def unwrap_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first error inside nested exception groups: in a task group one failure cancels the rest."""
+    """Return the first error inside nested exception groups: in a task group, one failure cancels the other tasks."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -140,4 +140,4 @@ def unwrap_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
 FILE_REASONS = frozenset(
     {"missing", "exists", "denied", "directory", "not-directory", "full", "not-empty", "invalid", "other"}
 )
-"""Why a file operation failed: the fixed table a guest's answer is checked against."""
+"""Reasons of a failed file operation: the fixed table that a guest's reply is checked against."""

@@ -53,7 +53,7 @@ _READERS = 2
 
 
 class Host:
-    """This machine, as one owner uses it. `async with Host() as host:`; its desks burn with it."""
+    """This machine as used by one owner: `async with Host() as host:`. Its desks are burnt when it closes."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Host:
         self.control = control
         self.keeper = keeper
         self.leases = leases
-        """Who reads what is to be opened for the length of a call; None: nothing is."""
+        """Parses requests for desks that last as long as a call; `None`: such requests are not served."""
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
         self.own_runtime: KeeperRuntime | None = None
-        """The same where this process has a keeper of its own: an ordinary user's desks are a server's."""
+        """The runtime with this process's own keeper; `None` for an ordinary user, whose desks a server opens."""
         self.personal: set[DeskId] = set()
-        """Desks that people opened for themselves, and that no worker uses so far."""
+        """Desks that people opened for themselves and that no worker has used so far."""
         self._seats: Seats | None = None
         self._watching: Watching | None = None
         self._lending: Lending | None = None
@@ -84,7 +84,7 @@ class Host:
         return f"<Host {self.config.run}>"
 
     async def start(self) -> Host:
-        """Start the host until `close` instead of for a block: for notebooks, where each cell is another task."""
+        """Start the host until `close` instead of for a block: for notebooks, where each cell is a task of its own."""
         if self.standing is not None:
             raise BriefError("this Host is already started; call `close` before `start`")
         self.standing = Standing(self)
@@ -92,7 +92,7 @@ class Host:
         return self
 
     async def close(self) -> None:
-        """Undo `start`: the host's desks burn. A second call does nothing."""
+        """Close a started host; its desks are burnt. A second call does nothing."""
         if self.standing is not None:
             await self.standing.close()
 
@@ -108,7 +108,7 @@ class Host:
             self.runtime = self.own_runtime = runtime
             if self.control:
                 path = control_path(self.config, os.getpid())
-                from hotdesk.desk.owner.control import serve_control  # its HTTP, too
+                from hotdesk.desk.owner.control import serve_control  # imports an HTTP parser
 
                 calls = serve_control(
                     runtime,
@@ -128,7 +128,7 @@ class Host:
         await self.stack.__aexit__(*failure)  # type: ignore[arg-type]
 
     def get_keeper_runtime(self) -> KeeperRuntime:
-        """Return the runtime of the desks this process opens, with its keeper."""
+        """Return the runtime of the desks this process opens; raise `HostError` if it has no keeper."""
         if self.own_runtime is None:
             raise HostError(
                 "this process did not open these desks; the process that did controls their doors, screens and pool"
@@ -137,18 +137,18 @@ class Host:
 
     @property
     def walls(self) -> WallCatalog:
-        """Return the walls this machine has and those it lacks, surveyed on first use."""
+        """Return the walls that this machine has and lacks, determined at first use."""
         if self._walls is None:
             self._walls = survey(self.config)
         return self._walls
 
     def get_image_facts(self, name: str) -> ImageFacts:
-        """Return what is known of an image where desks are opened."""
+        """Return facts about an image in the image store."""
         return read_image_facts(self.config.images, name)
 
     def supervise(self, parts: Parts, tasks: Background) -> Doors:
-        """Make the supervisor of the ways out of this owner's desks."""
-        from hotdesk.keys.doors import Doors  # most owners open no desk that has a way out
+        """Make the object that controls the doors of this owner's desks."""
+        from hotdesk.keys.doors import Doors  # most owners open no desk with a door
 
         doors = Doors(self.config, parts, tasks)
         doors.in_use = self.get_keeper_runtime().used.add
@@ -157,7 +157,7 @@ class Host:
 
     @property
     def doors(self) -> Doors:
-        """Return the supervisor of the desks this process opens: steps, grants, questions."""
+        """Return the doors of the desks this process opens: steps, grants, questions."""
         return cast("Doors", self.get_keeper_runtime().get_supervisor())
 
     @property
@@ -165,7 +165,7 @@ class Host:
         """Return the connections to screens and browsers of the desks this process opens."""
         runtime = self.get_keeper_runtime()
         if self._seats is None:
-            from hotdesk.hands.screen.readers import Seats  # most owners look at no screen
+            from hotdesk.hands.screen.readers import Seats  # most owners use no screen
 
             created = Seats(runtime.parts, runtime.tasks)
             runtime.departed = self.release_desk
@@ -180,7 +180,7 @@ class Host:
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Return all tools for a desk; each use is written down, or reported to `note`.
+        """Return all tools for a desk. Each use is recorded in the journal, or passed to `note`.
 
         `vision` adds questions to a model about pictures; `exact` adds tools for scripts.
         """
@@ -191,23 +191,23 @@ class Host:
         return await make_toolbox(self.get_seat(desk), note or self.note, self.get_wheel(desk), vision, exact=exact)
 
     def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
-        """List the tools for a desk of an image, before there is one."""
+        """List the tools for a desk of an image, before the desk is opened."""
         from hotdesk.hands.tools import list_tools
 
         return list_tools(screen=self.has_screen(image), vision=vision is not None, exact=exact)
 
     def has_screen(self, name: str) -> bool:
-        """Return whether an image has a screen of ours; the screen of E2B's program is for that program alone."""
+        """Return whether an image has a screen that hotdesk starts; one started by E2B's program does not count."""
         return image.find(self.config.images, name).has(SESSION)
 
     def leave(self, desk: DeskId) -> None:
-        """End the readers of a desk's screen and browser: the next use starts new ones."""
+        """End the readers of a desk's screen and browser; the next use starts new ones."""
         if self._seats is not None:
             self._seats.renew(desk)
 
     @property
     def watching(self) -> Watching:
-        """Return who views and who drives the desks this process opens."""
+        """Return the viewers of the desks this process opens, and the people who control them."""
         if self._watching is None:
             from hotdesk.hands.screen.viewers import Watching
 
@@ -215,7 +215,7 @@ class Host:
         return self._watching
 
     def choose_screen_services(self, route: str) -> Watching | Lending:
-        """Set what answers viewers, drivers and callers of tools."""
+        """Return the object that serves viewers and people in control, or callers of tools for the route `tools`."""
         if route != "tools":
             return self.watching
         if self._lending is None:
@@ -225,34 +225,34 @@ class Host:
         return self._lending
 
     def get_wheel(self, desk: Desk) -> Wheel:
-        """Return who controls a desk: its worker, unless a person has taken over."""
+        """Return the object that says who controls a desk: its worker, or a person who has taken over."""
         assert isinstance(desk, LinkedDesk)
         return self.watching.get_wheel(desk)
 
     def mark_personal(self, desk: DeskId) -> None:
-        """Note that a person opened a desk for themselves: its programs are not stopped until a worker uses it."""
+        """Note that a person opened a desk for themselves. Its programs are not stopped until a worker uses it."""
         self.personal.add(desk)
 
     def release_desk(self, desk: DeskId) -> None:
-        """Release what belongs to a desk that ended."""
+        """Release the resources of a desk that has ended."""
         for each in (self._lending, self._watching, self._seats):
             if each is not None:
                 each.leave(desk)
 
     async def prepare(self) -> None:
-        """Start recording and reading events."""
+        """Start the keys process and open the journal."""
         await self.doors.prepare_journal()
 
     def note(self, *events: Event) -> None:
-        """Write events, all or none, before anything else happens."""
+        """Record events, all or none; they are on disk when this returns."""
         self.doors.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Sign a check's evidence; return the certificate. The event is on disk by then."""
+        """Sign a check's evidence; return the certificate. Its event is on disk when this returns."""
         return self.doors.certify(claim)
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Sign the records of a swarm's items; return the certificate. The event is on disk by then."""
+        """Sign the records of a swarm's items; return the certificate. Its event is on disk when this returns."""
         return self.doors.certify_swarm(swarm)
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
@@ -264,18 +264,18 @@ class Host:
         await self.doors.enter_step(desk, step)
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str = "owner") -> None:
-        """Change what a desk may reach: open connections are cut, and the caller is written down.
+        """Replace a desk's scope: open connections are cut, and `by` is recorded.
 
-        Variables inside stay as they are. A desk that was opened without a way out gets none.
+        Environment variables inside stay unchanged. A desk that was opened without a door gets none.
         """
         await self.doors.change_scope(desk, scope, by)
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str = "owner") -> None:
-        """Let a desk reach more; denies of its scope and the operator's ceiling still apply."""
+        """Add egress rules to a desk; denies of its scope and the operator's ceiling still apply."""
         await self.doors.allow(desk, rules, by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Return for each grant of a scope why it is not available; empty if it is."""
+        """Return for each grant of a scope why it is not available, or an empty string if it is."""
         return await self.doors.try_grants(scope)
 
     def has_ended(self, desk: DeskId) -> bool:
@@ -284,7 +284,7 @@ class Host:
         return keeper is not None and (desk in keeper.ended or keeper.failure is not None)
 
     def has(self, desk: DeskId) -> bool:
-        """Return whether anything of a desk is left."""
+        """Return whether a desk's folder still exists."""
         return (self.config.run / "desks" / desk).exists()
 
     async def list_desks(self) -> list[dict[str, object]]:
@@ -292,7 +292,7 @@ class Host:
         return [record for record in state.list_own_desks(self.config) if record["kept"]]
 
     async def find_owner(self, desk: DeskId) -> Path:
-        """Return the control socket of the process that has a desk; `DeskGone` when there is no such desk."""
+        """Return the control socket of a desk's owner; raise `DeskGone` if there is no such desk."""
         return find_owner_path(self.config, desk)
 
     @property
@@ -301,17 +301,17 @@ class Host:
         return self.get_keeper_runtime().pool
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Keep a number of desks of a spec ready: opening a desk of that image then takes milliseconds.
+        """Keep `count` desks of a spec ready, so that opening a desk of that image takes milliseconds.
 
-        `proven` desks are for specs with a scope: their way out was tested beforehand. Desks with a screen are kept
-        with the screen started, and with a reader or two for the first viewers.
+        `proven` desks are for specs with a scope: their door is tested in advance. Desks with a screen are kept with
+        the screen started, and with some readers for the first viewers.
         """
         self.pool.keep(self.get_keeper_runtime().route(spec), count, proven=proven)
         if count and self.has_screen(spec.image):
             self.seats.tasks.start(functools.partial(self.seats.keep_ready, _READERS))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk until it is burnt, its time is up, or this host closes; `scope` lists what it may reach."""
+        """Open a desk until it is burnt, its deadline passes, or this host closes; `scope` lists what it may reach."""
         chosen = spec or Spec()
         if not chosen.by:
             chosen = replace(chosen, by=describe_actor())
@@ -352,7 +352,7 @@ class Host:
             await burn(self.config, desk)
 
     async def sterilize(self, name: str) -> None:
-        """Make the missing parts of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
+        """Make the missing parts of an image's sterile copy. Without a keeper of its own, this process does nothing."""
         from hotdesk.desk.image import sterilize
 
         if self.own_runtime is not None:
@@ -360,7 +360,7 @@ class Host:
             await anyio.to_thread.run_sync(sterilize.make, self.config.images, picture, lambda line: None)
 
     async def seal(self, name: str) -> None:
-        """Open a desk from an image, prove that it works, and store the guest compiled by the image's own Python."""
+        """Open a desk from an image, test that it works, and store the guest compiled by the image's own Python."""
         picture = image.find(self.config.images, name)
         source = guest_code.read_sources()
         if guest_code.get_folder(self.config.images, picture.digest, source).exists():
@@ -377,7 +377,7 @@ class Host:
 
 def _reach(path: Path) -> contextlib.AbstractAsyncContextManager[RemoteRuntime]:
     """Connect to another owner's desks through its control socket."""
-    from hotdesk.desk.owner.remote import remote_runtime  # its HTTP would cost every other owner 20 ms
+    from hotdesk.desk.owner.remote import remote_runtime  # importing its HTTP code would cost every other owner 20 ms
 
     return remote_runtime(path)
 
@@ -394,7 +394,7 @@ async def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIte
 
 @contextlib.asynccontextmanager
 async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
-    """Use a desk that another process owns; the desk stays open when the block ends."""
+    """Yield a desk that another process owns; the desk stays open when the block ends."""
     path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     async with _reach(path) as runtime:
         yield await runtime.find(desk)
@@ -402,7 +402,7 @@ async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
 
 @contextlib.asynccontextmanager
 async def reach(settings: Config, desk: DeskId) -> AsyncIterator[RemoteHandle]:
-    """Use a desk of another process from outside only; it may be paused, and stays open when the block ends."""
+    """Yield a handle to a desk of another process, without its guest. The desk may be paused, and stays open."""
     path = find_owner_path(settings, desk) if os.geteuid() == 0 else find_server(settings)
     async with _reach(path) as runtime:
         yield runtime.get_handle(desk)
@@ -414,7 +414,7 @@ def control_path(settings: Config, owner: int) -> Path:
 
 
 def find_owner_path(settings: Config, desk: DeskId) -> Path:
-    """Return the control socket of a desk's owner; `DeskGone` when there is no such desk."""
+    """Return the control socket of a desk's owner; raise `DeskGone` if there is no such desk."""
     facts = state.read_facts(settings.run / "desks" / desk)
     if facts is None and is_hibernated(settings.run, desk):
         raise DeskGone(f"desk {desk} is hibernated; resume it with `hotdesk resume {desk}`")
@@ -435,9 +435,9 @@ def find_server(settings: Config) -> Path:
 
 
 async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) -> None:
-    """Burn another owner's desk by its files alone: its processes are ended, and its keeper cleans up.
+    """Burn another owner's desk through its files alone: its processes are killed, and its keeper cleans up.
 
-    An ordinary user's desks belong to a server, and are burnt there.
+    An ordinary user's desks belong to a server, which burns them.
     """
     if os.geteuid() != 0:
         async with _reach(find_server(settings)) as runtime:

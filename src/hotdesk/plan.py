@@ -1,4 +1,4 @@
-"""Plans: atomic steps, each with its needs and its results. Data, no behaviour."""
+"""Plans: atomic steps, each with what it needs and what it makes. Data, no behaviour."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _Risk: TypeAlias = Literal["low", "high"]
 Where: TypeAlias = Literal["", "fresh", "same"]
 MOST_STEPS = 100
 MOST_ITEMS = 200
-"""Items of a list in a step."""
+"""Maximum items of a list in a step."""
 MAX_PLAN_CHARS = 1 << 20
-"""Characters of a plan."""
+"""Maximum characters of a plan."""
 _LONGEST_TEXT = 20_000
-"""Characters of one text in it."""
+"""Maximum characters of one text in a plan."""
 MAX_DEPTH = 20
-"""Lists and objects inside each other, in the arguments of an action."""
+"""Maximum nesting of lists and objects in an action's arguments."""
 EXAMPLE_STEP = (
     '{"name": "fetch-orders", "intent": "Fetch the orders of the month.", "tools": ["shell"], '
     '"hosts": ["GET https://erp.example.test/orders/*"], "grants": ["erp-token"], "makes": ["orders.csv"]}'
@@ -36,11 +36,11 @@ _EXAMPLE_ACTION = '{"name": "accept", "tool": "shell", "arguments": {"command": 
 
 T = TypeVar("T")
 OURS = ("plan", "approve", "desk", "verify", "keep")
-"""Steps of the line itself: a worker's step of such a name would tell a false story."""
+"""Names of a job's own phases: a worker's step of such a name would be misleading."""
 
 
 def check_text(value: str) -> str:
-    """Refuse a text that is too long or cannot be written down."""
+    """Return a text; raise `ValueError` if it is too long or cannot be encoded."""
     if len(value) > _LONGEST_TEXT:
         raise ValueError(f"it has {len(value):,} characters; the limit is {_LONGEST_TEXT:,}")
     if "\0" in value or value.encode("utf-8", "replace").decode() != value:
@@ -55,7 +55,7 @@ def _require_some(value: str) -> str:
 
 
 def _read_arguments(value: object) -> dict[str, object]:
-    """Read what a tool is used with: an object, or JSON of one in a text, since TOML has no word for everything."""
+    """Parse a tool's arguments: an object, or JSON of one as text, because TOML cannot express every value."""
     try:
         found = parse_json(value, overflow=True) if isinstance(value, str) else value
     except StrictError as e:
@@ -66,7 +66,7 @@ def _read_arguments(value: object) -> dict[str, object]:
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Return whether every JSON writer would write a value alike."""
+    """Return whether every JSON encoder would write a value in the same way."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() == value
@@ -86,7 +86,7 @@ Texts: TypeAlias = Annotated[tuple[Text, ...], Length(MOST_ITEMS)]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One possible action: a tool and its arguments, fixed before anything was read."""
+    """One possible action: a tool and its arguments, fixed before the worker has read anything."""
 
     name: Text
     tool: Text
@@ -98,57 +98,57 @@ class Step:
     """One planned step. A worker cannot do anything in a step that its plan does not list."""
 
     name: Annotated[Text, _require_some]
-    """Of letters, digits, `.`, `_` and `-`."""
+    """Letters, digits, `.`, `_` and `-`."""
     intent: Annotated[Text, _require_some]
-    """In a sentence, for people and for whoever takes it."""
+    """One sentence, for people and for the worker."""
     tools: Texts | None = None
-    """Names of tools; `browser_*` is every tool so called. None: all the brief allows."""
+    """Names of tools; `browser_*` is a pattern. `None`: all that the brief allows."""
     hosts: Texts | None = None
-    """Rules as text, method and all: `GET https://erp.example.test/orders/*`. None: all the brief has for this step."""
+    """Egress rules, such as `GET https://erp.example.test/orders/*`. `None`: all that the brief has for this step."""
     grants: Texts | None = None
-    """Names of secrets. None: all the brief has for this step."""
+    """Names of secrets. `None`: all that the brief has for this step."""
     files: Texts = ()
-    """What it reads of the home folder: all it finds at a fresh desk."""
+    """Files of the home folder that it reads. A desk of its own has only these."""
     makes: Texts = ()
-    """What it leaves in the home folder: all that comes back from a fresh desk. Each must be there at its end."""
+    """Files of the home folder that it must make. From a desk of its own, only these come back."""
     expect: Text = ""
-    """What will be so when it is done."""
+    """The expected state after the step."""
     check: Text = ""
-    """A shell command that exits 0 when it is so; empty: that what it makes is there is enough."""
+    """A shell command that exits 0 if the step succeeded; empty: the files in `makes` suffice."""
     risk: _Risk = "low"
-    """`high`: the desk is kept as it is before it, and rolled back when it fails."""
+    """`high`: a snapshot of the desk is taken before it, and restored if it fails."""
     live: bool = False
-    """It makes something that no file holds: a login, a started server. Taken again when a job is resumed."""
+    """Whether it makes something that no file holds, such as a login or a running server. A resumed job repeats it."""
     keeps: bool = False
-    """It goes on where the step before left off: same desk, processes and browser profile stay."""
+    """Whether it continues the previous step: same desk, with its processes and browser profile."""
     desk: Where = ""
-    """`fresh`: at a desk of its own; `same`: not, though it has grants and something foreign was read before."""
+    """`fresh`: at a desk of its own; `same`: at the main desk, even with grants after untrusted data was read."""
     kind: _StepKind = "work"
-    """`program`: runs a program that is part of the plan, and reads nothing; `choose`: picks one of `actions`."""
+    """`program`: runs a program from the plan, and reads nothing; `choose`: picks one of `actions`."""
     program: Text = ""
-    """Of a `program` step: what a shell is given."""
+    """The shell program of a `program` step."""
     actions: Annotated[tuple[Action, ...], Length(MOST_ITEMS)] = ()
-    """Of a `choose` step."""
+    """The actions of a `choose` step."""
     wall: Text = ""
-    """The least around the desk it is taken at; empty: what the brief has."""
+    """The weakest wall of its desk; empty: the brief's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order."""
+    """Steps in order, and the planner's reasons."""
 
     steps: Annotated[tuple[Step, ...], Length(MOST_STEPS, 1)]
     thoughts: Text = ""
-    """Why so: the planner's words, for people."""
+    """The planner's reasons, for people."""
 
     @property
     def digest(self) -> str:
-        """Return what is approved: SHA-256 of everything in it."""
+        """Return the SHA-256 of the plan, which an approval refers to."""
         return hashlib.sha256(to_json(self).encode()).hexdigest()
 
 
 def to_json(plan: Plan) -> str:
-    """Write a plan as one line; what older versions did not have only where it says something: digests stay."""
+    """Encode a plan as one line. Fields that older versions lack are left out if empty, to keep digests stable."""
     data = asdict(plan)
     for step in data["steps"]:
         if not step["wall"]:
@@ -157,7 +157,7 @@ def to_json(plan: Plan) -> str:
 
 
 def from_json(text: str) -> Plan:
-    """Read a plan strictly; `BriefError` says where it is wrong, why, and how it is written."""
+    """Parse a plan strictly; raise `BriefError` with the place, the reason and a correct example."""
     if len(text) > MAX_PLAN_CHARS:
         raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     try:
@@ -190,7 +190,7 @@ def format_value(value: object) -> str:
 
 
 def as_text(plan: Plan) -> str:
-    """Write a plan for a person to read and edit: TOML, a table a step, what is as usual left out."""
+    """Format a plan for a person to read and edit: TOML with a table for each step, without default values."""
     lines = [
         "# A step may use only the `hosts`, `grants` and `tools` it lists; without a list, all that the brief allows."
     ]
@@ -207,7 +207,7 @@ def _step_fields(step: Step) -> list[tuple[str, object]]:
 
 
 def _format_toml_value(value: object) -> str:
-    """Write a value as TOML on one line; what TOML has no word for (nothing, a large number) is written as JSON."""
+    """Format a value as TOML on one line; an action's arguments are written as JSON, which can express every value."""
     if isinstance(value, Action):
         name, tool, arguments = (_quote_toml(each) for each in (value.name, value.tool, _to_line(value)))
         return f"{{name = {name}, tool = {tool}, arguments = {arguments}}}"
@@ -222,7 +222,7 @@ def _to_line(action: Action) -> str:
 
 
 def _quote_toml(text: str) -> str:
-    """Write a text as TOML does; all that could steer a terminal is escaped."""
+    """Quote a text as TOML does; characters that could control a terminal are escaped."""
     return f'"{"".join(_escape_toml_character(each) for each in text)}"'
 
 

@@ -1,4 +1,4 @@
-"""Untrusted data, read strictly into frozen dataclasses and plain containers by their type hints.
+"""Strict parsing of untrusted data into frozen dataclasses and plain containers, by their type hints.
 
     @dataclass(frozen=True, slots=True)
     class Order:
@@ -8,9 +8,9 @@
 
     order = read(Order, loads(data))
 
-Types are exact: `true` is no integer, and nothing is converted, but that an integer may stand where a float is
-expected, a list becomes a tuple or a frozenset, and `bytes` are read from base64. Unknown and missing keys are refused.
-An error says where and what was expected, and never holds a value: what is read may be a secret.
+Types are exact: `true` is no integer, and values are not converted. Exceptions: a float may be written as an integer, a
+list becomes a tuple or a frozenset, and `bytes` are decoded from base64. Unknown and missing keys are errors. An error
+says where and what was expected, but never contains the value, which may be a secret.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from hotdesk.errors import make_printable
 T = TypeVar("T")
 Read: TypeAlias = Callable[[object], Any]
 ROW = "a list, in place of an object: its items are the fields in their order"
-"""Annotates a dataclass that is written as a list."""
+"""Annotation of a dataclass that is written as a list."""
 _FINITE = sys.float_info.max
 _KEY_LIMIT = 40
-"""Characters of a foreign key that an error shows."""
+"""Maximum characters of an unknown key that an error shows."""
 
 
 class Length(NamedTuple):
-    """Bounds for the characters of a string, or for the items of a list or an object; `why`: what to say otherwise."""
+    """Bounds for the characters of a string, or the items of a list or an object. `why` replaces the error message."""
 
     most: int
     least: int = 0
@@ -47,7 +47,7 @@ class Length(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Bounds for a number, both included."""
+    """Bounds for a number, both inclusive."""
 
     least: float
     most: float = math.inf
@@ -57,25 +57,25 @@ class Range(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """The key of a field that is not called like the field."""
+    """The key of a field, if it differs from the field's name."""
 
     name: str
 
 
 class By(NamedTuple):
-    """A function that reads the value, in place of its hint; `ValueError` says why it cannot."""
+    """A function that parses the value in place of its hint; it raises `ValueError` with the reason."""
 
     read: Callable[[Any], object]
 
 
 class Otherwise(NamedTuple):
-    """The message for a wrong value, whatever and wherever it is."""
+    """The error message for any wrong value, including nested ones."""
 
     why: str
 
 
 class StrictError(ValueError):
-    """A value is not as expected: `why`, at `path`."""
+    """A value is not as expected: the reason `why`, and the place `path`."""
 
     def __init__(self, why: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(why)
@@ -83,7 +83,7 @@ class StrictError(ValueError):
 
     @property
     def where(self) -> str:
-        """Spell the path, as `orders[0].id`; empty: the whole."""
+        """Return the path as text, such as `orders[0].id`; empty: the whole value."""
         parts = (f"[{part}]" if isinstance(part, int) else f".{_shorten(part)}" for part in self.path)
         return "".join(parts).removeprefix(".")
 
@@ -92,21 +92,22 @@ class StrictError(ValueError):
 
 
 def read(kind: Callable[..., T], value: object) -> T:
-    """Read a dataclass, or whatever a hint describes; `StrictError` says what is wrong and where."""
+    """Parse a value into a dataclass, or the type of any hint; raise `StrictError` with the reason and the place."""
     result: T = compile_reader(kind)(value)
     return result
 
 
 @cache
 def compile_reader(hint: Any, *, ignore_unknown: bool = False) -> Read:
-    """Compile what reads values of a type; `ignore_unknown` passes over keys that no field has, at every depth."""
+    """Compile the reader of a type. `ignore_unknown` accepts keys without a field, at every depth."""
     return _compile_hint(hint, ignore_unknown)[0]
 
 
 def parse_json(text: str | bytes, *, duplicates: bool = False, overflow: bool = False) -> Any:
-    """Parse JSON that all parsers read alike: no NaN, and unless allowed no duplicate key and no infinite float.
+    """Parse JSON that all parsers read in the same way: no NaN, no duplicate keys and no infinite floats unless
+    allowed.
 
-    `StrictError` says what is wrong with it, including invalid UTF-8 and excessive depth.
+    Raise `StrictError` for invalid JSON, including invalid UTF-8 and excessive depth.
     """
     once = None if duplicates else _require_unique_keys
     try:
@@ -175,7 +176,7 @@ def _compile_class(kind: Any, lax: bool) -> tuple[Read, str]:
 
 
 def _compile_fields(kind: Any, lax: bool) -> tuple[dict[str, tuple[str, Read]], frozenset[str]]:
-    """Return what reads each field, with its name, by its key; and the keys that must be there."""
+    """Return the name and reader of each field by its key, and the keys that are required."""
     hints = get_type_hints(kind, include_extras=True)
     keys = {field.name: _get_key(hints[field.name], field.name) for field in fields(kind)}
     readers = {key: (name, _compile_hint(hints[name], lax)[0]) for name, key in keys.items()}
@@ -314,7 +315,7 @@ def _read_object(
 def _read_bounded(
     base: Read, length: Length | None, checks: Sequence[Callable[[Any], object]], what: str, value: object
 ) -> object:
-    """Check the length first, so that nothing too long is read."""
+    """Check the length before anything is parsed."""
     if length and isinstance(value, str | list | dict) and not length.least <= len(value) <= length.most:
         raise StrictError(length.why or f"expected {what}")
     try:
@@ -361,4 +362,4 @@ _SCALARS: dict[Any, tuple[Any, ...]] = {
     float: (_read_number, "a number"),
     bytes: (_read_base64, "base64"),
 }
-"""What reads a plain type, and what it expects last."""
+"""For each plain type, its reader and the reader's arguments; the last one says what is expected."""

@@ -1,4 +1,4 @@
-"""Tools: their parameters, and the result of using one."""
+"""Tools: their parameters, and the result of a call."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hotdesk.errors import make_printable
 Kind: TypeAlias = Literal["text", "integer", "number", "flag", "texts", "integers"]
 Value: TypeAlias = str | int | float | bool | list[str] | list[int]
 Arguments: TypeAlias = Mapping[str, Value]
-"""What a tool is used with, checked: every parameter that was given or has a default."""
+"""Checked arguments of a tool: all parameters that were given or have a default."""
 
 MAX_TEXT_CHARS = 100_000
-"""Characters of a text, where a parameter says nothing else."""
+"""Default limit on the characters of a text parameter."""
 MOST_ITEMS = 1000
 JSON_TYPES: dict[Kind, dict[str, object]] = {
     "text": {"type": "string"},
@@ -38,30 +38,30 @@ WORDS: dict[Kind, str] = {
 
 
 class ToolArgumentError(Exception):
-    """Invalid arguments of a tool: what is wrong, what is expected, and a corrected example."""
+    """Invalid arguments of a tool: what is wrong, what is expected, and a valid example."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One thing a tool takes."""
+    """One parameter of a tool."""
 
     name: str
     kind: Kind
     what: str
-    """In a phrase, for a model."""
+    """A short description, for a model."""
     default: Value | None = None
     required: bool = False
     choices: tuple[str, ...] = ()
     least: float = -math.inf
     most: float = math.inf
-    """Bounds of a number; of each number in a list."""
+    """Bounds of a number, or of each number in a list."""
     longest: int = MAX_TEXT_CHARS
-    """Characters of a text, and of each text in a list."""
+    """Maximum characters of a text, or of each text in a list."""
     items: int = MOST_ITEMS
-    """Items of a list."""
+    """Maximum items of a list."""
 
     def build_schema(self) -> dict[str, object]:
-        """Return it as JSON Schema."""
+        """Return the parameter as JSON Schema."""
         keywords: dict[str, object] = dict(JSON_TYPES[self.kind])
         if self.what:
             keywords["description"] = self.what
@@ -79,7 +79,7 @@ class Parameter:
         return keywords
 
     def find_fault(self, value: object) -> str:
-        """Describe what is wrong with a value; empty if nothing is."""
+        """Return what is wrong with a value, or an empty string."""
         shown = make_printable(repr(value))[:80]
         if not fits(value, self.kind):
             return f"{self.name} is {shown}, not {WORDS[self.kind]}"
@@ -91,7 +91,7 @@ class Parameter:
         return next((why for one in each if (why := self.find_part_fault(one))), "")
 
     def find_part_fault(self, value: object) -> str:
-        """Describe what is wrong with a text or number, alone or in a list."""
+        """Return what is wrong with a single text or number, or an empty string."""
         shown = make_printable(repr(value))[:80]
         if isinstance(value, str) and len(value) > self.longest:
             return f"{self.name} has {len(value):,} characters; at most {self.longest:,} are allowed"
@@ -108,15 +108,15 @@ class Tool:
 
     name: str
     what: str
-    """In a few sentences, for a model."""
+    """A description in a few sentences, for a model."""
     parameters: tuple[Parameter, ...] = ()
     example: Mapping[str, object] = field(default_factory=dict)
-    """Arguments that are right."""
+    """Valid arguments."""
     parallel: bool = False
-    """Whether several uses may go on at once: it changes nothing that another use would see."""
+    """Whether several calls may run at once, because none changes what another would see."""
 
     def build_schema(self) -> dict[str, object]:
-        """Return its parameters as JSON Schema."""
+        """Return the parameters as JSON Schema."""
         return {
             "type": "object",
             "properties": {each.name: each.build_schema() for each in self.parameters},
@@ -125,7 +125,7 @@ class Tool:
         }
 
     def check(self, arguments: object) -> dict[str, Value]:
-        """Return the arguments with defaults filled in; `ToolArgumentError` says what is wrong and gives an example."""
+        """Return the arguments with defaults filled in; raise `ToolArgumentError` if they are invalid."""
         if not isinstance(arguments, Mapping):
             raise self.refuse("its arguments must be a JSON object")
         parameters = {each.name: each for each in self.parameters}
@@ -148,7 +148,7 @@ class Tool:
         return checked
 
     def refuse(self, why: str) -> ToolArgumentError:
-        """Return the refusal of a call: what was wrong, what is expected, and an example."""
+        """Return the error for a call: what is wrong, what is expected, and an example."""
         takes = "; ".join(
             f"{each.name}: {WORDS[each.kind]}{', required' if each.required else ''} ({each.what})"
             for each in self.parameters
@@ -161,35 +161,35 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A use that a brain wants."""
+    """A tool call that a brain requests."""
 
     id: str
-    """The brain's own name for it."""
+    """The brain's own id of the call."""
     tool: str
     arguments: object
-    """As it came: `Tool.check` says what is wrong with it. Of `computer`: `{"vendor": …, "actions": […]}`."""
+    """The arguments, unchecked: `Tool.check` validates them. For `computer`: `{"vendor": …, "actions": […]}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of a tool. Everything in it may be the desk's word."""
+    """The result of a tool. Everything in it may come from the desk."""
 
     text: str = ""
     ok: bool = True
     image: bytes = b""
-    """A picture as a file of `media`; the host has encoded it itself, or passes it on unread."""
+    """A picture as a file of type `media`, encoded by the host or passed on unparsed."""
     media: str = ""
     fallback: str = ""
-    """Which way was taken when the first did not lead there: `coordinates`, `keyboard`, `clipboard`."""
+    """The alternative that was used after the first way failed: `coordinates`, `keyboard`, `clipboard`; empty: none."""
     note: str = ""
-    """A note for the worker beside the result: what was cut off, who had control."""
+    """A note for the worker: what was cut off, or who was in control."""
 
 
 class Vision(Protocol):
-    """A model that can see."""
+    """A model that can interpret pictures."""
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
-        """Answer a question about a picture; `HostError` when the model cannot be reached.
+        """Answer a question about a picture; raise `HostError` if the model cannot be reached.
 
         The picture, and so the answer, is untrusted.
         """
@@ -197,24 +197,25 @@ class Vision(Protocol):
 
 
 class Stage(Protocol):
-    """The place where one step is taken: a brain gets this, never a desk."""
+    """The environment of one step: a brain gets this, never a desk."""
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """List the tools of this step."""
+        """Return the tools of this step."""
         ...
 
     @property
     def listed(self) -> Sequence[Tool]:
-        """List what requests list: the tools of all steps of the job, so that the requests of all steps begin alike.
+        """Return the tools to list in requests: those of all steps of the job, so that a provider can cache the
+        requests' prefix.
 
-        What this step may not use is among them; a use of it is refused.
+        They include tools that this step may not use; a call of one is refused.
         """
         ...
 
     @property
     def screen(self) -> tuple[int, int] | None:
-        """Return width and height of the screen; None if there is none or no step of the job may look at it."""
+        """Return width and height of the screen; `None` if there is none, or no step of the job may see it."""
         ...
 
     async def use(self, call: Call) -> Observation:
@@ -222,20 +223,20 @@ class Stage(Protocol):
         ...
 
     async def describe_missing(self) -> str:
-        """Describe for a model which of the step's promises do not hold now; empty if all do."""
+        """Describe for a model which of the step's promised results are missing now; empty if none is."""
         ...
 
 
 class Hand(Protocol):
-    """Some tools that belong together."""
+    """A group of related tools."""
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """List its tools."""
+        """Return the tools."""
         ...
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Use one with checked arguments. Failures at the desk are observations; a desk that is gone is an error."""
+        """Call a tool with checked arguments. Failures at the desk are observations; if the desk is gone, raise."""
         ...
 
 
@@ -251,7 +252,7 @@ def _describe_bounds(least: float, most: float) -> str:
 
 
 def get_text(arguments: Arguments, name: str) -> str:
-    """Return a checked text; empty if it was not given."""
+    """Return a checked text argument; empty if it was not given."""
     value = arguments.get(name, "")
     assert isinstance(value, str)
     return value
@@ -265,14 +266,14 @@ def get_texts(arguments: Arguments, name: str) -> list[str]:
 
 
 def get_number(arguments: Arguments, name: str, otherwise: float = 0) -> float:
-    """Return a number that was checked."""
+    """Return a checked number, or `otherwise` if it was not given."""
     value = arguments.get(name, otherwise)
     assert isinstance(value, int | float)
     return value
 
 
 def get_integer(arguments: Arguments, name: str, otherwise: int = 0) -> int:
-    """Return a whole number that was checked."""
+    """Return a checked integer, or `otherwise` if it was not given."""
     return int(get_number(arguments, name, otherwise))
 
 
@@ -282,7 +283,7 @@ def get_flag(arguments: Arguments, name: str) -> bool:
 
 
 def fits(value: object, kind: Kind) -> bool:
-    """Return whether a value has a type."""
+    """Return whether a value has the type of a parameter."""
     match kind:
         case "text":
             return isinstance(value, str)

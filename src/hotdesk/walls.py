@@ -1,7 +1,7 @@
-"""Walls as data: what each can do, how strong it is, and which of them a machine has. Pure, standard library only.
+"""Walls as data: traits, strength, and which of them a machine has. Pure, standard library only.
 
-Strength follows from traits, never from a name: a wall that is emulated here may be no stronger than a container.
-`desk/wall/registry.py` finds out what this machine has.
+Strength follows from traits, never from a name: an emulated wall may be no stronger than a container.
+`desk/wall/registry.py` determines which walls this machine has.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 
 NAMES = ("local", "container", "gvisor", "microvm")
-"""Every wall a brief may name; `local` is none, and for tests alone."""
+"""Every wall that a brief may name. `local` is no wall, and only for tests."""
 UNWALLED = "local"
 _INSTALLABLE = frozenset({"gvisor", "microvm"})
-"""Those that `hotdesk setup --wall` installs."""
+"""Walls that `hotdesk setup --wall` installs."""
 _UNBUILT = "this version of hotdesk does not support it"
 
 
@@ -26,41 +26,46 @@ class Traits:
     """The abilities of a wall. Code above the wall asks for a trait, never for the wall's name."""
 
     kernel: Literal["host", "sentry", "own"]
-    """What answers the system calls of programs."""
+    """The kernel that serves programs' system calls: the host's (`host`), gVisor's (`sentry`) or its own (`own`)."""
     is_boundary: bool
-    """Whether its makers call it an isolation boundary."""
+    """Whether the makers of the wall call it an isolation boundary."""
     can_keep_memory: bool
     """Whether running programs can be copied or hibernated."""
     can_stop_programs: bool
     """Whether single programs can be stopped from outside, as a takeover of the screen needs."""
     can_resize: bool
-    """Whether memory and CPUs of a running desk can change."""
+    """Whether memory and CPUs of a running desk can be changed."""
     survives_exhaustion: bool
-    """Whether running out of memory or processes ends programs and leaves the desk."""
+    """Whether exhausting memory or processes ends programs, but not the desk."""
     can_dial: bool
-    """Whether the keeper can connect to a port inside. If not, the network stack is the desk's own: its guest connects
-    to ports for the owner, and forwards what programs send to the gate."""
+    """Whether the keeper can connect to a port inside.
+
+    If not, the network stack is the desk's own: its guest connects to ports for the owner, and forwards programs'
+    connections to the gate.
+    """
     counts_programs: bool
-    """Whether the host's kernel counts its programs and their attempts to connect, on which verifying relies."""
+    """Whether the host's kernel counts its programs and their attempts to connect, which verification uses."""
     min_share: int = 64
-    """CPU shares (of 1024) without which a desk that is kept ready does not start beside busy ones."""
+    """CPU shares (of 1024) that a desk of the pool needs to start beside busy desks."""
     kernel_threads: int = 0
-    """Threads on the host that its own kernel may take beside eight for each program; 0: programs are the host's."""
+    """Threads that its own kernel may use on the host, beside eight per program; 0: it has no kernel of its own."""
     kernel_memory: int = 0
-    """Bytes of memory on the host that its own kernel and what runs it may take beside the desk's."""
+    """Additional bytes of memory on the host for its own kernel and the program that runs it."""
     stage: str = ""
-    """The image that its first process runs in, where that is not the desk's: the desk's layers are shown to it as
-    files (sterile copies)."""
+    """The image that its first process runs in; empty: the desk's own.
+
+    With a stage, the desk's layers are passed to that process as files (sterile copies).
+    """
     start_seconds: float = 15.0
-    """How long a guest may take to call its owner."""
+    """Seconds a guest may take to connect to its owner."""
     can_equip_spares: bool = True
-    """Whether a desk that is kept ready can get root, or a way out, when it is claimed."""
+    """Whether a desk of the pool can get root or a door when it is claimed."""
     can_mount_volumes: bool = True
     """Whether volumes of the host can be mounted in its desks."""
 
     @property
     def strength(self) -> int:
-        """Return how much a program has to break to reach the host; more is stronger.
+        """Return how hard it is for a program to reach the host; a higher number is stronger.
 
         A wall that its makers do not call a boundary counts no more than a container, whatever kernel it has.
         """
@@ -71,26 +76,26 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class WallProof:
-    """A keeper's observation of a desk's wall before it released the desk."""
+    """The wall of a desk, as its keeper proved it before releasing the desk."""
 
     wall: str
     kernel: str
-    """What answers the system calls of programs: `host`, `sentry` or `own`."""
+    """The kernel that serves programs' system calls: `host`, `sentry` or `own`."""
     is_boundary: bool
     version: str = ""
-    """The program that puts the wall up, with its version: `crun 1.14.1`."""
+    """The program that implements the wall, with its version, such as `crun 1.14.1`."""
     platform: str = ""
-    """How that program runs desks where it has several ways, as `kvm`; empty: it has one."""
+    """That program's execution platform, such as `kvm`; empty: it has only one."""
 
     def describe(self) -> str:
-        """Write it for people: `gvisor (runsc 20240729, kvm; kernel of its own in user space)`."""
+        """Describe it for people, such as `gvisor (runsc 20240729, kvm; its own kernel in user space)`."""
         program = ", ".join(filter(None, (self.version, self.platform)))
         facts = "; ".join(filter(None, (program, describe_kernel(self.kernel, is_boundary=self.is_boundary))))
         return f"{self.wall} ({facts})"
 
 
 def read_proof(record: Mapping[str, object]) -> WallProof:
-    """Read what its keeper proved of a desk's wall from desk.json; of one opened by an earlier version, the name."""
+    """Return the keeper's proof of a desk's wall from desk.json, or only the name for a desk of an earlier version."""
     proof = record.get("proof")
     if isinstance(proof, dict):
         return WallProof(**proof)
@@ -109,20 +114,20 @@ class WallStatus:
 
     name: str
     traits: Traits
-    """Those it has here; of one that cannot be used here, those it would usually have."""
+    """Its traits here; for an unavailable wall, its usual ones."""
     missing: str = ""
-    """Why it cannot be used here; empty: it can."""
+    """Why it is unavailable; empty: it is available."""
     remedy: str = ""
-    """What makes it usable."""
+    """How to make it available."""
     program: str = ""
-    """The path of the program that puts it up."""
+    """The path of the program that implements it."""
     version: str = ""
     """That program with its version."""
     platform: str = ""
     released: float = 0.0
-    """When the program was made, in seconds since 1970; 0: not known."""
+    """Build time of the program, in seconds since the epoch; 0: unknown."""
     flaws: tuple[str, ...] = ()
-    """What this version of the program is known to do wrong, and why a desk is not reached by it or is."""
+    """Known defects of this version of the program, and whether they affect desks."""
 
     @property
     def is_available(self) -> bool:
@@ -152,7 +157,7 @@ class WallCatalog:
         )
 
     def require(self, name: str) -> WallStatus:
-        """Return an available wall. One that is not is refused with the remedy, never replaced by a weaker one."""
+        """Return an available wall; raise `BriefError` with the remedy if it is not. No weaker one replaces it."""
         found = self.find(name)
         if not found.is_available:
             raise BriefError(f"{explain_missing(found)}; hotdesk does not fall back to a weaker wall")
@@ -165,7 +170,7 @@ class WallCatalog:
         return self.get_strength(name) < self.get_strength(other)
 
     def choose(self, *required: str) -> str:
-        """Return the strongest of some required walls; of equally strong ones the last. Empty names require nothing."""
+        """Return the strongest of the required walls, the last of equally strong ones; empty names are ignored."""
         chosen = ""
         for name in filter(None, required):
             if not chosen or not self.is_weaker(name, chosen):
@@ -179,7 +184,7 @@ class WallCatalog:
         return tuple(each.name for each in sorted(there, key=lambda each: (each.traits.strength, each.name)))
 
     def find_strongest(self) -> str:
-        """Name the strongest available wall; empty where there is none."""
+        """Return the strongest available wall, or an empty string if there is none."""
         return max(self.list_available(), key=self.get_strength, default="")
 
 
@@ -237,6 +242,6 @@ TRAITS: Mapping[str, Traits] = {
         can_mount_volumes=False,
     ),
 }
-"""What each wall usually is: by this walls are compared that a machine does not have."""
+"""The usual traits of each wall, for comparing walls that a machine does not have."""
 NOMINAL_CATALOG = WallCatalog({name: WallStatus(name, traits) for name, traits in TRAITS.items()})
-"""For comparing alone, where it does not matter what a machine has."""
+"""For comparing walls where it does not matter which of them a machine has."""

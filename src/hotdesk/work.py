@@ -1,4 +1,4 @@
-"""One job, from brief to ashes: plan, approve, act, verify in a second desk, keep, burn. Read this first."""
+"""One job, from brief to receipt: plan, approve, act, verify in a second desk, keep, burn. Read this first."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hotdesk.job.verify import Candidate
 
 
 async def work(order: JobContext, brain: Brain) -> Receipt:
-    """Carry out a brief. What the worker could not do is in the receipt; what hotdesk could not is raised.
+    """Carry out a brief. The receipt says what the worker could not do; failures of hotdesk are raised.
 
-    A job that was stopped or killed goes on by the same line: what its events say is done is not done again.
+    Called again for a job that was stopped or killed, it resumes: what its events show as done is not repeated.
     """
     await order.machine.prepare()
     with begin_job(order, brain) as line:
@@ -23,7 +23,7 @@ async def work(order: JobContext, brain: Brain) -> Receipt:
             while proven is None:
                 for step in line.iterate_remaining():
                     await line.act(step)
-                proven = await line.verify(await line.fetch())  # what fails goes back: steps are left again
+                proven = await line.verify(await line.fetch())  # `None` if a deliverable failed: then steps remain
             line.keep(proven)
             line.remember()
     return read_receipt(order.journal, order.id)
