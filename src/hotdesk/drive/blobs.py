@@ -59,7 +59,7 @@ class Blobs:
 
     @contextmanager
     def stage(self, source: ByteSource, limit: int) -> Iterator[Staged]:
-        """Write bytes to a temporary file for the length of a block that may admit them; raise `BriefError` over `limit`."""
+        """Write bytes to a temporary file for a block that may admit them; raise `BriefError` beyond `limit`."""
         half = f"{HALF}{secrets.token_hex(8)}"
         with private_files.enter_folder(self.folder) as place:
             with private_files.translate_errors(self.folder / half):

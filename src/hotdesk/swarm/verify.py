@@ -1,8 +1,9 @@
 """Verifies the deliverables of many items in clean desks, in batches.
 
 A clean desk is never one that was used for work. Within a batch, each item's files are checked by a process of their
-own. If anything goes wrong in a batch (a check that does not end, a leftover process, an attempt to send), its desk is
-burnt and each of its items is checked again in a desk of its own, so that no item is blamed for another.
+own. A batch fails if a check does not end or, where the host counts a desk's programs, after a leftover process or an
+attempt to send. Then its desk is burnt and each of its items is checked again in a desk of its own, so that no item is
+blamed for another.
 """
 
 from __future__ import annotations
