@@ -346,7 +346,7 @@ class Host:
         return await other.find(desk)
 
     async def burn(self, desk: DeskId) -> None:
-        """Destroy a desk and everything in it, whoever opened it. A second call does nothing."""
+        """Destroy a desk and everything in it, whichever process opened it. A second call does nothing."""
         await self.runtime.burn(desk)
         if self.own_runtime is not None and (self.config.run / "desks" / desk).exists():
             await burn(self.config, desk)

@@ -56,7 +56,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class WallProven:
-    """A keeper proved a desk's wall before releasing the desk. It is never the word of the desk's opener."""
+    """A keeper proved a desk's wall before releasing the desk. The desk's opener cannot record it."""
 
     desk: str
     wall: str

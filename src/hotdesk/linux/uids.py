@@ -14,10 +14,10 @@ from hotdesk.linux.filelock import hold_lock
 FIRST = 0x70000000
 """Start of a range that systemd's uid plan leaves unused; LXD, nspawn and podman use other ranges."""
 WIDTH = 1024
-"""Number of host ids of a desk: 0 to 1000 inside, one for `nobody`, and two for processes outside of it."""
+"""Number of host ids of a desk: 0 to 1000 inside, one for the overflow user, and two for processes outside of it."""
 SLOTS = 16384
 NOBODY, ANCHOR, SUPERVISOR = 1001, 1002, 1003
-"""Ids that a desk's programs cannot have: `nobody`, the owner of its user namespace, and the sandbox's supervisor.
+"""Ids that a desk's programs cannot have: the overflow user, its user namespace's owner, and the sandbox's supervisor.
 
 Only the first is in the desk's id map.
 """
@@ -44,7 +44,7 @@ _FIRST_PROCESSES = 0xEFFFFFFC
 
 
 def format_id_map(base: int) -> str:
-    """Return the id map of a desk's user namespace: system ids, `user` and `nobody`; no others exist inside."""
+    """Return the id map of a desk's user namespace: system ids, `user` and the overflow user, and no others."""
     return f"0 {base} {USER + 1}\n65534 {base + NOBODY} 1\n"
 
 
