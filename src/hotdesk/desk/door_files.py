@@ -1,4 +1,6 @@
-"""Variables and small files that make a desk's programs use and trust the door. Data only."""
+"""Variables and small files that make a desk's programs use and trust the door. Pure functions, no I/O but one shipped
+file.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 
 PROXY = "http://127.0.0.1:3128"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-"""The one file that is more than what is sent: the host's own bundle, then the desk's authority."""
+"""The only file whose content is extended: the host's own bundle, followed by the desk's certificate authority."""
 CERTIFICATE = "/usr/local/share/ca-certificates/hotdesk.crt"
 JAVA_STORE = "/usr/local/share/hotdesk/java.jks"
 _JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
@@ -18,7 +20,9 @@ NODE_PRELOAD = "/usr/local/share/hotdesk/proxy.js"
 _NODE_SOURCE = Path(__file__).with_name("proxy.js")
 LOCAL = "localhost,127.0.0.1,::1"
 NO_EGRESS = "this-desk-has-no-egress.open-it-with--allow-host.invalid"
-"""The proxy of a desk without egress: programs fail to resolve it at once, and print the name in their first error."""
+"""The proxy's host name in a desk without egress: programs fail to resolve it at once, and print it in their first
+error.
+"""
 APT_CLOSED = "/run/hotdesk/no-egress.apt"
 APT_CLOSED_SETTINGS = b'Acquire::Retries "0";\n'
 APT_SETTINGS = "/etc/apt/apt.conf.d/91hotdesk-door"
@@ -28,11 +32,11 @@ COMMON_NAME = bytes.fromhex("0603550403")
 
 
 def build_environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CERTIFICATE) -> dict[str, str]:
-    """Return the variables by which programs find the door and believe it.
+    """Return the environment variables that make programs use the door and trust its certificate.
 
-    Node is given the one certificate: it has roots of its own, and reading the bundle costs each start 0.1 s.
-    Releases of it that know no proxy load a file that does.
-    Java is left alone, as it prints a line for the variable at each start: see `build_java_environment`.
+    Node is given only the one certificate: it has its own roots, and reading the bundle adds 0.1 s to each start.
+    Releases without proxy support load a file that adds it. Java's variable is not among them, because Java prints a
+    line for it at each start: see `build_java_environment`.
     """
     proxies = {"http_proxy": proxy, "https_proxy": proxy, "all_proxy": proxy, "no_proxy": LOCAL}
     bundles = (
@@ -57,9 +61,9 @@ def build_environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str
 
 
 def build_closed_environment() -> dict[str, str]:
-    """Return the variables by which programs in a desk without egress fail at once, and say why.
+    """Return the variables that make programs in a desk without egress fail at once, with the reason in their error.
 
-    What serves inside the desk is reached as before. pip names no proxy in its errors, only its index.
+    Servers inside the desk remain reachable. pip does not name its proxy in errors, only its index.
     """
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "ftp_proxy"), f"http://{NO_EGRESS}:3128")
     proxies["no_proxy"] = f"{LOCAL},0.0.0.0,127.0.0.0/8,::"
@@ -77,7 +81,7 @@ def build_closed_environment() -> dict[str, str]:
 
 
 def build_files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
-    """Return the files of a desk, by path, but the bundle; all are root's, and readable by everybody."""
+    """Return the desk's files by path, except the bundle. All belong to root and are readable by every user."""
     browser = f"{json.dumps(_build_browser_policy(ca_pem, proxy), indent=1)}\n".encode()
     return {
         CERTIFICATE: ca_pem,
@@ -90,7 +94,7 @@ def build_files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
 
 
 def _format_apt_settings(proxy: str) -> str:
-    """Return apt's settings, because it runs as root without a user's variables; pipelining gains nothing here."""
+    """Return apt's settings: apt runs as root, without a user's variables. Pipelining gains nothing here."""
     settings = {
         "Acquire::http::Proxy": proxy,
         "Acquire::https::Proxy": proxy,
@@ -101,14 +105,14 @@ def _format_apt_settings(proxy: str) -> str:
 
 
 def _build_browser_policy(ca_pem: bytes, proxy: str) -> dict[str, object]:
-    """Return Chromium's policy: it reads neither the bundle nor, without a desktop's settings, the variables."""
+    """Return Chromium's policy: Chromium reads neither the bundle nor, without desktop settings, the variables."""
     certificate = "".join(line for line in ca_pem.decode("ascii").split("\n") if not line.startswith("-----"))
     settings = {"ProxyMode": "fixed_servers", "ProxyServer": proxy, "ProxyBypassList": LOCAL}
     return {"CACertificates": [certificate], "ProxySettings": settings}
 
 
 def _compute_subject_hash(ca_pem: bytes) -> str:
-    """Name a certificate as OpenSSL looks for it in a folder: programs that run without variables find it there."""
+    """Return the file name under which OpenSSL looks a certificate up; programs without the variables find it there."""
     name = _read_common_name(ca_pem).lower().encode()
     value = COMMON_NAME + b"\x0c" + bytes([len(name)]) + name
     entry = b"\x30" + bytes([len(value)]) + value

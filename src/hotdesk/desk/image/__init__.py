@@ -1,1 +1,1 @@
-"""Images: built from recipes, imported, captured from desks; stored as layers, sealed, and kept in sterile copies."""
+"""Images: built from recipes, imported, or captured from desks; stored as layers, with sterile copies of them."""

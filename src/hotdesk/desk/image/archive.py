@@ -1,4 +1,4 @@
-"""The files inside an image archive as streams: found by name, uncompressed, never longer than allowed."""
+"""Read the files inside an image archive as streams: by name, uncompressed, never longer than the limit."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _WRAPPING = re.compile(
     r"(|\.|blobs|blobs/sha256|blobs/sha256/[0-9a-f]{64}|manifest\.json|index\.json|oci-layout|repositories"
     r"|[0-9a-f]{64}|[0-9a-f]{64}\.(json|tar)|[0-9a-f]{64}/(layer\.tar|json|VERSION))"
 )
-"""The names an OCI layout or a `docker save` has; an archive with any other is a root file system."""
+"""Names of files in an OCI layout or a `docker save`. An archive with any other name is a root file system."""
 
 
 class FileWindow(io.RawIOBase):
-    """A part of an open file, with a position of its own."""
+    """A range of an open file as a stream with a position of its own."""
 
     def __init__(self, fd: int, start: int, size: int) -> None:
         self.fd, self.at, self.end = fd, start, start + size
@@ -46,7 +46,7 @@ class FileWindow(io.RawIOBase):
 
 
 class Bounded(io.RawIOBase):
-    """A stream that fails once it gave more than it may."""
+    """A stream that fails once it has returned more than `limit` bytes."""
 
     def __init__(self, inner: IO[bytes], limit: int) -> None:
         self.inner, self.remaining = inner, limit
@@ -64,7 +64,7 @@ class Bounded(io.RawIOBase):
 
 
 class Folder:
-    """A layout in a directory."""
+    """An OCI layout in a directory."""
 
     def __init__(self, fd: int) -> None:
         self.root = RootDirectory(fd)
@@ -84,7 +84,7 @@ class Folder:
 
 
 class Wrapped:
-    """A layout in an uncompressed tar, read in place."""
+    """An OCI layout or `docker save` in an uncompressed tar, read in place."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -104,7 +104,7 @@ class Wrapped:
             self.found[name] = (info.offset_data, info.size)
 
     def open(self, name: str) -> io.BufferedReader:
-        """Open a file of it; a link, as `docker save` writes for a layer used twice, is followed once."""
+        """Open a file of the layout. One link is followed: `docker save` writes one for a layer that is used twice."""
         where = self.found.get(clean(name)) or self.found.get(self.links.get(clean(name), ""))
         if where is None:
             raise ImageError(f"the archive has no file {make_printable(name[:90])}, which its manifest needs")
@@ -120,7 +120,7 @@ def reopen_file(fd: int) -> io.BufferedReader:
 
 
 def detect_kind(stream: IO[bytes]) -> Kind:
-    """Return what a tar is; only a layout has to be read to its end."""
+    """Return the kind of a tar. Only a layout is read to its end."""
     names: set[str] = set()
     with open_tar(stream) as tar:
         for info in iterate_headers(tar):

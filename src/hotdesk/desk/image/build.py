@@ -1,4 +1,6 @@
-"""Build an image from its recipe: parents first, in namespaces of its own, published whole or not at all."""
+"""Build an image from its recipe, parents first, in namespaces of its own. An image is published complete or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from hotdesk.linux.openat2 import RootDirectory
 TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "setpriv": "util-linux", "apt-get": "apt"}
 PASSED = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_CONFIG_HOME", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 PASSED_LIKE = ("PIP_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-"""What of our environment the tools get: how to reach mirrors and indexes, never a key."""
+"""The environment variables the tools get: how to reach mirrors and indexes, never a key."""
 LAST_LINES = 12
 
 
@@ -84,7 +86,7 @@ def _find_topmost_python(layers: Sequence[Path], name: str) -> str:
 
 
 def _find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | None:
-    """Find the recipe's parent image; build it first if it is ours and missing."""
+    """Find the recipe's parent image. Build it first if it is missing and has a built-in recipe."""
     if recipe.parent is None:
         return None
     try:
@@ -96,7 +98,7 @@ def _find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | Non
 
 
 def _choose_suite(recipe: Recipe) -> str:
-    """Return the release of an image without parent: the recipe's on Debian, the machine's own on Ubuntu."""
+    """Return the release for an image without a parent: the recipe's on Debian, the machine's own on Ubuntu."""
     if recipe.suite is None:
         return ""
     distro, own = sources.find_distribution(sources.read())
@@ -124,13 +126,13 @@ def require_root(act: str = "making an image") -> None:
 
 
 def _wrap_command(argv: Sequence[str]) -> list[str]:
-    """Wrap a command so that it dies with us, with everything it started and mounted."""
+    """Wrap a command so that it dies with this process, along with everything it started and mounted."""
     namespaces = ["--mount", "--pid", "--ipc", "--fork", "--kill-child", "--propagation", "private"]
     return ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, *argv]
 
 
 def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
-    """Run the task in its namespaces, passing on its progress; its log's last lines explain a failure."""
+    """Run the task in its namespaces and report its progress. On failure, the last lines of its log are the message."""
     log = Path(task.work) / "log"
     argv = _wrap_command([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
     env = {key: value for key, value in os.environ.items() if is_passed_on(key)} | {"TMPDIR": task.work}
@@ -149,7 +151,7 @@ def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
 
 
 def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) -> None:
-    """Hand a task over, and pass its progress on until the end."""
+    """Send the task to the child, and report its progress until it ends."""
     try:
         if child.stdin is not None:
             child.stdin.write(task.dump())

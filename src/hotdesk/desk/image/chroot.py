@@ -1,4 +1,4 @@
-"""Carry out a recipe: the program `build.py` starts, in a mount and pid namespace that end with it."""
+"""Carry out a recipe: the program that `build.py` starts, in a mount and pid namespace that end with it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ ENVIRONMENT = {
 }
 LEFTOVERS = ("var/lib/dpkg/*-old", "var/cache/debconf/*-old", "var/log/*.log", "var/log/apt/*", "etc/*-")
 APT_SETTINGS = 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'
-"""What an image's apt keeps to; nothing of how this machine reaches its mirrors."""
+"""Settings for apt in the image; they reveal nothing about how this machine reaches its mirrors."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """The layer to make, and its place."""
+    """The layer to build, and where."""
 
     name: str
     work: str
-    """A private directory: `tree` in it becomes the new layer."""
+    """A private directory; `tree` in it becomes the new layer."""
     lowers: tuple[str, ...] = ()
-    """The parent's layers, topmost first; none for an image made from packages alone."""
+    """The parent's layers, topmost first; empty for an image built from packages alone."""
     suite: str = ""
     include: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class BuildTask:
 
 
 def main() -> int:
-    """Carry out the task on standard input; progress to standard output, all else to standard error."""
+    """Carry out the task on standard input; print progress to standard output, everything else to standard error."""
     task = BuildTask.load(sys.stdin.read())
     try:
         carry_out(task)
@@ -104,12 +104,12 @@ def say(task: BuildTask, text: str) -> None:
 
 
 def run_tool(*argv: str | Path, env: dict[str, str] | None = None) -> None:
-    """Run a program of the host; its output is the log."""
+    """Run a program of the host; its output goes to the log."""
     subprocess.run([str(each) for each in argv], check=True, stdin=subprocess.DEVNULL, stdout=2, env=env)
 
 
 def enter(root: Path, *argv: str) -> None:
-    """Run a program of the image, in it, without network."""
+    """Run a program of the image, inside the image, without network."""
     run_tool("unshare", "--net", "chroot", root, *argv, env=ENVIRONMENT)
 
 
@@ -145,7 +145,7 @@ def stack(task: BuildTask, work: Path) -> Path:
 
 
 def equip(root: Path) -> None:
-    """Mount what programs in the image need: processes, a few devices, room for passing files."""
+    """Mount what programs in the image need: /proc, a few devices, temporary folders."""
     run_tool("mount", "-t", "proc", "proc", root / "proc")
     for name, mode in (("dev", "0755"), ("run", "0755"), ("tmp", "1777")):
         run_tool("mount", "-t", "tmpfs", "-o", f"mode={mode}", "tmpfs", root / name)

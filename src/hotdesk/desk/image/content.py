@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 
 PAGE = 4096
 WINDOW = 32 * PAGE
-"""Bytes looked at together, from a multiple of this on: what is hashed must not depend on where holes are."""
+"""Bytes compared and hashed at a time. Windows start at multiples of this, so that the digest does not depend on holes.
+"""
 _ZEROS = bytes(PAGE)
 
 
 def copy_content(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
-    """Copy the ranges that are not zero into an empty file of `size` bytes; return the digest of the whole."""
+    """Copy the ranges that are not zero into an empty file of `size` bytes; return the digest of the whole content."""
     digest = hashlib.sha256()
     for start in _iterate_windows(source, size):
         data = read(source, start, min(WINDOW, size - start))
@@ -29,7 +30,7 @@ def copy_content(source: int, target: int, size: int, spend: Callable[[int], Non
 
 
 def _iterate_windows(fd: int, size: int) -> Iterator[int]:
-    """Yield where windows with data begin: time follows the data, however long the file says it is."""
+    """Yield the start of each window that contains data. Time depends on the data, not on the file's length."""
     start = 0
     while start < size:
         try:
@@ -44,7 +45,7 @@ def _iterate_windows(fd: int, size: int) -> Iterator[int]:
 
 
 def iterate_runs(data: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of pages that hold more than zeros."""
+    """Yield the ranges of pages that contain non-zero bytes."""
     first = -1
     for start in range(0, len(data), PAGE):
         page = data[start : start + PAGE]

@@ -1,7 +1,8 @@
-"""Copy a tree that a desk wrote: nothing in it is followed, waited for or given rights; everything is counted.
+"""Copy a tree that a desk wrote: links are not followed, nothing blocks, no privileges are copied, everything is
+counted.
 
-Two descriptors are open at a time, whatever the depth: the way down is by name, the way back by `..`, and whoever comes
-out somewhere else stops.
+Two descriptors are open at a time at any depth. The copy descends by name and returns by `..`, and stops if a directory
+it opens is not the expected one.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 RIGHTS = 0o6000
 NOBODY = 65534
 PATH = 4095
-"""Bytes a path can have; what lies deeper has none."""
+"""Maximum bytes of a path; deeper entries have no path."""
 SHOWN = 200
 
 _PathTest = Callable[[int, bytes], bool]
-"""Says something of a path, given the open directory its last name is in."""
+"""Tests a path, given the open directory of its last component."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,51 +39,53 @@ class TreeLimits:
 
     entries: int = 2_000_000
     size: int = 64 << 30
-    """Bytes written: content without its holes, and attributes."""
+    """Bytes written: content without its holes, and extended attributes."""
     depth: int = 256
-    """Folders in folders: what clears an image away needs a descriptor and a stack frame for each."""
+    """Levels of nested folders: deleting an image takes a descriptor and a stack frame for each."""
 
 
 @dataclass(slots=True)
 class Level:
-    """A directory on the way down to where the copy is."""
+    """A directory between the root and the current place of the copy."""
 
     name: bytes
     path: bytes | None
-    """With a slash at its end; none when it is longer than a path can be."""
+    """With a trailing slash; `None` if it is longer than a path can be."""
     names: list[bytes]
-    """Names that are still to come, the next one last."""
+    """Names not yet copied, the next one last."""
     info: os.stat_result
     copy_info: os.stat_result
-    """Its copy."""
+    """The status of the directory's copy."""
     opaque: bool
-    """Whether nothing below shows through it."""
+    """Whether the directory hides everything of the layers below."""
 
 
 @dataclass(slots=True)
 class Copy:
-    """A copy being made. `digest` is over names, kinds, modes, owners, attributes, targets and content; not times."""
+    """The state of a copy. `digest` covers names, kinds, modes, owners, attributes, link targets and content, not
+    times.
+    """
 
     source: int
     target: int
     links: int
-    """A directory of ours, in which each file that has several names gets one more while the copy lasts."""
+    """A private directory with an extra hard link to each file that has several names, while the copy runs."""
     skips: _PathTest
-    """Says what is left out."""
+    """Returns whether a path is left out."""
     covers: _PathTest
-    """Says whether something below would show through where nothing is."""
+    """Returns whether a layer below would be visible at a path where the copy has nothing."""
     limits: TreeLimits
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
     levels: list[Level] = field(default_factory=list)
     linked: dict[int, int] = field(default_factory=dict)
-    """Numbers of the files that have several names, by inode."""
+    """Numbers of the files with several names, by inode."""
     at: bytes = b""
-    """The name that is being copied."""
+    """The name that is being copied, for error messages."""
     entries: int = 0
     size: int = 0
 
     def run(self) -> None:
-        """Copy everything; `ImageError` says what could not be."""
+        """Copy everything, or raise `ImageError` with the path and the reason."""
         try:
             self.begin(b"", os.fstat(self.source))
             while self.levels:
@@ -181,7 +184,7 @@ class Copy:
         self.note(b"l", name, _encode_attributes(info), leads)
 
     def set_attributes(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
-        """Set an open file's owner, mode and attributes, but nothing with rights; return the attributes."""
+        """Set an open file's owner, mode and extended attributes, without privileges; return the attributes."""
         os.fchown(new, clamp_owner(info.st_uid), clamp_owner(info.st_gid))
         os.fchmod(new, stat.S_IMODE(info.st_mode) & ~RIGHTS)
         xattrs = []
@@ -199,7 +202,7 @@ class Copy:
             raise self.make_error("changed while it was copied; try again")
 
     def spend(self, size: int) -> None:
-        """Count bytes before they are written."""
+        """Count bytes before they are written, and refuse to exceed the limit."""
         self.size += size
         if self.size > self.limits.size:
             raise self.make_error(
@@ -207,11 +210,11 @@ class Copy:
             )
 
     def note(self, kind: bytes, *parts: bytes) -> None:
-        """Add an entry to the digest, so that no two trees read the same."""
+        """Add an entry to the digest, encoded so that no two different trees give the same bytes."""
         self.digest.update(b"%b%d;" % (kind, len(parts)) + b"".join(b"%d:%b" % (len(part), part) for part in parts))
 
     def get_path(self, name: bytes) -> bytes | None:
-        """Return the path of a name in the open directory; none when it is longer than a path can be."""
+        """Return the path of a name in the open directory, or `None` if it is longer than a path can be."""
         above = self.levels[-1].path
         return None if above is None or len(above) + len(name) > PATH else above + name
 
@@ -224,7 +227,7 @@ class Copy:
 def copy(source: int, tree: Path, links: Path, skips: _PathTest, covers: _PathTest, limits: TreeLimits) -> str:
     """Copy the tree open as `source` into the empty directory `tree`; return its digest.
 
-    `links` is an empty directory beside it.
+    `links` is an empty directory on the same file system.
     """
     with ExitStack() as stack:
         beside = os.open(links, FOLDER)
@@ -250,5 +253,5 @@ def _encode_attributes(info: os.stat_result) -> bytes:
 
 
 def clamp_owner(number: int) -> int:
-    """Keep an owner that has a place in a desk's range of ids."""
+    """Return the id if it is in a desk's range of user ids, else the id of `nobody`."""
     return number if 0 <= number < 1 << 16 else NOBODY

@@ -1,7 +1,7 @@
-"""A sentence about an image's contents for planners and workers. No desk is opened for it.
+"""Describe an image's contents in a sentence for planners and workers, without opening a desk.
 
-Versions come from the image's own package records. An imported image or one saved from a desk is hostile: of its
-records only names of our own table and plain numbers are taken.
+Versions come from the image's own package records. An imported image or one saved from a desk is hostile: only names in
+the tables below and plain version numbers are taken from its records.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hotdesk.desk.image.image import Image, find
 from hotdesk.errors import BriefError, ImageError
 
 MAX_RECORD_BYTES = 16 << 20
-"""Bytes of a list of packages that are read."""
+"""Maximum bytes of a package list; a longer one is ignored."""
 MAX_NAMES = 10_000
-"""Entries of a folder of libraries that are looked at."""
+"""Maximum entries read from a folder of libraries."""
 STATUS = "/var/lib/dpkg/status"
 RELEASE = "/usr/lib/os-release"
 PROGRAMS = {
@@ -47,13 +47,13 @@ PROGRAMS = {
     "ffmpeg": "ffmpeg {}",
     "pandoc": "pandoc {}",
 }
-"""Debian packages that are worth mentioning, and how; `{}` is the version."""
+"""Debian packages to mention, and the text for each; `{}` is the version."""
 LIBRARIES = (
     "openpyxl", "xlsxwriter", "pandas", "numpy", "scipy", "matplotlib", "pdfplumber", "pypdf", "pypdfium2", "reportlab",
     "python_docx", "python_pptx", "pillow", "lxml", "beautifulsoup4", "requests", "httpx", "sqlalchemy", "scikit_learn",
     "polars", "pyarrow", "ipython", "pytest", "cryptography",
 )  # fmt: skip
-"""Python distributions that are worth mentioning."""
+"""Python distributions to mention."""
 _STANZA = re.compile(rb"^Package: ([a-z0-9+.-]{1,60})$(.*?)(?=^Package: |\Z)", re.MULTILINE | re.DOTALL)
 _VERSION = re.compile(rb"^Version: (?:\d{1,4}:)?(\d{1,8}(?:\.\d{1,8}){0,2})", re.MULTILINE)
 _INSTALLED = b"\nStatus: install ok installed\n"
@@ -64,15 +64,15 @@ _DEBIAN = re.compile(rb'^VERSION_ID="(\d{1,3})"$', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What is known of an image; nothing where there is none of that name."""
+    """The digest and description of an image; both empty if there is no such image."""
 
     digest: str = ""
     text: str = ""
-    """System, Python and its libraries, programs: a sentence."""
+    """A sentence: system, Python and its libraries, programs."""
 
 
 def read_image_facts(store: Path, name: str) -> ImageFacts:
-    """Return what is known of an image here."""
+    """Return the digest and description of an image on this machine."""
     try:
         image = find(store, name)
     except (BriefError, ImageError):
@@ -81,7 +81,7 @@ def read_image_facts(store: Path, name: str) -> ImageFacts:
 
 
 def describe_image(store: Path, name: str) -> str:
-    """Describe what an image has: system, Python and its libraries, programs; empty: nothing is known."""
+    """Describe an image's system, Python and its libraries, and programs. Empty if nothing is known."""
     try:
         return describe(find(store, name))
     except (BriefError, ImageError, OSError):
@@ -110,7 +110,7 @@ def _read_packages(image: Image) -> Iterator[tuple[str, str]]:
 
 
 def _read_libraries(image: Image) -> dict[str, str]:
-    """Return the Python libraries of our table, each with the version that is imported: the first folder decides."""
+    """Return the known Python libraries, each with the version that is imported: that of the first folder."""
     found: dict[str, str] = {}
     for folder in (*_list_local_folders(image), *_list_folders(image, "/usr/lib/python3/dist-packages")):
         for name in _list_names(folder):
@@ -127,12 +127,12 @@ def _list_local_folders(image: Image) -> Iterator[Path]:
 
 
 def _list_folders(image: Image, path: str) -> Iterator[Path]:
-    """Return a folder of an image as each layer has it, the topmost first; no link is followed."""
+    """Return a folder of an image in each layer that has it, topmost first. Links are not followed."""
     return filter(None, (_find_folder(layer, path) for layer in image.layers))
 
 
 def _find_folder(layer: Path, path: str) -> Path | None:
-    """Return a folder of a layer, unless a link or anything else is on the way."""
+    """Return a folder of a layer, or `None` if it is missing or a component of its path is not a directory."""
     place = layer
     for part in PurePosixPath(path).parts[1:]:
         place /= part

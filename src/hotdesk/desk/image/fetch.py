@@ -1,7 +1,7 @@
 """Fetch a file over https: `python -m hotdesk.desk.image.fetch URL LIMIT`, to descriptor 1.
 
-The child loads what it needs as root and then becomes a user that owns nothing: what a server sends is read by no one
-with rights. Redirects lead to https only, and are few; the length is bounded, and so is the time.
+The child loads what it needs as root and then becomes a user that owns nothing, so no privileged process parses what a
+server sends. Redirects may only lead to https. Their number, the length and the time are limited.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_url(text: str) -> bool:
 
 
 def parse_file_url(url: str) -> Path | None:
-    """Return the path a `file:` URL names; None for an https URL. Every other URL is refused."""
+    """Return the path of a `file:` URL, or `None` for an https URL. Refuse every other URL."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname and not parts.username:
         return None
@@ -49,7 +49,7 @@ def parse_file_url(url: str) -> Path | None:
 
 @contextmanager
 def open_url(url: str, limit: int) -> Iterator[BinaryIO]:
-    """Yield a stream of what an https URL leads to; `ImageError` where it could not be fetched whole."""
+    """Yield the content of an https URL as a stream. Raise `ImageError` if it could not be fetched completely."""
     mortal = ["setpriv", "--pdeathsig", "KILL"]
     env = {key: value for key, value in os.environ.items() if is_passed_on(key)}
     with subprocess.Popen(
@@ -65,7 +65,7 @@ def open_url(url: str, limit: int) -> Iterator[BinaryIO]:
         try:
             yield child.stdout  # type: ignore[misc]  # a buffered reader
         except ImageError as e:
-            with suppress(subprocess.TimeoutExpired):  # a child that ended by itself knows better why nothing came
+            with suppress(subprocess.TimeoutExpired):  # the error of a child that ended by itself is more precise
                 child.wait(_EXIT_TIMEOUT_S)
             if not child.returncode:
                 raise
@@ -88,7 +88,7 @@ class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _make_opener() -> urllib.request.OpenerDirector:
-    """Make what opens https URLs alone: no other scheme has a handler."""
+    """Return an opener that has handlers for https alone."""
     opener = urllib.request.OpenerDirector()
     context = ssl.create_default_context()
     for handler in (
@@ -103,7 +103,7 @@ def _make_opener() -> urllib.request.OpenerDirector:
 
 
 def main() -> None:
-    """Write what a URL leads to to descriptor 1."""
+    """Write the content of a URL to descriptor 1."""
     url, limit = sys.argv[1], int(sys.argv[2])
     opener = _make_opener()
     codecs.lookup("idna")

@@ -1,4 +1,4 @@
-"""The guest's code as a desk gets it: bytecode that the image's own Python compiled, else its source."""
+"""The guest's code as a desk gets it: bytecode compiled by the image's own Python, or source if there is none yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotdesk.ipc.child import SOURCE
 
 GUEST = SOURCE / "hotdesk_guest"
 _TOGETHER = ("wire", "process", "line", "programs", "files", "agent")
-"""What every guest needs, each after those it needs itself: sealed in one file, because finding files takes time."""
+"""Modules every guest needs, in order of dependency, sealed in one file because finding files takes time."""
 APART = (
     "__init__",
     "wire",
@@ -26,7 +26,7 @@ APART = (
     "wrong_calls",
     "start",
 )
-"""What only some need, what `sudo` needs, and what starts the rest."""
+"""Modules only some guests need, those `sudo` needs, and the one that starts the rest."""
 FILES = (*APART, *_TOGETHER[1:])
 SEALED = ("modules", *(f"{name}.pyc" for name in APART))
 COMPILE = f"""
@@ -43,7 +43,7 @@ for name in {APART}:
 with open('modules', 'wb') as out:
     out.write(marshal.dumps([(name, compiled(name)) for name in {_TOGETHER}]))
 """
-"""Run inside a desk: leaves what is `SEALED` in the working folder."""
+"""A program to run inside a desk: it writes the `SEALED` files into the working folder."""
 
 
 def read_sources() -> dict[str, bytes]:
@@ -51,7 +51,7 @@ def read_sources() -> dict[str, bytes]:
 
 
 def _compute_version(source: dict[str, bytes]) -> str:
-    """Tell one state of the guest's source from another; a check against staleness, not against malice."""
+    """Return a version of the guest's source. It detects outdated bytecode, and is no protection against tampering."""
     check = 0
     for name in sorted(source):
         check = zlib.crc32(source[name], check)
@@ -71,7 +71,7 @@ def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, 
 
 
 def keep(store: Path, image_digest: str, source: dict[str, bytes], compiled: dict[str, bytes]) -> None:
-    """Store one image's bytecode; only desks of that image ever run it."""
+    """Store the bytecode for one image; only desks of that image ever run it."""
     place = get_folder(store, image_digest, source)
     fresh = place.with_name(f".{os.getpid()}")
     fresh.mkdir(mode=0o700, parents=True)

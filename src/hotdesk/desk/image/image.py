@@ -1,4 +1,4 @@
-"""Images on this machine: find one by name, list them. Light, because opening a desk imports it."""
+"""Images on this machine: find one by name, list them. Imports little, because opening a desk imports it."""
 
 from __future__ import annotations
 
@@ -23,32 +23,36 @@ class Image:
 
     name: str
     digest: str
-    """What it was made from: a recipe's digest, or the sha256 of the archive."""
+    """The digest of its recipe, or the sha256 of the imported archive."""
     layers: tuple[Path, ...]
-    """Its directories, topmost first, as overlay's `lowerdir` wants them."""
+    """Its directories, topmost first, as overlay's `lowerdir` expects them."""
     python: str
-    """Its interpreter, as a path inside."""
+    """The path of its interpreter, inside the image."""
     arch: str
-    """The machine it is for, as `uname -m` says it."""
+    """Its architecture, as in `uname -m`."""
     built: float
     size: int
-    """Bytes on disk, those of layers it shares included."""
+    """Bytes on disk, including layers that it shares with other images."""
     source: str
-    """Where it came from, in words."""
+    """A description of where it came from."""
     recipe: str = ""
-    """Of an image built elsewhere: the digest of its recipe, as its signer says."""
+    """The digest of the recipe of an image built elsewhere, as its signer states it."""
 
     @property
     def built_from(self) -> str:
-        """Return the digest of the recipe it was built from, here or elsewhere; empty: it was not."""
+        """Return the digest of the recipe it was built from, here or elsewhere; empty if it was not built."""
         return self.recipe or (self.digest if self.source.startswith("recipe on ") else "")
 
     def has(self, path: str) -> bool:
-        """Return whether a desk finds a file there: the topmost layer decides that has it, or has it removed."""
+        """Return whether a desk finds a file at a path. The topmost layer that has the file or a whiteout for it
+        decides.
+        """
         return self.find_file(path) is not None
 
     def find_file(self, path: str) -> Path | None:
-        """Return a plain file of the image in the store; links are not followed. Its content may be hostile."""
+        """Return the path of a regular file of the image in the store. Links are not followed. Its content may be
+        hostile.
+        """
         for layer in self.layers:
             place = layer
             for part in PurePosixPath(path).parts[1:]:
@@ -57,7 +61,7 @@ class Image:
                     mode = place.lstat().st_mode
                 except (FileNotFoundError, NotADirectoryError):
                     break
-                if stat.S_ISCHR(mode) or stat.S_ISLNK(mode):  # overlay's mark for what was removed; or it is elsewhere
+                if stat.S_ISCHR(mode) or stat.S_ISLNK(mode):  # a whiteout, which marks a removed file, or a link
                     return None
             else:
                 return place if stat.S_ISREG(mode) else None
@@ -92,7 +96,7 @@ def find(store: Path, name: str) -> Image:
 
 
 def list_known(store: Path) -> list[str]:
-    """List the names of images that are here or have a recipe, as far as this user may list them."""
+    """List the names of images that exist or have a recipe, as far as this user may read the store."""
     names = {path.stem for path in (Path(__file__).parent / "recipes").glob("*.toml")}
     with suppress(OSError):
         names |= {entry.removesuffix(".json") for entry in os.listdir(store / "images")}
@@ -100,13 +104,13 @@ def list_known(store: Path) -> list[str]:
 
 
 def describe_remedy(name: str) -> str:
-    """Describe how to get an image that is missing; what images there are is for who may list them."""
+    """Return how to get a missing image. Names of existing images are not revealed: not every user may list them."""
     has_recipe = (Path(__file__).parent / "recipes" / f"{name}.toml").exists()
     return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists the images"
 
 
 class ImageCatalog:
-    """Images by name, each read again when its description is another."""
+    """Images by name, each read again when its record has changed."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -116,7 +120,7 @@ class ImageCatalog:
         try:
             info = os.stat(get_record_path(self.store, as_name(name)))
         except OSError:
-            return find(self.store, name)  # which says what is wrong
+            return find(self.store, name)  # raises the right error
         version = (info.st_ino, info.st_mtime_ns)
         if name not in self.read or self.read[name][0] != version:
             self.read[name] = (version, find(self.store, name))
@@ -124,7 +128,7 @@ class ImageCatalog:
 
 
 def ls(store: Path) -> list[Image]:
-    """List the images here, by name; a broken one is left out."""
+    """List the images here by name, without broken ones."""
     try:
         names = sorted(entry.removesuffix(".json") for entry in os.listdir(store / "images"))
     except FileNotFoundError:
@@ -149,7 +153,7 @@ def get_template_folder(store: Path, digest: str) -> Path:
 
 
 def parse(store: Path, text: bytes) -> Image:
-    """Read an image's description; `ValueError` says what is wrong with it."""
+    """Parse an image's record. Raise `ValueError` with the reason if it is invalid."""
     data = json.loads(text)
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise ValueError("unknown schema")
@@ -175,7 +179,7 @@ def parse(store: Path, text: bytes) -> Image:
 
 
 def dump(image: Image) -> bytes:
-    """Write an image's description, as `parse` reads it."""
+    """Serialize an image's record, as `parse` reads it."""
     data = {
         "schema": SCHEMA,
         "name": image.name,

@@ -19,7 +19,7 @@ from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.errors import BriefError, ImageError, make_printable
 
 RIGHTS = "-all,+chown,+dac_override,+fowner"
-"""What the unpacking program may do as root: give files away, and write where it must."""
+"""Capabilities of the unpacking program: change owners, and write everywhere."""
 KINDS = {"tar": "a root file system", "oci": "an OCI layout", "docker": "a docker archive"}
 _INDEX_LIMIT = 4 << 20
 DEFAULTS = ArchiveLimits()
@@ -60,9 +60,9 @@ def import_image(
 def import_payload(
     store: Path, payload: int, image: Image, progress: Progress, limits: ArchiveLimits, timeout: float = 3600.0
 ) -> Image:
-    """Make an image of a verified root file system's tar, open as a descriptor of a file that no one else can write.
+    """Make an image from the verified tar of a root file system, open as a descriptor of a file no one else can write.
 
-    `image` says everything but the Python and the size, which are found here.
+    `image` has every field but `python` and `size`, which are determined here.
     """
     require_root()
     with writing(store, progress) as (work, lock):
@@ -90,7 +90,7 @@ def open_archive(path: Path) -> int:
 
 
 def _compute_archive_digest(archive: int, path: Path) -> str:
-    """Return the sha256 of an archive's bytes; of a layout's index, which names all else by sha256."""
+    """Return the sha256 of an archive's bytes, or of a layout's index, which names everything else by sha256."""
     if stat.S_ISDIR(os.fstat(archive).st_mode):
         index = os.open("index.json", os.O_RDONLY | os.O_CLOEXEC, dir_fd=archive)
         with os.fdopen(index, "rb") as file:
@@ -100,7 +100,7 @@ def _compute_archive_digest(archive: int, path: Path) -> str:
 
 
 def unwrap(archive: int, tree: Path, limits: ArchiveLimits, timeout: float, lock: int) -> tuple[str, str]:
-    """Run the program that unpacks; return what the archive was, and the path of its Python."""
+    """Run the unpacking program; return the kind of the archive, and the path of its Python."""
     mortal = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net"]
     weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]
     program = [sys.executable, "-P", "-m", "hotdesk.desk.image.unwrap"]

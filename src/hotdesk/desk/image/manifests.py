@@ -1,4 +1,4 @@
-"""Which layers an image archive means: the manifests of OCI layouts and `docker save`, all hostile."""
+"""Find the layers of an image archive from the manifests of an OCI layout or `docker save`. All input is hostile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ArchiveParts(Protocol):
     """The named files of a layout."""
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a part; raises `ImageError` when it is missing."""
+        """Open a part. Raise `ImageError` if it is missing."""
         ...
 
 
@@ -42,7 +42,7 @@ def read_oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
 
 
 def read_docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
-    """Return the layers of a `docker save`, lowest first, as names and digests of their plain content."""
+    """Return the layers of a `docker save`, lowest first, as names and digests of their uncompressed content."""
     with parts.open("manifest.json") as file:
         images = _load_json(file.read(_JSON_LIMIT + 1))
     if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], dict):
@@ -101,7 +101,7 @@ def _read_descriptors(data: dict[str, object], key: str) -> list[dict[str, objec
 
 
 def get_blob_name(descriptor: dict[str, object]) -> str:
-    """Return the name of the blob a descriptor means; only a sha256 becomes a path."""
+    """Return the name of the blob of a descriptor. Only a sha256 digest becomes part of a path."""
     match = DIGEST_SHAPE.fullmatch(str(descriptor.get("digest")))
     if match is None:
         shown = make_printable(str(descriptor.get("digest")))[:90]
@@ -126,7 +126,6 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
 
 
 def _load_json(text: bytes) -> object:
-    """Read JSON of bounded size."""
     if len(text) > _JSON_LIMIT:
         raise ImageError("a JSON file in the archive has more than 4 MiB, which is the limit")
     try:

@@ -1,4 +1,4 @@
-"""Make a tree fit for desks: the files a desk mounts over, its user, and nothing with privileges."""
+"""Adapt a tree for desks: add the files that a desk mounts over and its user, and remove everything privileged."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FILES = {
     b"etc/resolv.conf": b"",
     b"etc/machine-id": b"",
 }
-"""What a desk's own files are mounted over: regular files, the same in every image."""
+"""Files that a desk's own files are mounted over: regular, and the same in every image."""
 
 
 def furnish(root: RootDirectory) -> None:
-    """Add what every desk expects to a tree: mount points, the files of `FILES`, uid 1000 and its home."""
+    """Add what every desk needs to a tree: mount points, the files of `FILES`, uid 1000 and its home."""
     for path in FOLDERS:
         with root.folder(path):
             pass
@@ -40,7 +40,7 @@ def furnish(root: RootDirectory) -> None:
 
 
 def holds(root: RootDirectory, path: bytes, data: bytes) -> bool:
-    """Return whether a path is a regular file, no link, with that content and mode 0644."""
+    """Return whether a path is a regular file, not a link, with this content and mode 0644."""
     try:
         fd = root.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -53,7 +53,7 @@ def holds(root: RootDirectory, path: bytes, data: bytes) -> bool:
 
 
 def _add_user(root: RootDirectory) -> None:
-    """Name uid and gid 1000 `user` where they have no name."""
+    """Name uid and gid 1000 `user` if they have no name."""
     number = str(UID).encode()
     lines = {
         b"etc/passwd": b"user:x:%s:%s::/home/user:/bin/bash" % (number, number),
@@ -84,7 +84,7 @@ def _add_final_newline(text: bytes) -> bytes:
 
 
 def find_python(root: RootDirectory, what: str) -> str:
-    """Return the path of a tree's python3: a regular executable inside it."""
+    """Return the path of the tree's python3, which must be a regular executable inside it."""
     for path in PYTHONS:
         with suppress(OSError):
             fd = root.open(path.encode(), os.O_PATH)
@@ -99,9 +99,9 @@ def find_python(root: RootDirectory, what: str) -> str:
 
 
 def strip(tree: Path, whiteouts: bool) -> None:
-    """Take from a tree what could give rights: device nodes, sockets, setuid and setgid bits, capabilities.
+    """Remove everything privileged from a tree: device nodes, sockets, setuid and setgid bits, capabilities.
 
-    Overlay's whiteouts (character device 0:0) and opaque marks stay where `whiteouts` says the tree has them.
+    With `whiteouts`, keep overlay's whiteouts (character device 0:0) and opaque marks.
     """
     for _, folders, files, fd in os.fwalk(tree, follow_symlinks=False):
         _strip_entry(fd, ".", whiteouts)

@@ -1,8 +1,8 @@
 """Write an image's files as one deterministic tar: `python -m hotdesk.desk.image.payload STORE NAME`, to descriptor 1.
 
-The layers are shown merged by an overlay mount, in a mount namespace that ends with the process. Names are sorted, and
-nothing but the files decides what is written: the same image gives the same bytes. Device nodes, sockets and pipes are
-left out, and set-id bits are cleared, as on import.
+The layers are merged by an overlay mount, in a mount namespace that ends with the process. Names are sorted and the
+output depends on the files alone: the same image gives the same bytes. Device nodes, sockets and pipes are left out,
+and setuid and setgid bits are cleared, as on import.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def export(store: Path, name: str, target: int) -> ArchiveBudget:
-    """Write an image's payload into an open file, by a child of its own; return how much it holds."""
+    """Write an image's payload into an open file, in a child process; return the entries and bytes it contains."""
     alone = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]
     argv = [*alone, sys.executable, "-P", "-m", "hotdesk.desk.image.payload", str(store), name]
     env = {key: value for key in ("PATH", "PYTHONPATH") if (value := os.environ.get(key))}
@@ -58,7 +58,7 @@ def export(store: Path, name: str, target: int) -> ArchiveBudget:
 
 
 def main() -> None:
-    """Write one image's payload; say on descriptor 2 how much it holds."""
+    """Write one image's payload to descriptor 1, and its number of entries and bytes to descriptor 2."""
     store, name = Path(sys.argv[1]), sys.argv[2]
     try:
         image = find(store, name)
@@ -81,7 +81,7 @@ def hold(layer: Path) -> int:
 def _show_merged(store: Path, image: Image) -> Path:
     if len(image.layers) == 1:
         return image.layers[0]
-    os.chdir(store / "layers")  # layers by their digests: a path's `:` and `,` have a meaning in mount options
+    os.chdir(store / "layers")  # relative names: `:` and `,` of a path have a meaning in mount options
     lowers = ":".join(layer.name for layer in image.layers)
     syscalls.mount("overlay", str(store / "layers"), "overlay", syscalls.MS_RDONLY, f"lowerdir={lowers}")
     return store / "layers"
@@ -125,7 +125,7 @@ def _add(
 
 
 def _describe(info: os.stat_result, path: str) -> tarfile.TarInfo | None:
-    """Make an entry of a plain file, a directory or a link; None for what no image may have."""
+    """Return the tar entry of a regular file, directory or link, or `None` for a kind that images may not contain."""
     kinds = {stat.S_IFREG: tarfile.REGTYPE, stat.S_IFDIR: tarfile.DIRTYPE, stat.S_IFLNK: tarfile.SYMTYPE}
     kind = kinds.get(stat.S_IFMT(info.st_mode))
     if kind is None:

@@ -1,7 +1,7 @@
-"""Images that hibernated desks stand on: they stay as they were, whatever becomes of their name.
+"""Pins of images that hibernated desks need: a pinned image keeps its layers, even if its name changes or is removed.
 
-A pin is a file in the store with the image's description and the path of the desk's record. Once that record is gone
-the pin counts no more, so that whoever removes a record need not find every pin.
+A pin is a file in the store with the image's record and the path of the desk's record. Once the desk's record is gone
+the pin no longer counts, so removing a record does not require finding its pins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FOLDER = "pins"
 
 
 def pin(store: Path, desk: str, image: Image, record: Path) -> None:
-    """Keep an image for a desk, for as long as its record exists."""
+    """Keep an image for a hibernated desk for as long as the desk's record exists."""
     path = _get_path(store, desk)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{desk}.new")
@@ -26,12 +26,12 @@ def pin(store: Path, desk: str, image: Image, record: Path) -> None:
 
 
 def unpin(store: Path, desk: str) -> None:
-    """Keep an image for a desk no more. Absent is no error."""
+    """Remove a desk's pin. A missing pin is no error."""
     _get_path(store, desk).unlink(missing_ok=True)
 
 
 def find_pinned(store: Path, desk: str) -> Image | None:
-    """Return the image kept for a desk; None when there is none, or a layer of it is lost."""
+    """Return the image pinned for a desk, or `None` if there is none or one of its layers is lost."""
     try:
         found = json.loads(_get_path(store, desk).read_text())
         image, is_needed = parse(store, found["image"].encode()), os.path.exists(found["record"])
@@ -41,7 +41,7 @@ def find_pinned(store: Path, desk: str) -> Image | None:
 
 
 def list_pinned(store: Path) -> dict[str, Image]:
-    """Return the images that are kept, by desk."""
+    """Return the pinned images, by desk."""
     found = {}
     with suppress(FileNotFoundError):
         for name in os.listdir(store / _FOLDER):
@@ -52,7 +52,7 @@ def list_pinned(store: Path) -> dict[str, Image]:
 
 
 def tidy(store: Path) -> None:
-    """Remove the pins that count no more."""
+    """Remove the pins whose desk record is gone."""
     pinned = list_pinned(store)
     with suppress(FileNotFoundError):
         for name in os.listdir(store / _FOLDER):

@@ -1,4 +1,4 @@
-"""Which wheels an image's Python can use."""
+"""Find the wheels an image's Python can use."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from hotdesk.errors import ImageError
 
 PROBE = "import sys, os; print(*sys.version_info[:2], os.uname()[4], os.confstr('CS_GNU_LIBC_VERSION'))"
-"""Run by the image's Python: `3 13 aarch64 glibc 2.41`."""
+"""Run by the image's Python; prints for example `3 13 aarch64 glibc 2.41`."""
 _ANSWER_SHAPE = re.compile(r"3 (\d{1,3}) (\w{1,20}) glibc 2\.(\d{1,3})\s*")
 _OLDEST_GLIBC = 17
 
 
 def list_platform_options(answer: str) -> list[str]:
-    """Return pip's options for the Python that answered the probe, newest C library first."""
+    """Return pip's options for the Python that printed `answer`, newest C library first."""
     match = _ANSWER_SHAPE.fullmatch(answer)
     if match is None:
         raise ImageError(

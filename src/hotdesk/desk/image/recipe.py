@@ -1,4 +1,4 @@
-"""Recipes of images: a short TOML, checked before anything runs."""
+"""Recipes of images: short TOML files, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hotdesk.errors import BriefError, make_printable
 from hotdesk.ipc.child import SOURCE
 
 FORMAT = 1
-"""Part of every digest: raise it when the same recipe would give another tree."""
+"""Part of every digest; raise it when the same recipe would give a different tree."""
 
 _SUITE_SHAPE = re.compile(r"[a-z][a-z0-9.-]{0,31}")
 _PACKAGE_SHAPE = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](=[A-Za-z0-9.+:~-]+)?")
@@ -28,13 +28,13 @@ _REQUIREMENT_SHAPE = re.compile(
 )
 _OURS_SHAPE = re.compile(r"hotdesk_[a-z]+")
 MACHINES = ("aarch64", "x86_64")
-"""Kinds of machine for which a recipe may name packages of their own, as `apt_x86_64`."""
+"""Architectures for which a recipe may list additional packages, as `apt_x86_64`."""
 OURS = "/usr/local/lib/hotdesk"
-"""Where what is hotdesk's own lies in an image."""
+"""The folder of hotdesk's own files in an image."""
 _LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
 _TEXT_SHAPE = re.compile(r"[^\0]*")
 PATH_SHAPE = re.compile(r"(?!/(?:dev|proc|run|sys|tmp)(?:/|$))(?:/(?!\.\.?(?:/|$))[^/\0-\x1f\x7f]{1,255})+")
-"""An absolute path without detours, to where nothing is mounted while an image is made."""
+"""An absolute path without `.` or `..`, outside the folders that are mounts while an image is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,23 @@ class Recipe:
 
     name: str
     parent: str | None = None
-    """The image it stands on (`from`); None for one made from packages alone."""
+    """The image it is based on (`from`), or `None` if it is built from packages alone."""
     suite: str | None = None
-    """The Debian release a parentless image is made from."""
+    """The Debian release of an image without a parent."""
     include: tuple[str, ...] = ()
-    """The packages a parentless image begins with."""
+    """The initial packages of an image without a parent."""
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     """Requirements by name and version; wheels only."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Texts by path, root's and readable by everybody; a program where the text begins with `#!`."""
+    """File contents by path. Files belong to root and are readable by every user; executable if they begin with `#!`.
+    """
     run: tuple[str, ...] = ()
-    """Shell lines, run as root inside the image, without network. Trusted like a Makefile."""
+    """Shell commands, run as root inside the image, without network. Trusted like a Makefile."""
 
 
 def load(source: str, name: str | None = None) -> Recipe:
-    """Return a recipe by a built-in name, or by a TOML file's path (it has a `/` or ends in `.toml`)."""
+    """Return a recipe by its built-in name, or from a TOML file (a path with a `/` or ending in `.toml`)."""
     if "/" not in source and not source.endswith(".toml"):
         return load_builtin(source) if name is None else rename(load_builtin(source), name)
     path = Path(source)
@@ -128,7 +129,7 @@ def _read_list(table: dict[str, object], key: str, shape: re.Pattern[str], where
 
 
 def _take_machine_packages(table: dict[str, object], where: str) -> tuple[str, ...]:
-    """Take the packages that each kind of machine needs from a table; return those of this one."""
+    """Remove the packages of every architecture from a table; return those of this machine."""
     found = {name: _read_list(table, f"apt_{name}", _PACKAGE_SHAPE, where) for name in MACHINES}
     return found.get(os.uname().machine, ())
 
@@ -144,7 +145,7 @@ def _take_files(table: dict[str, object], where: str) -> dict[str, str]:
 
 
 def _take_own_files(table: dict[str, object], where: str) -> dict[str, str]:
-    """Take a package that comes with hotdesk from a table, to be laid into the image; return its files."""
+    """Remove `ours`, the name of a Python package of hotdesk, from a table; return the package's files."""
     name = _take_text(table, "ours", _OURS_SHAPE, where)
     if name is None:
         return {}

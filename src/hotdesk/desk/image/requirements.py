@@ -1,4 +1,4 @@
-"""Requirements for desks on this machine: supported releases, Debian packages, kernel features."""
+"""Requirements of desks on this machine: supported releases, Debian packages, kernel features."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ TESTED = {
     ("debian", "12", "aarch64", 1),
     ("debian", "12", "x86_64", 1),
 }
-"""Release, architecture and version of cgroups that the suite or the host lab passed on; README.md has the same."""
+"""Release, architecture and cgroup version that the tests or the host lab passed on; README.md lists the same."""
 ANY_HOST = "HOTDESK_ANY_HOST"
-"""Set to 1, it lets set-up go on where nothing is promised."""
+"""Set to 1, it lets set-up continue on an unsupported machine."""
 PACKAGES = ("crun", "btrfs-progs", "e2fsprogs", "erofs-utils", "mmdebstrap", "mount", "util-linux")
-"""What the code calls: the runtime, mkfs.btrfs, mkfs.ext4, mkfs.erofs, and what builds images."""
+"""The packages of the programs that hotdesk runs: the runtime, mkfs.btrfs, mkfs.ext4, mkfs.erofs, image building tools.
+"""
 _KEYRINGS = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
 _OLDEST_KERNEL = (5, 19)
-"""The first whose overlay takes idmapped layers."""
+"""The first kernel whose overlay accepts idmapped layers."""
 _APT_LISTS = Path("/var/lib/apt/lists")
 
 
 @dataclass(frozen=True, slots=True)
 class HostMachine:
-    """A machine, as far as it matters here."""
+    """The facts about a machine that matter for hotdesk."""
 
     distro: str
     """`ID` of /etc/os-release."""
@@ -39,22 +40,22 @@ class HostMachine:
     """`VERSION_ID`; empty on a rolling release."""
     codename: str
     name: str
-    """What it calls itself, for people."""
+    """The system's name as shown to people."""
     arch: str
-    """As `uname -m` says it."""
+    """As in `uname -m`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
-    """A kernel's configuration, as text."""
+    """The facts about a kernel that matter for hotdesk, as text."""
 
     release: str
     filesystems: str = ""
-    """/proc/filesystems: what is loaded or built in."""
+    """/proc/filesystems: file systems that are loaded or built in."""
     modules: str = ""
-    """modules.dep and modules.builtin: what could be loaded."""
+    """modules.dep and modules.builtin: modules that could be loaded."""
     max_user_namespaces: str | None = None
-    """None where the kernel knows no user namespaces."""
+    """`None` if the kernel has no user namespaces."""
     has_loop: bool = True
 
 
@@ -75,7 +76,7 @@ def describe(os_release: str, arch: str) -> HostMachine:
 
 
 def unquote(value: str) -> str:
-    """Take a shell word's quotes off; a broken one stays as it is."""
+    """Remove a shell word's quotes; return malformed text unchanged."""
     try:
         return " ".join(shlex.split(value))
     except ValueError:
@@ -83,7 +84,7 @@ def unquote(value: str) -> str:
 
 
 def explain_refusal(machine: HostMachine) -> str | None:
-    """Explain why hotdesk promises nothing on a machine; None where it does."""
+    """Return why a machine is not supported, or `None` if it is."""
     if (machine.distro, machine.release) in _SUPPORTED and machine.arch in ARCHITECTURES:
         return None
     return (
@@ -94,7 +95,7 @@ def explain_refusal(machine: HostMachine) -> str | None:
 
 
 def describe_caveat(machine: HostMachine, cgroup_version: int) -> str | None:
-    """Return a warning if hotdesk was not tested on such a machine."""
+    """Return a warning if hotdesk was not tested on this kind of machine, else `None`."""
     if (machine.distro, machine.release, machine.arch, cgroup_version) in TESTED:
         return None
     where = f"{machine.name}, {machine.arch}, with cgroup v{cgroup_version}"
@@ -102,7 +103,7 @@ def describe_caveat(machine: HostMachine, cgroup_version: int) -> str | None:
 
 
 def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str | None:
-    """Refuse a machine nothing is promised on; return a warning instead when the operator insists."""
+    """Refuse an unsupported machine; return a warning instead if the operator insists, `None` if it is supported."""
     why = explain_refusal(machine)
     if why is None:
         return None
@@ -128,7 +129,7 @@ def list_missing_packages(packages: Sequence[str]) -> list[str]:
 
 
 def parse_installed(output: str) -> set[str]:
-    """Read what dpkg-query printed; a package half removed or half configured does not count."""
+    """Parse the output of dpkg-query; half removed or half configured packages do not count as installed."""
     pairs = [line.split() for line in output.splitlines()]
     return {pair[0] for pair in pairs if pair[1:] == ["installed"]}
 
@@ -173,7 +174,7 @@ def offers(kernel: KernelConfig, filesystem: str) -> bool:
 
 
 def has_loop_driver(devices: str) -> bool:
-    """Return whether a kernel has loop devices, though no node shows them here, as in a container."""
+    """Return whether the kernel has loop devices, even where no device node exists, as in a container."""
     return any(line.split() == ["7", "loop"] for line in devices.partition("Block devices:")[2].splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Package sources of an image: the machine's own apt sources, adapted to the image's release."""
+"""Package sources for an image: the machine's own apt sources, adapted to the image's release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTING_SHAPE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PackageIndex:
-    """One index of packages this machine's apt knows."""
+    """A package index that this machine's apt knows."""
 
     uri: str
     release: str
@@ -34,7 +34,7 @@ class PackageIndex:
 
     @property
     def pocket(self) -> str | None:
-        """Describe which part of a release it is: itself, `-updates`, `-security`, or None for another."""
+        """Return the part of a release: empty for itself, `-updates`, `-security`, or `None` for any other."""
         if self.release.endswith("/updates"):
             return "-security"
         _, dash, rest = self.release.partition("-")
@@ -57,7 +57,7 @@ def parse(text: str) -> list[PackageIndex]:
 
 
 def find_distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[str, str]:
-    """Return which distribution this machine is fed from, and its release: `("ubuntu", "noble")`."""
+    """Return the distribution and release this machine gets packages from, such as `("ubuntu", "noble")`."""
     for name in COMPONENTS:
         own = [each for each in targets if (each.origin or fallback).lower() == name and each.pocket == ""]
         if own:
@@ -91,19 +91,21 @@ def format_lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyri
 
 
 def format_options(target: PackageIndex, keyrings: Sequence[str]) -> str:
-    """Describe which keys may sign a source: the distribution's, and what the machine trusts for that mirror."""
+    """Return a source line's trusted keys as its options: the distribution's and the machine's for that mirror."""
     own = [key for key in target.signed_by.split(",") if key.startswith("/")]
     keys = list(dict.fromkeys([*keyrings, *own]))
     return f"[signed-by={','.join(keys)}] " if keys else ""
 
 
 def sanitize_line(line: str) -> str:
-    """Return a source line as it may stand in an image: no credentials, no paths of this machine."""
+    """Return a source line without credentials and paths of this machine, as it may be stored in an image."""
     return re.sub(r"//[^/@ ]*@", "//", re.sub(r"^deb \[[^]]*\] ", "deb ", line))
 
 
 def parse_settings(dump: str) -> list[str]:
-    """Pick from `apt-config dump` how this machine reaches its mirrors: proxies, certificates, retries."""
+    """Return the settings by which this machine reaches its mirrors, from `apt-config dump`: proxies, certificates,
+    retries.
+    """
     return [f'{key} "{value}";' for key, value in _SETTING_SHAPE.findall(dump)]
 
 

@@ -1,7 +1,8 @@
-"""Copies of image layers that no working desk ever stands on, each a file and a superblock of its own.
+"""Copies of image layers that no working desk ever uses, each a file with a superblock of its own.
 
-A flaw that writes the page cache of a file one may only read reaches whoever reads that file. Desks in which results
-are verified stand on these copies, so that nothing a working desk did to its own image is there. Made in `sterilize`.
+A kernel flaw that lets a program write to the page cache of a read-only file affects every reader of that file. Desks
+that verify results use these copies, so that nothing a working desk did to its own image is present. `sterilize` makes
+them.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from hotdesk.errors import ImageError
 from hotdesk.linux import loopdev, syscalls
 
 KINDS = {"erofs": None, "ext4": "noload"}
-"""File systems a copy may have, the best first, and what each is mounted with."""
+"""File systems a copy may have, the preferred first, and the mount options of each."""
 FLAGS = syscalls.MS_RDONLY | syscalls.MS_NODEV | syscalls.MS_NOSUID
 OOPSED = 1 << 7
-"""The kernel's own mark that it has oopsed since it was booted."""
+"""The bit in /proc/sys/kernel/tainted that is set once the kernel has oopsed."""
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """The identity of a mounted copy when it was mounted."""
+    """The identity of a copy at the time it was mounted."""
 
     device: int
     inode: int
     written: int
     suspect: bool
-    """Whether the kernel had oopsed by then, and the file was looked at because of it."""
+    """Whether the kernel had oopsed by then, so that the file was compared with its digest."""
 
 
 class Sterile:
-    """The copies one keeper has mounted, in its private mount namespace and until its end."""
+    """The copies one keeper has mounted, in its private mount namespace, until it ends."""
 
     def __init__(self, store: Path, private: Path) -> None:
         self.store = store
@@ -43,7 +44,7 @@ class Sterile:
         self.mounted: dict[str, Mounted] = {}
 
     def show(self, image: Image) -> dict[Path, Path]:
-        """Return where each layer of an image is to be read instead, mounted on first need."""
+        """Return the sterile path of each layer of an image, mounting copies on first use."""
         missing = list_uncopied_layers(self.store, image)
         if missing:
             raise ImageError(
@@ -53,7 +54,7 @@ class Sterile:
         return {layer: self.mount(layer.name, read_kernel_taint()) for layer in image.layers}
 
     def mount(self, digest: str, tainted: int) -> Path:
-        """Mount a layer's copy if needed; again when the file changed, or the kernel oopsed since."""
+        """Mount a layer's copy if it is not mounted. Mount it again if the file changed, or the kernel oopsed since."""
         file, kind = find_copy(self.store, digest)
         at = self.private / f"sterile-{digest}"
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -75,7 +76,7 @@ class Sterile:
 
 
 def attach(fd: int, kind: str, at: Path) -> None:
-    """Mount an open file, read-only, through a loop device of its own that goes with the mount."""
+    """Mount an open file read-only, through a loop device that disappears with the mount."""
     device, loop = loopdev.attach(fd, "hotdesk-sterile")
     try:
         syscalls.mount(device, str(at), kind, FLAGS, KINDS[kind])
@@ -93,12 +94,12 @@ def read_kernel_taint() -> int:
 
 
 def is_suspect(tainted: int) -> bool:
-    """Return whether the page cache may hold writes of a program that made the kernel oops."""
+    """Return whether a program made the kernel oops, so that the page cache may be corrupt."""
     return bool(tainted & OOPSED)
 
 
 def verify(fd: int, file: Path) -> None:
-    """Read an open copy back from the disk, and compare it with what was written."""
+    """Read an open copy back from the disk, and compare it with its stored digest."""
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     try:
@@ -120,7 +121,7 @@ def compute_digest(fd: int) -> str:
     return sha256.hexdigest()
 
 
-# -- where copies lie -------------------------------------------------------------------------------------------
+# -- paths of copies --------------------------------------------------------------------------------------------
 
 
 def get_folder(store: Path) -> Path:
@@ -156,7 +157,7 @@ def list_copies(store: Path) -> set[str]:
 
 
 def forget(store: Path, digest: str) -> int:
-    """Remove all copies of a layer; return the bytes they took. Who has one mounted keeps it."""
+    """Remove all copies of a layer; return the bytes they took. Existing mounts keep theirs."""
     size = 0
     for file in get_folder(store).glob(f"{digest}.*"):
         size += file.lstat().st_blocks * 512

@@ -1,7 +1,7 @@
 """Make sterile copies of image layers: `python -m hotdesk.desk.image.sterilize`, in a mount namespace of its own.
 
-A copy is kept only when this kernel mounts it and shows it with other owners, as a desk needs it: erofs where that
-works, ext4 where it does not.
+A copy is kept only if this kernel can mount it and map its owners to a desk's user ids. File systems are tried in
+order: erofs, then ext4.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hotdesk.linux.filelock import hold_lock
 
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
 COPY_TIMEOUT_S = 900.0
-"""What copying one layer may take."""
+"""Seconds copying one layer may take."""
 BLOCK = 4096
 _SLACK = 64 * MIB
-"""Room for an ext4's own tables; the file is sparse."""
+"""Extra bytes for ext4's own tables; the file is sparse."""
 
 
 def make(
@@ -37,7 +37,7 @@ def make(
     kinds: Iterable[str] = sterile.KINDS,
     tainted: int | None = None,
 ) -> bool:
-    """Copy the layers of an image that have no sterile copy; False when all have one."""
+    """Copy the layers of an image that have no sterile copy; return False if all have one."""
     missing = sterile.list_uncopied_layers(store, image)
     if missing and sterile.is_suspect(sterile.read_kernel_taint() if tainted is None else tainted):
         raise HostError(
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
-    """Copy a layer, unless another process just did; what does not work leaves nothing."""
+    """Copy a layer, unless another process has just done so. Failed attempts leave no files."""
     place = sterile.get_folder(store)
     place.mkdir(mode=0o700, exist_ok=True)
     failures = []
@@ -86,7 +86,7 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
         _drop_cached(layer)
         for kind in kinds:
             fresh = sterile.get_copy_path(store, digest, f"{kind}.new")
-            fresh.unlink(missing_ok=True)  # the tool of a copier that was killed may write to it still
+            fresh.unlink(missing_ok=True)  # a tool that outlived its killed parent may still write to it
             try:
                 write(kind, layer, fresh)
                 prove(kind, fresh, place / "proof")
@@ -101,7 +101,7 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
 
 @contextmanager
 def hold_layer(layer: Path) -> Iterator[Path]:
-    """Hold a layer as a desk does, so that no one removes it meanwhile."""
+    """Hold a shared lock on a layer, as a desk does, so that it is not removed meanwhile."""
     try:
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as e:
@@ -114,7 +114,7 @@ def hold_layer(layer: Path) -> Iterator[Path]:
 
 
 def _check_room(layer: Path, place: Path) -> None:
-    """Refuse a layer whose files are longer than the disk has room: erofs writes out the holes a desk left in them."""
+    """Refuse a layer that would not fit on the disk: erofs writes out the holes of sparse files."""
     size, disk = measure(layer)[0], os.statvfs(place)
     if size > disk.f_bavail * disk.f_frsize:
         free = disk.f_bavail * disk.f_frsize
@@ -144,7 +144,7 @@ def write(kind: str, layer: Path, file: Path) -> None:
 
 
 def _write_ext4(layer: Path, file: Path) -> None:
-    """Write an ext4 without journal or lost+found; its root folder is made like the layer's."""
+    """Write an ext4 without journal and lost+found, whose root folder has the layer's owner, mode and times."""
     size, count = measure(layer)
     with file.open("wb") as out:
         out.truncate((size + size // 8 + _SLACK) // MIB * MIB)
@@ -160,7 +160,7 @@ def _write_ext4(layer: Path, file: Path) -> None:
 
 
 def measure(layer: Path) -> tuple[int, int]:
-    """Count the bytes a tree takes in whole blocks, with room for what describes each file, and its files."""
+    """Return the bytes of a tree in whole blocks, with room for each file's metadata, and its number of files."""
     size = count = 0
     for _, folders, names, folder in os.fwalk(layer):
         for name in (*folders, *names):
@@ -170,7 +170,7 @@ def measure(layer: Path) -> tuple[int, int]:
 
 
 def prove(kind: str, file: Path, at: Path) -> None:
-    """Mount a copy as a keeper does, and show it with a desk's owners: what this kernel refuses is no copy."""
+    """Mount a copy as a keeper does, with owners mapped as for a desk; raise an error if this kernel cannot."""
     with _mount_file(kind, file, at, sterile.FLAGS):
         owner = os.stat(at).st_uid
         ids = uids.format_id_map(uids.FIRST)
@@ -208,7 +208,7 @@ def _mount_file(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
 
 
 def keep(fresh: Path, file: Path) -> None:
-    """Put a copy in place, its sha256 first: a copy that is there has one."""
+    """Move a copy into place after writing its sha256, so that every copy has one."""
     fd = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -223,7 +223,7 @@ def keep(fresh: Path, file: Path) -> None:
 
 
 def run_tool(*argv: str) -> None:
-    """Run what writes a file system; it dies with this process."""
+    """Run a tool that writes a file system; it dies with this process."""
     if shutil.which(argv[0], path=TOOLS) is None:
         raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`")
     try:

@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """One tree that was removed because nothing needed it."""
+    """A tree that was removed because nothing needed it."""
 
     kind: Literal["layer", "copy", "guest", "machine"]
     name: str
@@ -32,10 +32,10 @@ class Swept:
 
 @contextmanager
 def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
-    """Hold the store's lock; yield a fresh work directory in it and the lock's descriptor.
+    """Hold the store's lock; yield a new work directory in the store and the lock's descriptor.
 
     Children that write below the directory get the descriptor too: if this process is killed, the lock stays taken
-    until they are gone, and no one sweeps under them.
+    until they have ended, and no other process cleans up the directory meanwhile.
     """
     for folder in (store, store / "tmp", store / "layers", store / "images"):
         make_private(folder)
@@ -54,7 +54,7 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
 
 
 def make_private(folder: Path) -> None:
-    """Make a directory only its owner can enter: layers hold files of the host's root."""
+    """Make a directory that only its owner can enter: layers contain files that belong to the host's root."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_mode & 0o077:
@@ -79,7 +79,7 @@ def discard(path: Path) -> None:
 
 
 def publish(store: Path, image: Image, tree: Path) -> Image:
-    """Put an image in place: `tree` as its topmost layer, unless it is that already, then its name."""
+    """Publish an image: move `tree` into place as its topmost layer, unless it is already, then write the record."""
     if tree != image.layers[0]:
         subprocess.run(["sync", "-f", str(tree)], check=False)
         tree.rename(image.layers[0])
@@ -93,7 +93,7 @@ def publish(store: Path, image: Image, tree: Path) -> Image:
 
 
 def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
-    """Remove an image and the layers only it uses; `in_use` names the images of open desks."""
+    """Remove an image and the layers only it uses. `in_use` has the names of open desks' images."""
     if as_name(name) in in_use:
         raise ImageError(f"image {name!r} has open desks; burn them first, `hotdesk ps` lists them")
     if not store.is_dir():
@@ -117,14 +117,14 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
 
 
 def restore(store: Path, image: Image) -> None:
-    """Return a name to its previous image; the layers of the other go with the next sweep."""
+    """Give a name back to its previous image; the next sweep removes the other image's layers."""
     with writing(store, lambda line: None):
         publish(store, image, image.layers[0])
 
 
 @contextmanager
 def lock_layer(layer: Path, name: str) -> Iterator[None]:
-    """Make sure that no mount holds a shared lock on a layer."""
+    """Hold an exclusive lock on a layer, to make sure that no desk uses it."""
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -136,7 +136,7 @@ def lock_layer(layer: Path, name: str) -> Iterator[None]:
 
 
 def sweep(store: Path, progress: Progress) -> list[Swept]:
-    """Remove layers that no image names and no desk needs, their copies, and guest bytecode no desk would load."""
+    """Remove layers no image or desk needs, their copies, unused VM templates, and outdated guest bytecode."""
     if not store.is_dir():
         return []
     with writing(store, progress) as (work, _):
@@ -169,7 +169,7 @@ def sweep(store: Path, progress: Progress) -> list[Swept]:
 
 
 def read_record(store: Path, path: Path) -> Image:
-    """Read an image's description, even if it lost a layer; of a damaged one the layers are unknown."""
+    """Read an image's record, even if a layer is missing. Raise `ImageError` if it is damaged."""
     try:
         return parse(store, path.read_bytes())
     except ValueError as e:
@@ -179,7 +179,7 @@ def read_record(store: Path, path: Path) -> Image:
 
 
 def is_current_bytecode(folder: Path, store: Path, images: Collection[Image]) -> bool:
-    """Return whether bytecode is whole, of an existing image, and of the installed guest."""
+    """Return whether bytecode is complete, for an existing image, and of the installed guest's version."""
     source = guest_code.read_sources()
     used = {guest_code.get_folder(store, image.digest, source) for image in images}
     return folder in used and all((folder / name).is_file() for name in guest_code.SEALED)
@@ -200,7 +200,7 @@ def _sweep_away(path: Path, work: Path, kind: Literal["layer", "guest", "machine
 
 
 def measure_disk_usage(tree: Path) -> int:
-    """Count the bytes a tree takes on disk, hard links once."""
+    """Return the bytes a tree takes on disk, counting hard links once."""
     inodes: set[int] = set()
     total = 0
     for _, folders, files, fd in os.fwalk(tree):

@@ -1,4 +1,4 @@
-"""Unpacks a hostile tar stream below a directory: writes through openat2, all counted, modes reduced."""
+"""Unpack a hostile tar stream below a directory: paths resolve with openat2, sizes are counted, modes reduced."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class ArchiveLimits:
 
     entries: int = 2_000_000
     size: int = 64 << 30
-    """Bytes of all files together, holes included."""
+    """Bytes of all files together, including holes."""
     name: int = 255
     path: int = 4095
     depth: int = 128
 
     @property
     def stream(self) -> int:
-        """Return the size of the longest tar stream that could hold so much."""
+        """Return the maximum bytes of a tar stream within these limits."""
         return self.size + 4096 * self.entries
 
 
 @dataclass(slots=True)
 class ArchiveBudget:
-    """The rest of the limits, over all layers of an image."""
+    """How much of the limits is used, over all layers of an image."""
 
     limits: ArchiveLimits
     entries: int = 0
@@ -56,7 +56,7 @@ class ArchiveBudget:
 
 
 def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer: bool) -> None:
-    """Write what a tar stream holds; in a `layer` whiteouts are left out, as `whiteout` deals with them."""
+    """Unpack a tar stream. Whiteouts of a `layer` are skipped: `apply_whiteouts` handles them."""
     with open_tar(stream) as tar:
         for info in iterate_headers(tar):
             budget.spend(info.size if info.isreg() else 0)
@@ -66,7 +66,9 @@ def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer:
 
 
 def apply_whiteouts(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> None:
-    """Remove what a layer says is gone from those below; goes first, as it may say so after its files."""
+    """Remove from the layers below what a layer's whiteouts name. Runs first: whiteouts may come after the layer's
+    files.
+    """
     budget = ArchiveBudget(limits)
     with open_tar(stream) as tar:
         for info in iterate_headers(tar):
@@ -89,19 +91,19 @@ def erase(root: RootDirectory, above: bytes, name: bytes) -> None:
 
 
 def open_tar(stream: IO[bytes], mode: Literal["r|", "r:"] = "r|") -> tarfile.TarFile:
-    """Read a tar's headers one after the other, names as the bytes they are."""
+    """Open a tar for sequential reading; names keep their exact bytes."""
     return tarfile.open(fileobj=stream, mode=mode, encoding="utf-8", errors="surrogateescape")
 
 
 def iterate_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the headers; tarfile's own iterator would keep every one in memory."""
+    """Yield the headers. Unlike tarfile's own iterator, this does not keep all of them in memory."""
     while (info := tar.next()) is not None:
         tar.members.clear()  # type: ignore[attr-defined]
         yield info
 
 
 def split_place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, bytes]:
-    """Return an entry's folder and name; the root itself has no name."""
+    """Return an entry's folder and name; the root itself has an empty name."""
     parts = _split_name(info.name, limits)
     return b"/".join(parts[:-1]), parts[-1] if parts else b""
 
@@ -127,7 +129,7 @@ def _split_name(text: str, limits: ArchiveLimits) -> list[bytes]:
 def put(
     root: RootDirectory, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, name: bytes, limits: ArchiveLimits
 ) -> None:
-    """Unpack one entry; devices, pipes and unknown types are left out."""
+    """Unpack one entry. Devices, pipes and unknown types are skipped."""
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
         return
     with root.folder(above) as fd:
@@ -187,5 +189,5 @@ def set_attributes(info: tarfile.TarInfo, fd: int) -> None:
 
 
 def clamp_owner(number: int) -> int:
-    """Keep an owner that has a place in a desk's range of ids."""
+    """Return the id if it is in a desk's range of user ids, else the id of `nobody`."""
     return number if 0 <= number < 1 << 16 else NOBODY

@@ -1,4 +1,4 @@
-"""Unpack an image archive: the program that `importer.py` starts, with few rights and bounded memory and time."""
+"""Unpack an image archive: the program that `importer.py` starts, with few capabilities and limited memory and time."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ from hotdesk.linux.openat2 import RootDirectory
 
 MEMORY = 1 << 30
 BROKEN = (ImageError, tarfile.TarError, OSError, EOFError, zlib.error, LZMAError, ValueError, OverflowError)
-"""What a broken or hostile archive makes our readers raise."""
+"""Errors raised by the readers for a broken or hostile archive."""
 _Layer = tuple[str, str]
 """A layer's name in the archive, and its digest."""
 
 
 def main() -> int:
-    """Unpack the archive (or layout directory) open as a descriptor below a directory; print its Python."""
+    """Unpack the archive or layout directory open as a descriptor into a directory; print its kind and its Python's
+    path.
+    """
     _, archive, tree, machine, entries, size = sys.argv
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -79,7 +81,7 @@ def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimit
 
 
 def _spool_archive(archive: int, spool: int, limits: ArchiveLimits) -> int:
-    """Return a descriptor of the plain archive: itself, or the spool it is uncompressed into."""
+    """Return a descriptor of the uncompressed archive: itself, or the spool it was decompressed into."""
     with reopen_file(archive) as file:
         if not is_compressed(file):
             return archive
@@ -95,7 +97,7 @@ def squash(
     limits: ArchiveLimits,
     of_content: bool = False,
 ) -> None:
-    """Unpack layers over each other, each verified first; `of_content`: digests are of the compressed data."""
+    """Unpack layers over each other, verifying each first. With `of_content`, digests are of the uncompressed data."""
     budget = ArchiveBudget(limits)
     for number, (name, digest) in enumerate(layers):
         with open_part(name) as part:
