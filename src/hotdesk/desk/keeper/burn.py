@@ -1,4 +1,4 @@
-"""Burn desks step by step: kill, empty, clean up; a desk that resists does not block others."""
+"""Burn desks step by step: kill processes, remove files, release ids. A desk that resists does not block others."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.linux import uids
 
 MIN_POLL_INTERVAL_S, MAX_POLL_INTERVAL_S = 0.001, 0.05
-"""Seconds between two looks at a desk that is ending."""
+"""Minimum and maximum seconds between two steps of a burning desk."""
 STUCK_AFTER_S = 5.0
-"""Seconds until a desk is called stuck."""
+"""Seconds until a desk is reported as stuck."""
 RETRY_INTERVAL_S = 2.0
-"""Seconds between two tries at a desk that is stuck."""
+"""Seconds between two attempts at a stuck desk."""
 TURN_S = 0.005
-"""Seconds of one turn, so that a hundred desks that end together keep no opening waiting."""
+"""Seconds one turn may take, so that a hundred desks burning at once do not delay opening others."""
 
 Ended = Callable[["Fire", list[str]], None]
 
 
 @dataclass(slots=True)
 class Fire:
-    """One desk's end."""
+    """A desk that is burning."""
 
     tracked: TrackedDesk
     why: str
@@ -34,14 +34,14 @@ class Fire:
     look: float
     pause: float = MIN_POLL_INTERVAL_S
     numbers: list[int] = field(default_factory=list)
-    """Numbers of the requests that wait for it."""
+    """Numbers of the requests that wait for its end."""
     children: set[int] = field(default_factory=set)
-    """Processes of it that are the keeper's to reap: a zombie still has the desk's user id."""
+    """Its processes that the keeper must reap: a zombie still has the desk's user id."""
     stuck: bool = False
 
 
 class Burning:
-    """Every desk that is ending. `ended` is called when one is gone, or known to resist."""
+    """All burning desks. `ended` is called when one is gone, and when one is stuck."""
 
     def __init__(self, settings: Config, ended: Ended) -> None:
         self.settings = settings
@@ -61,7 +61,7 @@ class Burning:
         self.advance(fire)
 
     def wait_for(self, desk: str, number: int) -> bool:
-        """Answer a request when a desk is gone; False when it is not ending, or resists."""
+        """Let a request wait until a desk is gone; return False if the desk is not burning, or is stuck."""
         fire = self.fires.get(desk)
         if fire is None or fire.stuck:
             return False
@@ -69,18 +69,18 @@ class Burning:
         return True
 
     def note_exit(self, pid: int) -> None:
-        """Look again at once at the desk whose first process has just ended."""
+        """Schedule the next step at once for the desk whose process has just exited."""
         for fire in self.fires.values():
             if pid in fire.children:
                 fire.children.discard(pid)
                 fire.look = read_clock()
 
     def compute_wait(self) -> float | None:
-        """Return seconds until the next look; None when nothing burns."""
+        """Return seconds until the next step, or `None` if no desk is burning."""
         return max(0.0, min(fire.look for fire in self.fires.values()) - read_clock()) if self.fires else None
 
     def turn(self) -> None:
-        """Take due steps, the longest due first, within the time of a turn."""
+        """Take the steps that are due, the most overdue first, within the time of a turn."""
         start = read_clock()
         due = [fire for fire in self.fires.values() if fire.look <= start]
         for fire in sorted(due, key=lambda fire: fire.look):
@@ -89,7 +89,7 @@ class Burning:
                 return
 
     def advance(self, fire: Fire) -> None:
-        """Take one more step; a desk that resists for long is reported, and retried now and then."""
+        """Take one more step. A desk that resists too long is reported, and tried again at intervals."""
         leftovers = self.clear(fire)
         if not leftovers:
             del self.fires[fire.tracked.room.desk]
@@ -110,7 +110,7 @@ class Burning:
             fire.tracked.record.note(state=condition, why=fire.why, left=leftovers)
 
     def clear(self, fire: Fire) -> list[str]:
-        """Kill a desk's processes and remove everything of it; return what remains for now."""
+        """Kill a desk's processes and remove everything it has; return what remains."""
         tracked = fire.tracked
         try:
             if pids := tracked.room.cgroup.strike() | fire.children:

@@ -1,6 +1,6 @@
-"""Save a desk's files as an image: its writable layer, copied, on the layers of its image.
+"""Save a desk's files as an image: a copy of its writable layer on top of the layers of its image.
 
-Run in a child of the keeper: standard library only, and imported there, as most keepers never save.
+Runs in a child of the keeper. Standard library only, and imported only there, as most keepers never save.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hotdesk.linux.openat2 import open_strictly
 
 DEFAULTS = TreeLimits()
 _MAX_LAYERS = 64
-"""Each costs every desk a mount."""
+"""Maximum layers of an image; each adds to the mounts of every desk."""
 _SEEDED = frozenset(
     (
         *FILES,
@@ -46,21 +46,21 @@ _SEEDED = frozenset(
         ),
     )
 )
-"""What makes a desk itself: every desk is given its own, so whatever lies there is left out."""
+"""Files that every desk gets its own version of; they are left out of an image."""
 SUDO = layout.SUDO.encode()
 BUNDLE = door_files.BUNDLE.lstrip("/").encode()
 _HASHED = re.compile(rb"etc/ssl/certs/[0-9a-f]{8}\.[0-9]")
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]{1,16384})-----END CERTIFICATE-----")
 AUTHORITY = b"hotdesk door of "
-"""How every desk's authority is named."""
+"""The start of the common name of every desk's certificate authority."""
 _MAX_BUNDLE_BYTES = 4 << 20
-"""Bytes a bundle of certificates may have to be looked into."""
+"""Maximum bytes read of a small file, such as a bundle of certificates."""
 
 
 def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_id: str) -> None:
-    """Make an image of an upper directory that no one writes to, on `source`, the image its desk was opened from.
+    """Make an image from a desk's upper directory, to which no process writes, on top of the desk's image `source`.
 
-    Give `source` itself where it is known: its name may be another image's by now.
+    Pass `source` as an `Image` if it is known: its name may belong to another image by now.
     """
     as_name(name)
     store = settings.images
@@ -90,9 +90,9 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
 
 
 def choose_name(digest: str, below: Image) -> str:
-    """Return the name of a layer that can stand on an image: overlay takes no directory twice.
+    """Return a layer name that can be added to an image: overlay refuses a directory that appears twice.
 
-    The very layer that is on top already changes nothing; one that lies deeper is stored once more.
+    A layer equal to the topmost one keeps its name, and changes nothing. One equal to a deeper layer gets another name.
     """
     names = [layer.name for layer in below.layers]
     while digest in names[1:]:
@@ -112,13 +112,13 @@ def check(below: Image) -> None:
 
 
 def _measure_free_space(settings: Config) -> int:
-    """Return the bytes an image may take: what shares its blocks in a desk takes each of them in a copy."""
+    """Return the bytes an image may take. Blocks that a desk shares with other files count in full in a copy."""
     free = os.statvfs(settings.images)
     return max(0, free.f_bavail * free.f_frsize - settings.disk_floor)
 
 
 def _hash_stack(digest: str, below: Image) -> str:
-    """Distinguish a layer on one image from the same on another: their Pythons may compile differently."""
+    """Return a digest of a layer with everything below it: bytecode depends on the Python of the image below."""
     parts = (digest, *(layer.name for layer in below.layers), below.python, below.arch)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -134,7 +134,7 @@ def _is_seeded(python: str, folder: int, path: bytes) -> bool:
 
 
 def read_small_file(folder: int, path: bytes) -> bytes:
-    """Read a small regular file of an open directory; nothing of any other kind."""
+    """Read a small regular file of an open directory; return nothing for any other kind."""
     with suppress(OSError):
         fd = open_strictly(folder, path.rpartition(b"/")[2], os.O_RDONLY)
         try:

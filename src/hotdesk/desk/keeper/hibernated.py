@@ -1,6 +1,7 @@
-"""Hibernated desks: a snapshot of the layer with their memory, and a record of each.
+"""Hibernated desks: for each, a snapshot of its layer including its memory, and a record.
 
-Both outlast keeper and owner. The record is written last and removed first, so that what has no record is litter.
+Both outlive keeper and owner. The record is written last and removed first, so that data without a record can be
+deleted.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ class HibernatedDesk:
 
     desk: str
     spec: dict[str, object]
-    """As `request` writes it."""
+    """The desk's spec, as `request` encodes it."""
     image: str
-    """The digest of what its layer lies upon."""
+    """The digest of the image its layer is based on."""
     token: str
-    """What its guest shows."""
+    """The token its guest authenticates with."""
     size: int
-    """The bytes that its disk counts for."""
+    """Bytes of its disk, as they are accounted."""
     until: float
-    """When it is over, in seconds since 1970."""
+    """Its deadline, in seconds since 1970."""
     since: float
 
 
 class HibernatedDesks:
-    """Those of one state directory."""
+    """The hibernated desks of one state directory."""
 
     def __init__(self, settings: Config, disk: Callable[[], Disk]) -> None:
         self.folder = settings.lib / FOLDER
         self.shown = settings.run / FOLDER
-        """What `hotdesk ps` reads of them."""
+        """Where `hotdesk ps` reads its public facts."""
         self.desks = settings.run / "desks"
         self.images = settings.images
         self.disk = disk
@@ -61,7 +62,7 @@ class HibernatedDesks:
         return self.get_path(desk).exists()
 
     def write(self, record: HibernatedDesk, image: Image) -> None:
-        """Record a desk as hibernated: from here on only a burn or its deadline ends it, and its image stays."""
+        """Record a desk as hibernated and pin its image. From then on only a burn or its deadline ends it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.folder / f".{record.desk}.new"
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -74,7 +75,7 @@ class HibernatedDesks:
         self.show(record)
 
     def show(self, record: HibernatedDesk) -> None:
-        """Describe a desk for listings, without secrets."""
+        """Write a desk's facts for listings, without secrets."""
         self.shown.mkdir(mode=0o711, parents=True, exist_ok=True)
         (self.shown / f"{record.desk}.json").write_text(json.dumps(_describe(record)))
 
@@ -87,7 +88,7 @@ class HibernatedDesks:
             raise BriefError(f"{self.get_path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
 
     def find_image(self, record: HibernatedDesk) -> Image | None:
-        """Return the very image of a desk, even if its name belongs to another now; None if it was lost."""
+        """Return exactly the image a desk used, even if its name belongs to another by now; `None` if it was lost."""
         image = pin.find_pinned(self.images, record.desk)
         return image if image is not None and image.digest == record.image else None
 
@@ -106,7 +107,7 @@ class HibernatedDesks:
         return []
 
     def tidy(self) -> None:
-        """Remove those whose time is up and that no keeper has; list the others, also after the machine restarted."""
+        """Remove desks past their deadline that no keeper has; list the others again after a restart of the machine."""
         for desk in self.list_names():
             with suppress(HotdeskError):
                 record = self.find(desk)
@@ -124,7 +125,7 @@ def _describe(record: HibernatedDesk) -> dict[str, object]:
 
 
 def check_same(record: HibernatedDesk, recorded: Spec, spec: Spec) -> None:
-    """Refuse to wake a desk with another configuration than it had."""
+    """Refuse to resume a desk with another configuration than it had."""
     names = [name for name in COMPUTER if name != "env" and getattr(recorded, name) != getattr(spec, name)]
     if names:
         raise BriefError(f"desk {record.desk} cannot resume: it was hibernated with other values of {', '.join(names)}")

@@ -1,7 +1,7 @@
-"""The keeper: the one small privileged child of an owner. It prepares rooms, calls the OCI runtime, and burns.
+"""The keeper: a small privileged child process of an owner. It prepares rooms, calls the OCI runtime, and burns.
 
-It answers a fixed vocabulary over a socketpair and reads no byte a guest wrote. When the owner is gone it burns
-every desk at once; deadlines hold even while the owner is stopped. Standard library only, so that it starts fast.
+It answers a fixed set of requests over a socketpair and reads no byte that a guest wrote. When the owner is gone it
+burns every desk at once; deadlines hold even while the owner is stopped. Standard library only, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.linux import rlimits, syscalls
 
 _MAX_STARTING = 2 * (os.cpu_count() or 1)
-"""Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
+"""Desks being started at a time. More would not raise throughput, and would delay the first ones."""
 _MAX_REQUESTS_PER_TURN = 256
-"""Requests taken before deadlines are looked at."""
+"""Requests handled before deadlines are checked."""
 TURN_S = 0.05
-"""Seconds requests may take before deadlines are looked at."""
+"""Seconds requests may take before deadlines are checked."""
 BURN_TIMEOUT_S = 10.0
-"""Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
+"""Seconds for burning the desks of an owner that is gone; the next keeper burns the rest."""
 _SERVICE_STOP_TIMEOUT_S = 3.0
-"""Seconds door and keys may take to end once they are no longer needed."""
+"""Seconds the door and keys processes may take to end once they are no longer needed."""
 _MAX_POLL_S = 3600.0
-"""Seconds of one poll; the call takes no more than 24 days."""
+"""Maximum seconds of one poll, as the system call accepts at most 24 days."""
 
 
 class Keeper:
@@ -65,7 +65,9 @@ class Keeper:
         self.queue = Queue()
         self.desks: dict[str, TrackedDesk] = {}
         self.early: set[int] = set()
-        """Exits seen while a runtime is at work that were no one's we knew: what it starts may end before it does."""
+        """Pids of exited children not known as any desk's while a desk starts: a desk's process can exit before its
+        runtime.
+        """
         self.roots = Roots(settings, self.desks, self.early, self)
         self.burning = Burning(settings, self.report_end)
         self.opening = Opening(settings, self.burning, _read_peer_credentials(owner)[0])
@@ -82,7 +84,7 @@ class Keeper:
         self.open_for_business = True
         self.ears = Ears()
         self.nearest = 0.0
-        """Before this no desk's time is up; in the past when one must be looked for."""
+        """No desk is due before this time; in the past if it must be computed again."""
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class Keeper:
         self.see_off()
 
     def see_off(self) -> None:
-        """Wait for children that end by themselves now (door, keys), so that nothing is left after the keeper."""
+        """Wait for children that are ending (door, keys), so that no process outlives the keeper."""
         end = read_clock() + _SERVICE_STOP_TIMEOUT_S
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0] or read_clock() < end:
@@ -148,17 +150,19 @@ class Keeper:
             pass
 
     def listen(self, wake: int) -> set[int]:
-        """Wait for the owner, a signal, a deadline, or a first call at a gate or of `sudo`; no call is ever read."""
+        """Wait for the owner, a signal, a deadline, or a first call at a gate or by `sudo`. No content of a call is
+        read.
+        """
         own = {self.owner.fileno(): self.owner, wake: self}
         self.ears.turn_to({**own, **self.doorman.get_waiting_gates(), **self.find_knocking_desks()})
         return self.ears.hear(self.compute_wait())
 
     def find_knocking_desks(self) -> dict[int, TrackedDesk]:
-        """Return the desks whose root is not up yet, by the socket at which `sudo` would call."""
+        """Return the desks without a guest for root, by the socket that `sudo` calls."""
         return {fd: tracked for tracked in self.desks.values() if (fd := tracked.find_knock_socket()) is not None}
 
     def answer_calls(self, readable: set[int]) -> None:
-        """Start the door on a first call at a gate; tell the owner of a first call of `sudo`."""
+        """Start the door on a first call at a gate; notify the owner of a first call by `sudo`."""
         if readable.intersection(self.doorman.get_waiting_gates()):
             with suppress(OSError):
                 self.doorman.start()
@@ -169,7 +173,7 @@ class Keeper:
                 self.send({"event": "knock", "desk": tracked.room.desk})
 
     def note_signal(self, number: int, _frame: object) -> None:
-        """Record a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
+        """Record a signal. Ctrl-C reaches all processes of the terminal, and the owner decides how to react."""
         if number == signal.SIGTERM:
             self.open_for_business = False
 
@@ -190,14 +194,16 @@ class Keeper:
         return max(0.0, min([_MAX_POLL_S, *waits]))
 
     def receive_some(self) -> None:
-        """Handle some requests before deadlines: one may mark a desk as in use. A flood does not delay deadlines."""
+        """Handle requests before deadlines are checked: one may mark a desk as in use. A flood does not delay
+        deadlines.
+        """
         end = read_clock() + TURN_S
         for _ in range(_MAX_REQUESTS_PER_TURN):
             if not self.receive() or read_clock() > end:
                 return
 
     def receive(self) -> bool:
-        """Take one request and answer it, if there is one; an owner that hung up ends the service."""
+        """Handle one request if there is one; end the service if the owner disconnected. Return whether to read on."""
         try:
             data = self.owner.recv(MAX_PACKET_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -224,7 +230,7 @@ class Keeper:
             self.refuse(number, e)
         except OSError as e:
             self.refuse(number, KeeperError(explain_refusal(e)))
-        except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
+        except Exception as e:  # noqa: BLE001 - outer boundary: one request must not end the other desks
             self.refuse(number, KeeperError(f"internal error of the keeper: {e!r}"))
 
     def answer(self, number: int, request: KeeperRequest) -> None:
@@ -279,7 +285,7 @@ class Keeper:
                     self.note_opened(tracked)
 
     def answer_service(self, number: int, request: KeeperRequest) -> None:
-        """Answer a request about the processes beside desks: keys, door, readers, volumes."""
+        """Answer a request about other processes: keys, door, readers, volumes."""
         match request.verb:
             case "keys":
                 talk, wait = self.doorman.meet()
@@ -304,7 +310,7 @@ class Keeper:
                     self.send({"re": number, "ok": {}}, line.fileno())
 
     def find(self, desk: str, idle: bool = False) -> TrackedDesk:
-        """Return an open desk of ours; with `idle`, one whose disk is not busy."""
+        """Return an open desk of this keeper. With `idle`, refuse one that is being saved."""
         tracked = self.desks.get(desk)
         if tracked is not None and tracked.runtime and tracked.ends < math.inf:
             raise DeskError(f"desk {desk} is restarting; try again")
@@ -315,10 +321,10 @@ class Keeper:
         return tracked
 
     def send(self, message: dict[str, object], *fds: int) -> None:
-        """Send to the owner; one that does not read counts as gone."""
+        """Send a message to the owner; one that does not read is treated as gone."""
         try:
             send_now(self.owner, json.dumps(message).encode(), fds)
-        except OSError:  # also when its queue is full: an owner that never reads must not stop the deadlines of others
+        except OSError:  # also when its queue is full: deadlines must not wait for an owner that never reads
             self.open_for_business = False
 
     def refuse(self, number: int, error: HotdeskError) -> None:
@@ -330,12 +336,12 @@ class Keeper:
         return sum(1 for tracked in self.desks.values() if tracked.runtime) < _MAX_STARTING
 
     def open_next(self) -> None:
-        """Start the next desk in the queue; one a turn, so that other requests need not wait for a crowd."""
+        """Start the next desk in the queue. One per turn, so that other requests need not wait."""
         if self.has_hands() and (turn := self.queue.take()) is not None:
             self.attempt(turn.number, turn.request, lambda number, request: self.begin(turn))
 
     def begin(self, turn: QueuedOpen) -> None:
-        """Start a desk; `finish` answers when it is up."""
+        """Start a desk; `finish` answers the request when it is up."""
         turn.check()
         request = turn.request
         origin = self.desks.get(request.origin)
@@ -380,7 +386,7 @@ class Keeper:
             self.note_opened(tracked)
 
     def note_opened(self, tracked: TrackedDesk) -> None:
-        """Put the opening of a desk without a scope into the outbox, once: of the others keys know."""
+        """Add the opening of a desk without a scope to the outbox, once. Keys record the others."""
         if not tracked.scoped and not tracked.noted:
             tracked.noted = True
             by = tracked.spec.by or "uid {1} pid {0}".format(*_read_peer_credentials(self.owner))
@@ -398,7 +404,7 @@ class Keeper:
     # -- ending -----------------------------------------------------------------------------------------------
 
     def reap(self) -> None:
-        """Collect exits: a runtime that finished starting, a desk whose pid 1 died, orphans of either."""
+        """Collect exits: a runtime that finished, a desk whose process 1 died, orphans of either."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -428,7 +434,7 @@ class Keeper:
             self.roots.note_exit(tracked, pid, status)
 
     def burn_due(self) -> None:
-        """Burn desks whose time is up. Use only puts an end off, so nothing is due before the nearest end known."""
+        """Burn desks whose time is up. Use can only postpone an end, so nothing is due before `nearest`."""
         if self.nearest > read_clock():
             return
         for desk, tracked in list(self.desks.items()):
@@ -444,12 +450,12 @@ class Keeper:
             self.burn(desk, socket_buffers.WHY)
 
     def burn(self, desk: str, why: str, number: int | None = None) -> None:
-        """End a desk and everything in it; a foreign one is no error."""
+        """End a desk and everything in it. An unknown desk is no error."""
         if queued := self.queue.drop(desk):
             self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it was opened"))
         tracked = self.desks.pop(desk, None)
         if why in ("asked", "deadline") and (tracked is not None or not (self.settings.run / "desks" / desk).exists()):
-            self.hibernated.forget(desk)  # any other end is its keeper's or its owner's, and not its own
+            self.hibernated.forget(desk)  # any other end is not a decision of its user: the saved state stays
             if tracked is not None:
                 tracked.is_unwanted = True
         if tracked is None:
@@ -480,7 +486,7 @@ class Keeper:
 
 
 def _read_peer_credentials(owner: socket.socket) -> tuple[int, int]:
-    """Return pid and user of the owner, who made the socketpair; our parent may start keepers for others."""
+    """Return pid and user id of the owner, which made the socketpair. The parent process may be a launcher instead."""
     pid, uid, _ = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
@@ -507,7 +513,7 @@ def main() -> None:
         complain(explain_refusal(e))
         return
     gc.collect()
-    gc.freeze()  # what is there now is never looked at again, so that a forked child copies little
+    gc.freeze()  # exclude existing objects from collection, so that a forked child copies fewer pages
     gc.enable()
     keeper.serve()
-    os._exit(0)  # everything is released; the interpreter's own cleanup would keep the owner waiting
+    os._exit(0)  # everything is released; the interpreter's own cleanup would only delay the owner

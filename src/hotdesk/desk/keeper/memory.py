@@ -1,7 +1,8 @@
-"""Desks whose memory is being written down: for copies that go on where they are, or to go on later themselves.
+"""Save the memory of desks: for live forks while they run, or to hibernate them.
 
-A wall starts the process that does it (`Wall.save_memory`); a thread waits for it, as the desk decides how much there
-is. Memory lies in the layer, so that one snapshot has files and memory of one moment.
+The wall starts a process that writes the memory (`Wall.save_memory`). A thread waits for it, because the desk
+determines how long that takes. The memory is written into the layer, so that one snapshot has files and memory of the
+same moment.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, Keeper
 from hotdesk.linux import syscalls
 
 _WRITE_TIMEOUT_S = 240.0
-"""Seconds in which a desk's memory must be written."""
+"""Seconds a desk's memory may take to be written."""
 _END_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryOutcome:
-    """The result of writing a desk's memory."""
+    """The result of saving a desk's memory."""
 
     number: int
     tracked: TrackedDesk
@@ -39,11 +40,13 @@ class MemoryOutcome:
     snapshot: str
     failure: HotdeskError | None
     is_told: bool = False
-    """Whether its owner was answered already: that was when the files were kept, and this is when programs run on."""
+    """Whether its owner was answered before, when the snapshot was taken; this outcome then says whether programs
+    continued.
+    """
 
 
 class MemorySaves:
-    """The memory writes of one keeper. `wake` is written to when one is done."""
+    """The memory saves of one keeper. A byte is written to `wake` when one is done."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class MemorySaves:
         self.outcomes: deque[MemoryOutcome] = deque()
 
     def check(self, tracked: TrackedDesk, stop: bool) -> None:
-        """Refuse an impossible save before the guest is asked to hang up."""
+        """Refuse an impossible save before the guest is asked to disconnect."""
         desk, spec = tracked.room.desk, tracked.spec
         if not tracked.wall.traits.can_keep_memory:
             raise BriefError(
@@ -90,7 +93,7 @@ class MemorySaves:
         self.has_room()
 
     def begin(self, number: int, tracked: TrackedDesk, stop: bool, token: str = "") -> None:
-        """Start writing a desk's memory; `turn` answers, always with a socket for its guest's next call."""
+        """Start saving a desk's memory; `turn` answers, in every case with a socket for the guest's next connection."""
         try:
             self.check(tracked, stop)
             if tracked.root is not None:
@@ -109,7 +112,7 @@ class MemorySaves:
     # -- in a thread ------------------------------------------------------------------------------------------
 
     def work(self, number: int, tracked: TrackedDesk, writer: MemoryWriter, stop: bool, token: str) -> None:
-        """Wait until the memory is written, and keep the layer that has it."""
+        """Wait until the memory is written, and snapshot the layer that contains it."""
         snapshot, failure = "", None
         try:
             if stop:
@@ -122,7 +125,7 @@ class MemorySaves:
             failure = e
         except OSError as e:
             failure = KeeperError(str(e))
-        except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
+        except Exception as e:  # noqa: BLE001 - outer boundary: an error that ends a thread would go unnoticed
             failure = KeeperError(f"internal error of the keeper: {e!r}")
         finally:
             syscalls.close_all((writer.report, writer.go))
@@ -130,11 +133,11 @@ class MemorySaves:
 
     def tell(self, outcome: MemoryOutcome) -> None:
         self.outcomes.append(outcome)
-        with suppress(BlockingIOError):  # a full pipe wakes as well
+        with suppress(BlockingIOError):  # a full pipe wakes the reader as well
             os.write(self.wake, b"1")
 
     def copy(self, tracked: TrackedDesk, writer: MemoryWriter) -> str:
-        """Keep files and memory while no program runs; where that fails they run on at once."""
+        """Take a snapshot of files and memory while no program runs; if that fails, let programs continue."""
         try:
             if not hear(writer):
                 raise explain(tracked, tracked.wall.explain_memory(tracked.room))
@@ -172,7 +175,7 @@ class MemorySaves:
             self.finish(self.outcomes.popleft())
 
     def finish(self, outcome: MemoryOutcome) -> None:
-        """Answer: a desk that runs on listens for its guest again."""
+        """Answer the request; a desk that runs on accepts its guest's connection again."""
         tracked, failure = outcome.tracked, outcome.failure
         desk, room = tracked.room.desk, tracked.room
         tracked.busy = bool(outcome.snapshot) and not outcome.is_told
@@ -200,7 +203,7 @@ class MemorySaves:
         self.reply(outcome, *tracked.wall.find_caller(room, tracked.init))
 
     def reply(self, outcome: MemoryOutcome, caller: int, uid: int) -> None:
-        """Send the owner the socket at which the guest calls next, soon or after hibernation."""
+        """Send the owner the socket at which the guest connects next, soon or after hibernation."""
         room = outcome.tracked.room
         room.await_guest()
         assert room.listener is not None
@@ -210,13 +213,13 @@ class MemorySaves:
 
 
 def hear(writer: MemoryWriter) -> bool:
-    """Wait for the writer's next message; return whether it succeeded."""
+    """Wait for the writer's next message; return whether it reported success."""
     ready, _, _ = select.select([writer.report], [], [], _WRITE_TIMEOUT_S)
     return bool(ready) and os.read(writer.report, 1) == GO
 
 
 def explain(tracked: TrackedDesk, why: str) -> DeskError:
-    """Explain why a desk's memory could not be written, and what may help."""
+    """Return the error for a desk whose memory could not be written, with a remedy."""
     return DeskError(
         f"the memory of desk {tracked.room.desk} could not be saved: {why}. The desk keeps running. Correct this and "
         "try again, or save files only (without memory)"

@@ -11,9 +11,9 @@ from hotdesk.linux import syscalls
 
 
 def enter_mount_namespace(settings: config.Config) -> None:
-    """Give this process a mount namespace of its own, with a private place for rooms.
+    """Give this process a mount namespace of its own, with a private tmpfs for rooms.
 
-    The unified hierarchy of a hybrid host is hidden there: crun 1.8 refuses hosts on which it sees both.
+    The unified hierarchy of a hybrid host is unmounted in it: crun 1.8 refuses hosts on which it sees both.
     """
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_SLAVE)
@@ -27,9 +27,9 @@ def enter_mount_namespace(settings: config.Config) -> None:
 
 
 def uncover_proc() -> None:
-    """Make /proc uncovered, as the kernel requires where a desk mounts its own.
+    """Mount a fresh /proc if parts of it are covered, as the kernel requires for mounting another in a desk.
 
-    Engines cover parts of a container's /proc. A process that may not mount another learns so when a desk opens.
+    Container engines cover parts of /proc. If this process may not mount one, the error appears when a desk opens.
     """
     if not is_covered(Path("/proc/self/mountinfo").read_text()):
         return
@@ -42,16 +42,18 @@ def uncover_proc() -> None:
 
 
 def is_covered(mountinfo: str) -> bool:
-    """Return whether something is mounted below /proc, but for where the kernel itself keeps an empty folder for it."""
+    """Return whether something is mounted below /proc, except at binfmt_misc, where the kernel has an empty folder for
+    it.
+    """
     points = [fields[4] for line in mountinfo.splitlines() if len(fields := line.split(" ")) > 4]
     return any(point.startswith("/proc/") and point != "/proc/sys/fs/binfmt_misc" for point in points)
 
 
 def explain_refusal(error: OSError) -> str:
-    """Describe what a call that the host refuses means: in a container its engine gives or withholds it."""
+    """Explain a system call that the host refuses: in a container, the engine decides what is permitted."""
     if error.errno not in (errno.EPERM, errno.EACCES, errno.EROFS):
         return str(error)
-    from hotdesk.linux import host_kind  # only where something failed: keepers start in milliseconds
+    from hotdesk.linux import host_kind  # imported only on failure: keepers start in milliseconds
 
     host = host_kind.look()
     where = f"this is {host.describe()}; " if host.is_container else ""

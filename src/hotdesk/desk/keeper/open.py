@@ -1,4 +1,4 @@
-"""Opens a desk: its room, the runtime that starts it, and the proof of its wall."""
+"""Open desks: prepare the room, run the runtime that starts the desk, and prove its wall."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, find_hierarchies
 
 _CAPACITY_CHECK_INTERVAL_S = 0.05
-"""Seconds for which a machine that has room is taken to have it."""
+"""Seconds for which a capacity check remains valid."""
 START_TIMEOUT_S = 20.0
 """Seconds the runtime may take to start a desk."""
 
@@ -45,14 +45,14 @@ class Opening:
         self.guest_sources = guest_code.read_sources()
         self.images = ImageCatalog(settings.images)
         self.guests: dict[str, dict[str, bytes]] = {}
-        """Guests as images' own Pythons compiled them, by the image's digest."""
+        """Guest bytecode compiled by images' own Pythons, by image digest."""
         self.walls = Walls(settings)
         self.sterile = Sterile(settings.images, settings.run / "private")
         self.volumes = VolumeStore(settings.lib / "volumes", settings.run / "private" / "volumes")
         self.hibernated = HibernatedDesks(settings, self.get_disk)
         self.pool: Disk | None = None
         self.checked = -_CAPACITY_CHECK_INTERVAL_S
-        """When the machine was last seen to have room."""
+        """When the machine last passed the capacity check."""
 
     def get_disk(self) -> Disk:
         if self.pool is None:
@@ -60,9 +60,9 @@ class Opening:
         return self.pool
 
     def begin(self, number: int, request: KeeperRequest, origin: Room | None = None) -> TrackedDesk:
-        """Prepare a room and start the runtime; a failure leaves nothing, or a desk that burns.
+        """Prepare a room and start the runtime. A failure leaves nothing behind, or a desk that is burning.
 
-        A fork has an `origin`, and uses its very image.
+        A fork has an `origin`, and uses exactly its image.
         """
         spec, desk = request.spec, request.desk
         wall = self.walls.find(spec.wall)
@@ -119,7 +119,7 @@ class Opening:
         shown: Mapping[Path, Path],
         stage: Image | None,
     ) -> Room:
-        """Build the room of a desk as its wall needs it; nothing of it exists yet."""
+        """Return the room of a desk as its wall needs it. Nothing is created on the system yet."""
         spec, traits = request.spec, wall.traits
         disk = Memory() if spec.disk_in == "memory" else self.get_disk()
         folder, cgroup = self.settings.run / "private" / request.desk, Cgroup(self.hierarchies, request.desk)
@@ -131,7 +131,7 @@ class Opening:
         return room
 
     def recall(self, request: KeeperRequest) -> HibernatedDesk:
-        """Find the hibernated desk to resume; remains of a killed keeper are buried first."""
+        """Find the hibernated desk to resume; clean up the remains of a killed keeper first."""
         record = self.hibernated.find(request.desk)
         check_same(record, parse_spec(record.spec), request.spec)
         folder = self.settings.run / "desks" / request.desk
@@ -140,7 +140,7 @@ class Opening:
         return record
 
     def find_image(self, spec: Spec, record: HibernatedDesk | None) -> Image:
-        """Return the image of a desk; of a hibernated one, the very image it was hibernated on."""
+        """Return the image of a desk; for a hibernated desk, exactly the image it was hibernated on."""
         if record is not None and (pinned := self.hibernated.find_image(record)) is not None:
             return pinned
         found = self.images.find(spec.image)
@@ -151,13 +151,15 @@ class Opening:
         return found
 
     def check_floors(self) -> None:
-        """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
+        """Refuse if the machine is nearly full. The result is cached for a moment, because openings come in bursts."""
         if read_clock() - self.checked > _CAPACITY_CHECK_INTERVAL_S:
             state.check_floors(self.settings)
             self.checked = read_clock()
 
     def load_guest_code(self, picture: Image) -> dict[str, bytes]:
-        """Return the guest's code for an image; only sealed code is cached, as an image may be sealed at any time."""
+        """Return the guest's code for an image. Only bytecode is cached: source is replaced by bytecode as soon as it
+        exists.
+        """
         if picture.digest not in self.guests:
             found = guest_code.load(self.settings.images, picture.digest, self.guest_sources)
             if found is self.guest_sources:
@@ -175,9 +177,9 @@ class Opening:
         tracked.record.note(state="starting")
 
     def prove(self, tracked: TrackedDesk, status: int, early: set[int]) -> None:
-        """Take the runtime's exit; raise unless the desk's first process is up and behind its walls.
+        """Handle the runtime's exit. Raise an error unless the desk's first process is up and behind its wall.
 
-        `early` are exits seen before the runtime's own: its children may end before it does.
+        `early` has the pids that exited before the runtime did: its children may end before it does.
         """
         desk, room = tracked.room.desk, tracked.room
         try:
@@ -213,7 +215,7 @@ def _require_traits(wall: Wall, request: KeeperRequest) -> None:
 
 
 def _require_alike(origin: Room, spec: Spec) -> None:
-    """Refuse a fork for another tenant, or behind another wall than its origin's."""
+    """Refuse a fork for another tenant, or behind another wall than its origin."""
     if origin.spec.tenant != spec.tenant:
         raise BriefError(f"desk {origin.desk} belongs to another tenant and cannot be forked")
     if origin.spec.wall != spec.wall:

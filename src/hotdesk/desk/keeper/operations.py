@@ -14,11 +14,11 @@ from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
 
 _FREEZE_TIMEOUT_S = 0.25
-"""Seconds a desk may take to stop while the keeper waits for it."""
+"""Seconds a desk may take to freeze while the keeper waits for it."""
 THAW_AFTER_S, THAW_S = 0.04, 0.002
-"""Seconds after which a desk that has not stopped is let go on, and for how long."""
+"""Seconds after which a desk that has not frozen is thawed briefly, and for how long."""
 _HUSH_INTERVAL_S = 0.1
-"""Seconds between two looks at a hushed desk, for what its screen or browser started since."""
+"""Seconds between two checks of a hushed desk for processes that its screen or browser has started."""
 
 
 def read_usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
@@ -34,7 +34,7 @@ def read_usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, objec
 
 
 def touch(tracked: TrackedDesk) -> None:
-    """Note that a desk is in use, and update the usage that its programs see."""
+    """Record that a desk is in use, and update the usage figures its programs see."""
     tracked.touched = read_clock()
     if not (tracked.paused or tracked.down or tracked.runtime):
         with suppress(OSError):  # it may be ending
@@ -42,10 +42,10 @@ def touch(tracked: TrackedDesk) -> None:
 
 
 def pause(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
-    """Freeze a desk; one that does not stop continues. A halted one counts as frozen."""
+    """Freeze a desk. One that does not freeze in time continues. A halted one counts as frozen."""
     if not tracked.paused and not tracked.down:
         if tracked.spare:
-            tracked.room.cgroup.set_cpu_share(True)  # what is given no processor time does not come to a stop
+            tracked.room.cgroup.set_cpu_share(True)  # a process without a share of the processor never freezes
         freeze(tracked)
         tracked.paused = True
         tracked.record.note(state="ready" if tracked.spare else "paused")
@@ -82,7 +82,9 @@ def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
 
 
 def silence(tracked: TrackedDesk) -> None:
-    """Hush a desk's processes while none of them can start another; if one does not freeze, none is hushed."""
+    """Hush a desk's processes while all are frozen, so that none can start another. If one does not freeze, none is
+    hushed.
+    """
     room = tracked.room
     freeze(tracked)
     try:
@@ -93,12 +95,12 @@ def silence(tracked: TrackedDesk) -> None:
 
 
 def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
-    """Silence also the processes that a screen or browser has started since."""
+    """Hush the processes that a screen or browser has started since the last check."""
     for tracked in list(desks):
         if tracked.hushed and tracked.look <= read_clock():
             tracked.look = read_clock() + _HUSH_INTERVAL_S
             if not (tracked.paused or tracked.busy or tracked.down):
-                with suppress(OSError, DeskError):  # one that does not stop now is looked at again
+                with suppress(OSError, DeskError):  # one that does not freeze now is tried again
                     _silence_newcomers(tracked)
 
 
@@ -109,7 +111,7 @@ def _silence_newcomers(tracked: TrackedDesk) -> None:
 
 
 def iterate_waits(desks: Iterable[TrackedDesk]) -> Iterator[float]:
-    """Return seconds until a hushed desk is looked at."""
+    """Yield seconds until the next check of each hushed desk."""
     return (tracked.look - read_clock() for tracked in desks if tracked.hushed)
 
 
@@ -121,20 +123,20 @@ def freeze(tracked: TrackedDesk) -> None:
 
 
 def begin_freezing(tracked: TrackedDesk) -> None:
-    """Start freezing everything in a desk; a process inside a disk call stops when the call returns."""
+    """Start freezing all processes in a desk. A process in a blocking disk call freezes when the call returns."""
     if tracked.root is not None and not tracked.root.proven:
         raise DeskError(f"desk {tracked.room.desk} is starting its process for root; try again")
     tracked.room.cgroup.freeze(True)
 
 
 def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
-    """Wait until everything in a desk has stopped; return whether it did in time."""
+    """Wait until all processes in a desk are frozen; return whether that happened in time."""
     end = read_clock() + seconds
     again = read_clock() + THAW_AFTER_S
     while not tracked.room.cgroup.is_frozen():
         if read_clock() > end:
             return False
-        if read_clock() > again:  # a parent in vfork stops only when its child continues: thaw both
+        if read_clock() > again:  # a parent in vfork freezes only when its child continues: thaw both
             tracked.room.cgroup.freeze(False)
             time.sleep(THAW_S)
             begin_freezing(tracked)
@@ -180,7 +182,7 @@ def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
 
 
 def note_claim(tracked: TrackedDesk) -> None:
-    """Record a claimed desk for listings, after it was handed over."""
+    """Record a claimed desk's facts for listings, after it was handed over."""
     facts = {"deadline": tracked.spec.deadline, "memory": tracked.spec.memory, "cpus": tracked.spec.cpus}
     tracked.record.note(state="open", opened=time.time(), **facts)
 
@@ -193,7 +195,7 @@ ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
     "forget": forget,
     "claim": claim,
 }
-"""What is done at once, by its verb, and answered in a word."""
+"""Requests that are carried out and answered at once, by verb."""
 
 
 def dial(tracked: TrackedDesk, port: int) -> socket.socket:

@@ -1,8 +1,8 @@
-"""The journal's outbox: events of processes that have no keys process to sign them, one line of JSON each.
+"""The journal's outbox: events of processes without a keys process to sign them, as lines of JSON.
 
 Starting keys takes a tenth of a second, and most desks need none. So the keeper and root's commands append here, and
-whoever opens the journal next takes the lines into its chains (`drive/outbox.py`). The folder is that of keys, so that
-a line is as safe as the signing key. Only the standard library: the keeper imports this.
+the next process that opens the journal moves the lines into its chains (`drive/outbox.py`). The folder is that of keys,
+so a line is as safe as the signing key. Standard library only: the keeper imports this.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from hotdesk.linux import uids
 
 FILE = "outbox.jsonl"
 MAX_WAITING = 10_000
-"""Lines kept in memory while the file cannot be written."""
+"""Maximum lines kept in memory while the file cannot be written."""
 MAX_LINE_BYTES = 1 << 20
-"""Bytes of the longest line that is read."""
+"""Maximum bytes of a line that is read."""
 FLAGS = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Outbox:
-    """Appends events; what cannot be written at once is written with the next."""
+    """Appends events. Those that cannot be written at once are written with the next one."""
 
     def __init__(self, lib: Path) -> None:
         self.folder = lib / "keys"
         self.waiting: list[bytes] = []
 
     def add(self, actor: str, event: str, data: Mapping[str, object]) -> None:
-        """Append one event; does not wait for a reader that holds the file."""
+        """Append an event, without waiting for a reader that holds the lock."""
         line = {"at": int(time.time() * 1000), "actor": actor, "event": event, "data": data}
         if len(self.waiting) < MAX_WAITING:
             self.waiting.append(json.dumps(line).encode() + b"\n")
         try:
             self.flush()
-        except OSError:  # a full disk, or a reader at work: desks open all the same
+        except OSError:  # a full disk, or a reader at work: opening desks must not fail because of it
             pass
 
     def flush(self) -> None:
@@ -63,7 +63,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def _open_outbox(folder: Path, flags: int) -> Iterator[int]:
-    """Open the file below its folder, never through a link: the folder is a lesser user's."""
+    """Open the file below its folder without following links: the folder belongs to a less privileged user."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         above = os.fstat(place)
@@ -90,7 +90,9 @@ def is_empty(folder: Path) -> bool:
 
 @contextmanager
 def take_entries(folder: Path) -> Iterator[Iterator[dict[str, object]]]:
-    """Yield what waits, oldest first; it is removed when the block ends well. Half a line, of a crash, is left out."""
+    """Yield the waiting events, oldest first, and remove them if the block ends without error. Incomplete lines are
+    skipped.
+    """
     with _open_outbox(folder, os.O_RDWR | FLAGS) as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX)
         yield read_lines(fd)
@@ -98,7 +100,7 @@ def take_entries(folder: Path) -> Iterator[Iterator[dict[str, object]]]:
 
 
 def read_lines(fd: int) -> Iterator[dict[str, object]]:
-    """Read the lines that are whole, however many there are, one after the other."""
+    """Yield the complete lines one by one, so that memory stays bounded."""
     with open(fd, "rb", closefd=False) as file:
         while line := file.readline(MAX_LINE_BYTES):
             try:

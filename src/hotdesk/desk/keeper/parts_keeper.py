@@ -1,7 +1,7 @@
 """A keeper without desks: keys and readers for an owner whose desks are on nodes. It needs no privilege.
 
-It speaks what a keeper speaks to its owner, and refuses every verb that is about a desk. What it starts is confined by
-Landlock and seccomp under the user of its owner, and ends with it. Standard library only, as the keeper.
+It speaks a keeper's protocol with its owner, and refuses every request about a desk. The processes it starts are
+confined by Landlock and seccomp, run as the owner's user, and end with it. Standard library only, like the keeper.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class PartsKeeper:
         self.close()
 
     def note_signal(self, number: int, _frame: object) -> None:
-        """Note a signal; Ctrl-C is for the owner."""
+        """Record a signal; Ctrl-C is for the owner."""
         if number == signal.SIGTERM:
             self.is_over = True
 
     def receive(self) -> None:
-        """Take one request and answer it."""
+        """Handle one request."""
         try:
             data = self.owner.recv(MAX_PACKET_BYTES)
         except OSError:
@@ -80,7 +80,6 @@ class PartsKeeper:
             self.refuse(number, KeeperError(f"a process of this server cannot be started: {e.strerror}"))
 
     def answer(self, number: int, request: KeeperRequest) -> None:
-        """Carry out one request."""
         match request.verb:
             case "keys":
                 talk, wait = self.doorman.meet()
@@ -99,25 +98,24 @@ class PartsKeeper:
                 raise HostError("this machine opens no desks: the desks of this server are on its nodes")
 
     def refuse(self, number: int, error: HotdeskError) -> None:
-        """Answer a request with what went wrong."""
+        """Answer a request with an error."""
         self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
 
     def send(self, message: dict[str, object], *fds: int) -> None:
-        """Tell the owner; one that does not listen is gone."""
+        """Send a message to the owner; one that does not read is treated as gone."""
         try:
             send_now(self.owner, json.dumps(message).encode(), fds)
         except OSError:
             self.is_over = True
 
     def reap(self) -> None:
-        """Collect exits."""
         with suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 if not self.doorman.note_exit(pid):
                     self.readers.note_exit(pid)
 
     def close(self) -> None:
-        """Hang up on everything, and wait until it has ended."""
+        """Close all connections, and wait until the processes have ended."""
         self.doorman.close()
         self.readers.close()
         end = time.monotonic() + _END_TIMEOUT_S
@@ -127,7 +125,7 @@ class PartsKeeper:
 
 
 def launch(settings: Config, authority: Path, theirs: socket.socket) -> int:
-    """Start one whose owner is at the other end of a line; give its pid."""
+    """Start such a keeper for the owner at the other end of a socket; return its pid."""
     return spawn(__name__, {"settings": encode_settings(settings), "authority": str(authority)}, theirs)
 
 

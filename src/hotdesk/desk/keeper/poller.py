@@ -1,4 +1,4 @@
-"""Poll many descriptors, of which few change between turns."""
+"""Poll many file descriptors, few of which change between turns."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import suppress
 
 
 class Ears:
-    """The descriptors that are listened to."""
+    """The file descriptors that are polled."""
 
     def __init__(self) -> None:
         self.poll = select.epoll()
         self.registered: dict[int, object] = {}
 
     def turn_to(self, descriptors: Mapping[int, object]) -> None:
-        """Listen to exactly these, each with its owner: a closed one's number may be reused by now."""
+        """Poll exactly these descriptors, each with its object: the number of a closed one may have been reused."""
         for fd, whose in self.registered.items():
             if descriptors.get(fd) is not whose:
                 with suppress(OSError):
@@ -26,5 +26,5 @@ class Ears:
         self.registered = dict(descriptors)
 
     def hear(self, seconds: float) -> set[int]:
-        """Wait for input; return the descriptors that have some."""
+        """Wait for input; return the readable descriptors."""
         return {fd for fd, _ in self.poll.poll(seconds + 0.001, len(self.registered) or 1)}

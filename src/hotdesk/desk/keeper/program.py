@@ -6,15 +6,15 @@ import os
 import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
-"""The folder of our packages."""
+"""The folder of hotdesk's packages."""
 START = "import gc,sys;gc.disable();sys.path.insert(0,sys.argv[2]);from hotdesk.desk.keeper import keeper;keeper.main()"
-"""What a keeper runs. Garbage is collected once all is imported, not a dozen times meanwhile."""
+"""The keeper's program. Garbage is collected once after all imports, instead of a dozen times during them."""
 
 
 def launch(settings: str, line: int) -> int:
-    """Start a keeper whose owner is at the other end of a line; return its pid.
+    """Start a keeper for the owner at the other end of the socket `line`; return its pid.
 
-    It has a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else is inherited.
+    It gets a session of its own, so that Ctrl-C reaches only the owner, and inherits no environment variables.
     """
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null

@@ -1,4 +1,4 @@
-"""The queue of requests to open desks: first come first served, requests with a waiting caller first."""
+"""The queue of requests to open desks: first come, first served; requests for spare desks come last."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, HostError
 
 MAX_WAITING = 1024
-"""Requests that may wait."""
+"""Maximum requests that may wait."""
 MAX_WAIT_S = 45.0
-"""How long one may wait."""
+"""Seconds a request may wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedOpen:
-    """One request to open."""
+    """A waiting request to open a desk."""
 
     number: int
     request: KeeperRequest
@@ -31,7 +31,7 @@ class QueuedOpen:
 
 
 class Queue:
-    """The openings that wait at one keeper, by desk."""
+    """The requests waiting at one keeper, by desk."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, QueuedOpen] = {}
@@ -44,10 +44,10 @@ class Queue:
         self.waiting[request.desk] = QueuedOpen(number, request)
 
     def take(self) -> QueuedOpen | None:
-        """Return the request whose turn it is; one for a desk to be kept ready comes after all others."""
+        """Remove and return the next request. Those for desks of the pool come after all others."""
         desk = next((desk for desk, each in self.waiting.items() if not each.request.spare), None)
         return self.drop(desk or next(iter(self.waiting), ""))
 
     def drop(self, desk: str) -> QueuedOpen | None:
-        """Drop the request for a desk, if it still waits."""
+        """Remove and return the request for a desk, if it still waits."""
         return self.waiting.pop(desk, None)

@@ -1,4 +1,4 @@
-"""The keeper's hold on readers: started when an owner asks, with lines to it alone."""
+"""Readers as the keeper manages them: started on an owner's request, connected to that owner alone."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from hotdesk.linux import uids
 
 PROGRAM = "hotdesk.hands.reader.process"
 _MAX_READERS = 2048
-"""Readers of one owner; a desk needs one."""
+"""Maximum readers of one owner; a desk needs one."""
 STUCK_AFTER_S = 30.0
-"""Seconds a reader may be stuck before it is ended."""
+"""Seconds without progress after which a reader is killed."""
 
 
 class Readers:
-    """The readers of one owner that run."""
+    """The running readers of one owner."""
 
     def __init__(self, settings: Config) -> None:
         self.settings = settings
         self.pids: dict[str, int] = {}
-        """By the name each was asked for under."""
+        """Pids by the names the readers were requested under."""
 
     def start(self, name: str) -> tuple[socket.socket, socket.socket]:
-        """Start one; return the owner's ends of its lines: one to talk over, one to hand it connections."""
+        """Start a reader; return the owner's ends of two sockets: one to talk over, one to pass it connections."""
         if len(self.pids) >= _MAX_READERS or name in self.pids:
             raise KeeperError(
                 f"{_MAX_READERS} desks already have their screen or browser in use, which is the limit; burn some desks"
@@ -42,7 +42,7 @@ class Readers:
         return talk, hand
 
     def dismiss(self, name: str) -> None:
-        """End a reader that its owner released: one that a desk took over would not end by itself."""
+        """Kill a reader that its owner released: a compromised one would not end by itself."""
         if name in self.pids:
             os.kill(self.pids[name], signal.SIGKILL)  # not reaped yet, so its pid is not reused
 

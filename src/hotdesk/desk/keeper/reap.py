@@ -1,4 +1,4 @@
-"""Burn what no live keeper holds: desks of keepers that were killed, and disks of a machine that lost power."""
+"""Clean up desks without a live keeper: those of killed keepers, and disks left after a power failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hotdesk.linux.cgroup import Hierarchies
 
 
 def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]) -> None:
-    """Burn what keepers left that were killed; what resists stays listed, for the next one."""
+    """Burn the desks of killed keepers. Those that resist stay listed, for the next keeper."""
     for desk in state.list_orphans(settings):
         state.bury(settings, hierarchies, desk, disk)
     state.sweep(settings)
@@ -25,7 +25,7 @@ def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]
 
 
 def _drop_layers(settings: Config, pool: Disk) -> None:
-    """Delete disks and snapshots of desks that are no more: after a loss of power the pool still has them."""
+    """Delete disks and snapshots of desks that no longer exist: after a power failure the pool still has them."""
     for name in pool.list_leftovers():
         desk = name.partition(".")[0]
         if not ID_SHAPE.fullmatch(desk) or (settings.run / "desks" / desk).exists():

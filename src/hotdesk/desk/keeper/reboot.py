@@ -1,4 +1,4 @@
-"""Halts desks, whose disks stay, and starts them again."""
+"""Halt desks, keeping their disks, and start them again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.errors import DeskError
 
 POLL_INTERVAL_S = 0.001
-"""Seconds between two looks at a desk whose processes are ending."""
+"""Seconds between two checks of a desk whose processes are ending."""
 
 
 class Reboots:
@@ -34,7 +34,7 @@ class Reboots:
         self.burn = burn
 
     def halt(self, number: int, tracked: TrackedDesk, snapshot: str) -> None:
-        """Start ending all of a desk's processes, if it has the snapshot; `turn` answers when none is left."""
+        """Start ending all of a desk's processes, if it has the snapshot; the request is answered when none is left."""
         if snapshot:
             tracked.room.layers.find(snapshot)
         if tracked.down == "hibernated":
@@ -53,7 +53,7 @@ class Reboots:
         self.advance(tracked)
 
     def boot(self, number: int, tracked: TrackedDesk, snapshot: str) -> None:
-        """Start a halted desk with its disk as it is or was; a failure meanwhile leaves no desk."""
+        """Start a halted desk with its disk, or with a snapshot of it. A failure burns the desk."""
         desk, layers = tracked.room.desk, tracked.room.layers
         if tracked.down == "hibernated" and not snapshot:
             tracked.room.memory = True
@@ -79,7 +79,7 @@ class Reboots:
             self.advance(tracked)
 
     def advance(self, tracked: TrackedDesk) -> None:
-        """Strike; once nothing is left, say so. What resists is burnt when its time is up."""
+        """Kill the remaining processes; once none is left, answer. A desk that resists is burnt when its time is up."""
         if tracked.room.cgroup.strike() or tracked.list_children():
             return
         tracked.down, tracked.hard = "halted", tracked.ends

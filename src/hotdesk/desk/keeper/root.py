@@ -1,4 +1,4 @@
-"""Root's guests, as the keeper holds them: started on first need, proven, and given up when they do not come."""
+"""Guests for root, as the keeper manages them: started on first use, proven, and killed if they fail."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 from hotdesk.linux.processes import read_status
 
 START_TIMEOUT_S = 20.0
-"""Seconds the runtime may take to start one."""
+"""Seconds the runtime may take to start a guest."""
 RESTART_INTERVAL_S = 1.0
-"""Seconds until `sudo` may call for another after the last one ended."""
+"""Seconds after a guest ended until `sudo` may start another."""
 POLL_INTERVAL_S = 0.002
-"""Seconds between two looks at one whose walls do not stand yet."""
+"""Seconds between two checks of a guest whose wall is not complete yet."""
 
 
 class Teller(Protocol):
     """Sends messages to the owner."""
 
     def send(self, message: dict[str, object], *fds: int) -> None:
-        """Send a message with descriptors."""
+        """Send a message with file descriptors."""
         ...
 
     def refuse(self, number: int, error: HotdeskError) -> None:
-        """Answer a request with what went wrong."""
+        """Answer a request with an error."""
         ...
 
 
 class Roots:
-    """The second guests of one keeper's desks."""
+    """The guests for root of one keeper's desks."""
 
     def __init__(self, settings: Config, desks: dict[str, TrackedDesk], early: set[int], owner: Teller) -> None:
         self.settings = settings
         self.desks = desks
         self.early = early
-        """Exits that were seen before their runtime's."""
+        """Pids that exited before their runtime did."""
         self.owner = owner
 
     def begin(self, number: int, tracked: TrackedDesk) -> None:
-        """Start a desk's root; `prove` answers when its walls stand."""
+        """Start a desk's guest for root; `prove` answers when its wall is complete."""
         tracked.knocked = False
         desk = tracked.room.desk
         if tracked.room.sudo is None:
@@ -57,7 +57,7 @@ class Roots:
         if tracked.root is not None and not tracked.root.proven:
             tracked.root.number = number  # the first caller was cancelled
             return
-        if tracked.root is not None:  # its owner lost it: it no longer speaks as it should, or not at all
+        if tracked.root is not None:  # its owner lost the connection to it: it is broken or misbehaves
             strike(tracked)
             self.owner.send({"event": "rootless", "desk": desk})
         tracked.room.listener = tracked.room.admit_root()
@@ -77,7 +77,7 @@ class Roots:
                 yield tracked.rest - moment
 
     def turn(self) -> None:
-        """Examine the root guests that were just started; one that never passes must not block others."""
+        """Check the guests that were just started; one that never passes must not block others."""
         for tracked, root in self.iterate_rising():
             if root.init:
                 self.prove(tracked, root)
@@ -97,7 +97,7 @@ class Roots:
             self.end(tracked, root, "ended at once")
 
     def note_runtime_exit(self, tracked: TrackedDesk, root: RootGuest, status: int) -> None:
-        """Take the runtime's exit; the guest it started must then be proven."""
+        """Handle the runtime's exit; the guest it started must then be proven."""
         room, root.runtime = tracked.room, 0
         root.hard = read_clock() + PROOF_TIMEOUT_S
         try:
@@ -146,15 +146,15 @@ class Roots:
         self.owner.refuse(root.number, error)
 
     def lose(self, tracked: TrackedDesk) -> None:
-        """Mark a desk's root as lost; `sudo` is answered again after a pause."""
+        """Forget a desk's guest for root; `sudo` is answered again after a pause."""
         tracked.root = None
         tracked.rest = read_clock() + RESTART_INTERVAL_S
 
 
 def strike(tracked: TrackedDesk) -> None:
-    """Kill a root's guest and the runtime that starts it: our children in a desk, except its first process.
+    """Kill the guest for root and its runtime: all children of the keeper in the desk, except the first process.
 
-    An unreaped child keeps its pid, so no other process can be hit.
+    A child that was not reaped keeps its pid, so no other process can be hit.
     """
     with suppress(OSError):
         for pid in tracked.room.cgroup.list_pids() - {tracked.init}:

@@ -1,4 +1,4 @@
-"""Save snapshots as images: copied by a child of the keeper, which keeps running."""
+"""Save snapshots as images: a child of the keeper copies them, while the keeper continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hotdesk.linux import syscalls
 
 WORDS = 2000
 COPY_TIMEOUT_S = 3600
-"""How long a copy may take: no longer than its owner waits for it."""
+"""Seconds a copy may take, as long as its owner waits for it."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -27,10 +27,10 @@ class Saves:
         self.desks = desks
         self.owner = owner
         self.children: dict[int, tuple[int, int, TrackedDesk]] = {}
-        """Copies under way, by the child's pid: number of the request, where the child complains, and the desk."""
+        """Copies in progress, by the child's pid: number of the request, pipe with the child's error, and the desk."""
 
     def begin(self, number: int, tracked: TrackedDesk, request: KeeperRequest) -> None:
-        """Start a child that copies a snapshot; `ended` answers."""
+        """Start a child that copies a snapshot; `note_exit` answers the request."""
         room = tracked.room
         if room.stage is not None:
             raise BriefError(
@@ -45,7 +45,9 @@ class Saves:
         self.children[child] = (number, complaint, tracked)
 
     def start(self, layer: int, image: Image, name: str, desk: str) -> tuple[int, int]:
-        """Fork a child that copies and says what fails; it holds nothing else of the keeper's, and dies with it."""
+        """Fork a child that copies, and writes its error to a pipe. It has no other descriptors, and dies with the
+        keeper.
+        """
         read, write = os.pipe()
         try:
             child = os.fork()
@@ -74,7 +76,7 @@ class Saves:
         return child, read
 
     def note_exit(self, pid: int, status: int) -> bool:
-        """Take a child's exit; False when it is not one of these."""
+        """Handle the exit of a copying child; return False if the pid is not one."""
         if pid not in self.children:
             return False
         number, complaint, tracked = self.children.pop(pid)
@@ -82,7 +84,7 @@ class Saves:
         os.close(complaint)
         if status == 0:
             self.owner.send({"re": number, "ok": {}})
-        elif self.desks.get(desk := tracked.room.desk) is not tracked:  # its files went while they were copied
+        elif self.desks.get(desk := tracked.room.desk) is not tracked:  # its files were deleted during the copy
             self.owner.refuse(number, DeskGone(f"desk {desk} was burnt while it was being saved; open another"))
         else:
             self.owner.refuse(

@@ -1,7 +1,7 @@
-"""Which programs of a desk go on while a person holds the wheel: the image's own screen, window manager and browser.
+"""Find the programs that keep running while a person has control: the image's screen, window manager and browser.
 
-A program is known by its file, as the image has it: what a desk wrote itself, or put in a file's place, is not spared.
-The keeper asks the kernel which file a process runs, and reads no byte of it.
+A program is identified by the image's file. A file that the desk wrote or replaced is not spared. The keeper asks the
+kernel which file a process executes, and never reads its content.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hotdesk.linux import uids
 from hotdesk.linux.openat2 import RootDirectory, open_strictly
 
 Program: TypeAlias = tuple[int, int]
-"""A file, as the kernel knows it: its file system and its number there."""
+"""Device and inode number of a file."""
 
 SPARED = (
     b"usr/bin/Xtigervnc",
@@ -63,7 +63,7 @@ def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
 
 
 def runs(pid: int, programs: set[Program]) -> bool:
-    """Return whether a process runs one of these programs; False for one that is gone, or has no file any more."""
+    """Return whether a process executes one of these programs; False if the process or its file is gone."""
     try:
         status = os.stat(f"/proc/{pid}/exe")
     except OSError:

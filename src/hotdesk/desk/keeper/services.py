@@ -1,6 +1,6 @@
-"""The keeper's hold on door and keys: started by the first call at any gate or the owner's wish, joined to each other.
+"""Start the door and keys processes: on the first call at any gate or the owner's request, connected to each other.
 
-The keeper keeps its own copy of every gate: while the door is away calls wait, and no program inside can take the port.
+The keeper keeps a copy of every gate: while the door is away calls wait, and no program in a desk can take the port.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from hotdesk.linux import syscalls, uids
 from hotdesk.walls import WallProof
 
 SCRATCH = "size=256k,nr_inodes=64,mode=700"
-"""What the door has for files: a moment's certificate."""
+"""Mount options of the door's file system, which holds certificates for a moment only."""
 
 
 class Doorman:
-    """One door and one keys process, if they run."""
+    """One door and one keys process, running or not."""
 
     def __init__(self, settings: Config, authority: Path | None = None) -> None:
         self.settings = settings
         self.authority = authority
-        """The certificate of the cluster's authority: keys then take what its nodes sign of desks."""
+        """The certificate of the cluster's authority; keys then accept facts about desks that its nodes sign."""
         self.door = Child("hotdesk.door.process")
         self.keys = Child("hotdesk.keys.process")
         self.gates: dict[str, socket.socket] = {}
         self.proofs: dict[str, WallProof] = {}
-        """What was proven of each desk that has a gate."""
+        """The proven facts about each desk that has a gate."""
 
     def add(self, desk: str, gate: socket.socket, proof: WallProof) -> None:
-        """Add a gate, and tell keys the wall of its desk; a restarted desk keeps its gate."""
+        """Add a gate, and send keys the proof of its desk's wall. A restarted desk keeps its gate."""
         if self.proofs.get(desk) != proof:
             self.proofs[desk] = proof
             self.keys.tell({"desk": desk, "proof": asdict(proof)})
@@ -44,7 +44,7 @@ class Doorman:
         self.door.tell({"gate": desk}, gate.fileno())
 
     def remove(self, desk: str) -> None:
-        """Drop a gate; its room closes it."""
+        """Forget a gate; its room closes it."""
         self.proofs.pop(desk, None)
         if self.gates.pop(desk, None) is not None:
             self.door.tell({"gate": desk})
@@ -55,7 +55,7 @@ class Doorman:
         return {gate.fileno(): gate for gate in self.gates.values()}
 
     def is_resting(self) -> bool:
-        """Return whether the door is away and may not be started yet."""
+        """Return whether the door is away and may not be restarted yet."""
         return not self.door.pid and not self.door.can_restart()
 
     def ensure_started(self) -> None:
@@ -63,7 +63,7 @@ class Doorman:
             self.start()
 
     def start(self) -> None:
-        """Start the door, and keys if they do not run; give it every gate."""
+        """Start the door, and keys if they are not running; pass it every gate."""
         self.start_keys()
         scratch = self.settings.run / "private" / "door"
         if not scratch.exists():
@@ -94,7 +94,7 @@ class Doorman:
             self.join()
 
     def meet(self) -> tuple[socket.socket, socket.socket]:
-        """Hand an owner its ends of two lines to keys, which are started for it: one to talk over, one to wait at."""
+        """Return an owner's ends of two sockets to keys, starting keys if needed: one to talk over, one to wait at."""
         self.start_keys()
         talk, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         wait, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -104,18 +104,18 @@ class Doorman:
         return talk, wait
 
     def join(self) -> None:
-        """Connect door and keys; neither sees the other's further connections."""
+        """Connect door and keys; neither sees the other's other connections."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with ours, theirs:
             self.keys.tell({"line": "door"}, ours.fileno())
             self.door.tell({"line": "keys"}, theirs.fileno())
 
     def note_exit(self, pid: int) -> bool:
-        """Note the exit of either; the next need starts another."""
+        """Record the exit of either; the next use starts it again."""
         return self.door.note_exit(pid) or self.keys.note_exit(pid)
 
     def close(self) -> None:
-        """Hang up; both end by themselves."""
+        """Close both connections; the processes then end by themselves."""
         self.door.close()
         self.keys.close()
 

@@ -1,6 +1,6 @@
-"""Snapshots that are being taken: in a thread each, as a desk decides how much there is to write out.
+"""Take snapshots, each in a thread, because the desk determines how much data must be written.
 
-Meanwhile the desk is frozen and its disk is no one else's; the keeper goes on, and deadlines hold.
+Meanwhile the desk is frozen and no other operation uses its disk. The keeper's loop continues, and deadlines hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.errors import DeskError, HotdeskError, KeeperError
 
 STOP_TIMEOUT_S = 2.0
-"""Seconds a desk may take to stop for a snapshot: longer than for a pause, as only a thread waits."""
+"""Seconds a desk may take to freeze for a snapshot: longer than for a pause, as only a thread waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class SnapshotOutcome:
     number: int
     tracked: TrackedDesk
     running: bool
-    """Whether the desk was frozen for it."""
+    """Whether the desk was running, and was frozen for it."""
     name: str
     failure: HotdeskError | None
 
 
 class KeeperSnapshots:
-    """The snapshots of one keeper. `wake` is written to when one is done."""
+    """The snapshots of one keeper. A byte is written to `wake` when one is done."""
 
     def __init__(self, desks: dict[str, TrackedDesk], owner: Teller, has_room: Callable[[], None]) -> None:
         self.desks = desks
@@ -44,7 +44,7 @@ class KeeperSnapshots:
         self.outcomes: deque[SnapshotOutcome] = deque()
 
     def begin(self, number: int, tracked: TrackedDesk) -> None:
-        """Freeze a desk and keep its files as they are; `turn` answers."""
+        """Start freezing a desk and take a snapshot in a thread; `turn` answers the request."""
         if tracked.down == "halting" or tracked.runtime:
             raise DeskError(f"desk {tracked.room.desk} is starting or stopping; try again")
         self.has_room()
@@ -63,7 +63,7 @@ class KeeperSnapshots:
             )
 
     def take(self, number: int, tracked: TrackedDesk, running: bool) -> None:
-        """Keep the files; called in a thread."""
+        """Take the snapshot; runs in a thread."""
         name, failure = "", None
         try:
             if running and not has_stopped(tracked, STOP_TIMEOUT_S):
@@ -73,10 +73,10 @@ class KeeperSnapshots:
             failure = e
         except OSError as e:
             failure = KeeperError(str(e))
-        except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
+        except Exception as e:  # noqa: BLE001 - outer boundary: an error that ends a thread would go unnoticed
             failure = KeeperError(f"internal error of the keeper: {e!r}")
         self.outcomes.append(SnapshotOutcome(number, tracked, running, name, failure))
-        with suppress(BlockingIOError):  # a full pipe wakes as well
+        with suppress(BlockingIOError):  # a full pipe wakes the reader as well
             os.write(self.wake, b"1")
 
     def turn(self) -> None:

@@ -1,9 +1,9 @@
-"""Socket buffers of desks, watched where no memory limit counts them.
+"""Watch the socket buffers of desks on cgroup v1, where no memory limit covers them.
 
-The kernel lets every socket queue one packet in each direction whatever the limits say, and a desk's memory pays for
-tens of thousands of sockets. On cgroup v1 those packets are no one's memory: `memory.kmem.tcp` counts them, but its
-limit only slows each socket down. So they are read here, and a desk that has too much of them is burnt. On cgroup v2
-they are charged to the desk's memory like all else.
+The kernel lets every socket queue one packet in each direction whatever the limits are, and a desk's memory limit
+allows tens of thousands of sockets. On cgroup v1 those packets are not charged to the desk: `memory.kmem.tcp` counts
+them, but its limit only slows each socket down. So the counters are read here, and a desk above the limit is burnt. On
+cgroup v2 the packets are charged to the desk's memory.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from collections.abc import Iterator, Mapping
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 
 _MAX_UNREAD_BYTES = 96 << 20
-"""Bytes a desk's sockets may have unread: thrice the limit at which the kernel slows them down."""
+"""Maximum unread bytes in a desk's sockets: three times the limit at which the kernel slows them down."""
 _SUSPECT_BYTES = 24 << 20
-"""Bytes from which a desk is looked at often."""
+"""Unread bytes above which a desk is checked more often."""
 POLL_INTERVAL_S, SUSPECT_POLL_INTERVAL_S = 0.25, 0.02
-"""Seconds between two looks."""
+"""Seconds between two checks: normally, and while a desk is above `_SUSPECT_BYTES`."""
 WHY = (
     f"its sockets had more than {_MAX_UNREAD_BYTES >> 20} MiB of unread data; read received data, or use fewer sockets"
 )
 
 
 class BufferWatch:
-    """Looks at what the sockets of desks have unread."""
+    """Checks the unread bytes in the sockets of desks."""
 
     def __init__(self, desks: Mapping[str, TrackedDesk]) -> None:
         self.desks = desks
         self.look = 0.0
-        """When to look next."""
+        """When to check next."""
 
     def list_flooded(self) -> list[str]:
-        """Name the desks that have too much, if it is time to look."""
+        """Return the desks above the limit, if a check is due."""
         if self.look > read_clock():
             return []
         unread = {desk: tracked.room.cgroup.measure_unread_bytes() for desk, tracked in self.iterate_running()}
@@ -42,7 +42,7 @@ class BufferWatch:
         return [desk for desk, size in unread.items() if size > _MAX_UNREAD_BYTES]
 
     def iterate_waits(self) -> Iterator[float]:
-        """Yield seconds until the next look."""
+        """Yield seconds until the next check."""
         if any(True for _ in self.iterate_running()):
             yield self.look - read_clock()
 

@@ -1,4 +1,4 @@
-"""Start a keeper. Light and separate from its client, so that a command can start one before it imports the rest."""
+"""Start a keeper. Imports little, so that a command can start one before it imports the rest."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hotdesk.ipc.child import MAX_PACKET_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A keeper that was started: our end of its socketpair, and its pid."""
+    """A running keeper: the owner's end of its socketpair, and its pid."""
 
     sock: socket.socket
     pid: int
     ahead: str = ""
-    """A request without a desk that it was sent already, numbered 1: whoever asks for that waits for its answer."""
+    """A request without a desk that was already sent as number 1; the caller that needs it awaits its answer."""
 
 
 def start(config: Config) -> Started:
@@ -35,7 +35,7 @@ def start(config: Config) -> Started:
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Make an owner's line to its keeper; the calling process is the owner."""
+    """Make a socketpair for an owner and its keeper. The calling process becomes the owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MAX_PACKET_BYTES)
@@ -59,7 +59,7 @@ _OF_JOBS = (
     "holder_ready",
     "holder_idle",
 )
-"""Settings no keeper knows of."""
+"""Settings that keepers do not use."""
 
 
 def encode_settings(config: Config) -> str:
@@ -68,7 +68,7 @@ def encode_settings(config: Config) -> str:
 
 
 def decode_settings(text: str) -> Config:
-    """Read the settings that an owner passes on the command line; an owner without any passes its variables."""
+    """Decode the settings that an owner passes on the command line. An owner without any passes its environment."""
     values = json.loads(text)
     if "environ" in values:
         return settings_file.load(values["environ"])

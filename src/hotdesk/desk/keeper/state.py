@@ -1,6 +1,6 @@
-"""The state directory of desks: one folder a desk, with `desk.json` and a lock held while its keeper lives.
+"""The state directory of desks: one folder per desk, with `desk.json` and a lock held while its keeper lives.
 
-`ps` and `burn` need nothing but these files. A desk whose lock is free has no keeper, and the next command buries it.
+`ps` and `burn` need only these files. A desk whose lock is free has no keeper, and the next command cleans it up.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from hotdesk.linux.cgroup import Cgroup, Hierarchies, read_headroom
 
 SCHEMA = 1
 _ABANDONED_AFTER_S = 60.0
-"""Seconds after which a folder that is neither there nor gone belongs to no one."""
+"""Seconds after which a folder that is being made or removed counts as abandoned."""
 
 
 @dataclass(slots=True)
 class DeskRecord:
-    """A desk's folder, ours while we hold its lock."""
+    """A desk's folder; this process owns it while it holds the lock."""
 
     folder: Path
     lock: int
     facts: dict[str, object] = field(default_factory=dict)
 
     def note(self, **facts: object) -> None:
-        """Write the current state, completely or not at all.
+        """Write the current state atomically.
 
-        The files swap names: ext4 flushes a file that replaces another, and whoever removes it waits.
+        The files are exchanged: ext4 flushes a file that replaces another, and removing it would wait for that.
         """
         self.facts.update(facts)
         file, fresh = f"{self.folder}/desk.json", f"{self.folder}/desk.json.new"
@@ -53,7 +53,7 @@ class DeskRecord:
         try:
             syscalls.exchange(fresh, file)
         except OSError:
-            os.replace(fresh, file)  # the first, or a file system where files cannot change places
+            os.replace(fresh, file)  # the first write, or a file system without exchange
         else:
             os.unlink(fresh)
 
@@ -61,13 +61,13 @@ class DeskRecord:
         """Remove the folder: the desk no longer exists."""
         gone = self.folder.with_name(f"gone-{self.folder.name}")
         with suppress(FileNotFoundError):
-            self.folder.rename(gone)  # readers see all of a desk's folder or nothing
+            self.folder.rename(gone)  # readers see the whole folder or nothing
             remove(gone)
         os.close(self.lock)
 
 
 def prepare(config: Config) -> None:
-    """Make the state folders. Rooms must be reachable by desks' own users, so they cannot lie below a closed folder."""
+    """Make the state folders. Desks' users must be able to enter them, so no folder above may be closed to others."""
     for folder, mode in ((config.run, 0o711), (config.run / "desks", 0o711), (config.run / "runtime", 0o700)):
         folder.mkdir(mode=mode, parents=True, exist_ok=True)
     for above in (config.run, *config.run.parents):
@@ -96,13 +96,13 @@ def enter(config: Config, desk: str, facts: dict[str, object]) -> DeskRecord:
 
 
 def check_floors(config: Config) -> None:
-    """Refuse when the machine is nearly full, rather than opening half a desk."""
+    """Refuse if the machine is nearly full, instead of failing halfway through opening a desk."""
     for why in find_shortages(config).values():
         raise HostError(why)
 
 
 def find_shortages(config: Config) -> dict[str, str]:
-    """List what is below its floor: disk, memory, processes; with the reason and the remedy."""
+    """Return the resources below their floor (disk, memory, processes), each with the reason and the remedy."""
     found = {}
     free = shutil.disk_usage(config.lib if config.lib.exists() else "/").free
     if free < config.disk_floor:
@@ -132,7 +132,7 @@ def _count_available_pids(proc: Path = Path("/proc")) -> int:
 
 
 def measure_available_memory() -> int:
-    """Read what can still be given out: by the machine, and by a container's limit where desks lie below it."""
+    """Return the available memory in bytes, limited by the container's limit if desks are below it."""
     with open("/proc/meminfo") as file:
         for line in file:
             if line.startswith("MemAvailable:"):
@@ -141,7 +141,7 @@ def measure_available_memory() -> int:
 
 
 def list_own_desks(config: Config) -> list[dict[str, object]]:
-    """List the desks of this state directory, oldest first, each with `kept`: whether a keeper answers for it."""
+    """List the desks of this state directory, oldest first, each with `kept`: whether it has a live keeper."""
     return list_desks(config.run)
 
 
@@ -153,7 +153,7 @@ def _list_folders(config: Config) -> list[Path]:
 
 
 def sweep(config: Config) -> None:
-    """Remove folders of desks whose keeper was killed while it made or removed them, and dead owners' sockets."""
+    """Remove folders of desks whose keeper was killed while it made or removed them, and sockets of dead owners."""
     for sock in (config.run / "control").glob("*.sock"):
         if sock.stem.isdigit() and not Path(f"/proc/{sock.stem}").exists():
             sock.unlink(missing_ok=True)
@@ -169,7 +169,7 @@ def list_orphans(config: Config) -> list[str]:
 
 
 def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[], Disk]) -> list[str]:
-    """Burn a desk whose keeper is dead; its mounts died with the keeper. Say what resisted."""
+    """Burn a desk whose keeper is dead; its mounts ended with the keeper. Return what could not be removed."""
     folder = config.run / "desks" / desk
     lock = take(folder)
     if lock is None:
@@ -212,7 +212,7 @@ def clear_runtime(config: Config, desk: str) -> list[str]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that holds files only, as ours do: a general removal takes ten times as long."""
+    """Remove a folder that contains only files; a general removal takes ten times as long."""
     for name in os.listdir(folder):
         os.unlink(folder / name)
     os.rmdir(folder)

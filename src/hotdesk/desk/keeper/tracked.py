@@ -1,4 +1,4 @@
-"""One desk a keeper answers for, and when it must end."""
+"""A desk as its keeper tracks it, and when it must end."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hotdesk.walls import WallProof
 
 @dataclass(slots=True)
 class RootGuest:
-    """A desk's second guest, which is root inside."""
+    """A desk's second guest, which runs as root in the desk."""
 
     runtime: int
-    """Pid of the runtime while it is starting it, else 0."""
+    """Pid of the runtime while it starts the guest, else 0."""
     number: int
-    """The number of the request for it."""
+    """The number of the request that is waiting for it."""
     hard: float
-    """When it must be up, and its walls be proven."""
+    """The time by which it must be up and its wall proven."""
     init: int = 0
     proven: bool = False
-    """Whether its walls were proven, and its owner notified."""
+    """Whether its wall was proven, and its owner notified."""
 
 
 @dataclass(slots=True)
@@ -39,44 +39,44 @@ class TrackedDesk:
     record: state.DeskRecord
     spec: Spec
     runtime: int
-    """Pid of the runtime while it is starting the desk, else 0."""
+    """Pid of the runtime while it starts the desk, else 0."""
     console: int
-    """Read end of the desk's standard output; given to the owner, which may read it when a start fails."""
+    """Read end of the desk's standard output; passed to the owner, which may read it if a start fails."""
     number: int
-    """The number of the request to open it."""
+    """The number of the request that is waiting for it."""
     hard: float
-    """When it must be over; while it starts, when it must be up."""
+    """Its deadline; while it starts, the time by which it must be up."""
     touched: float
     ends: float = math.inf
-    """When it must be over whatever happens, once it has been up."""
+    """Its deadline regardless of restarts; infinite until it was up once."""
     init: int = 0
     proof: WallProof | None = None
-    """What was seen around it before it was released."""
+    """The facts checked about its wall before it was handed over."""
     paused: bool = False
     hushed: bool = False
-    """Whether all but its screen, window manager and browser stand still: a person holds the wheel."""
+    """Whether all but its screen, window manager and browser are frozen, because a person has control."""
     look: float = 0.0
-    """When a hushed desk is looked at again for what began to run since."""
+    """When a hushed desk is checked next for new processes."""
     spare: bool = False
-    """Whether it is kept ready, and was not given to anybody yet."""
+    """Whether it is a ready desk of the pool that was not claimed yet."""
     scoped: bool = False
-    """Whether it has a way out: keys write its opening down."""
+    """Whether it has egress: keys then record its opening."""
     noted: bool = False
-    """Whether its opening is in the journal's outbox: its end goes there, too."""
+    """Whether its opening is in the journal's outbox, so that its end goes there, too."""
     busy: bool = False
     """Whether a snapshot of it is being taken."""
     down: Literal["", "halting", "halted", "hibernating", "hibernated"] = ""
-    """Whether its processes were ended, or are being, while its disk is kept; hibernated, with its memory."""
+    """Whether its processes were ended or are being ended while its disk is kept; `hibernated`: with its memory."""
     is_unwanted: bool = False
-    """Whether it was burnt by request or deadline: what is being saved of it is not kept."""
+    """Whether it was burnt by request or deadline: a save in progress is then discarded."""
     root: RootGuest | None = None
     knocked: bool = False
-    """Whether the owner was notified of a call of `sudo`."""
+    """Whether the owner was notified of a call by `sudo`."""
     rest: float = 0.0
-    """When `sudo` is answered again after its root ended: frequent ends must not keep the keeper busy."""
+    """When `sudo` is answered again after its guest ended: frequent ends must not keep the keeper busy."""
 
     def compute_due_time(self) -> tuple[float, str]:
-        """Return when the desk must burn, and why. A paused or starting one is not idle."""
+        """Return when the desk must burn, and why. A paused or starting desk is not idle."""
         idle = self.touched + self.spec.idle
         never_idle = self.paused or self.hushed or self.down or self.spare or self.runtime
         return (self.hard, "deadline") if self.hard <= idle or never_idle else (idle, "idle")
@@ -105,5 +105,5 @@ class TrackedDesk:
 
 
 def read_clock() -> float:
-    """Return the time of a clock that no one sets and that counts sleep."""
+    """Return seconds of a clock that cannot be set and that includes suspend."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

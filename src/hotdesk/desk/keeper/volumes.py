@@ -1,4 +1,4 @@
-"""The keeper's volumes: created in threads, removed, and read by confined processes that it starts on request."""
+"""The keeper's volumes: created in threads, deleted, and read by confined processes started on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotdesk.ipc import child
 
 PROGRAM = "hotdesk.desk.volume.process"
 _MAX_PROCESSES = 256
-"""Volumes of one owner that are read at a time."""
+"""Maximum volumes of one owner that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class VolumeProcess:
 
     pid: int
     mounted: Path
-    """Where the keeper has the volume mounted meanwhile."""
+    """Where the keeper has mounted the volume for the process."""
 
 
 class KeeperVolumes:
-    """The volumes of one keeper. `wake` is written to when one is made."""
+    """The volumes of one keeper. A byte is written to `wake` when one is made."""
 
     def __init__(self, store: VolumeStore, owner: Teller, has_room: Callable[[], None]) -> None:
         self.store = store
@@ -43,10 +43,10 @@ class KeeperVolumes:
         self.outcomes: deque[tuple[int, HotdeskError | None]] = deque()
         self.processes: dict[str, VolumeProcess] = {}
         self.ending: set[int] = set()
-        """Pids of those that were ended and are not reaped yet."""
+        """Pids of processes that were killed and are not reaped yet."""
 
     def begin_make(self, number: int, request: KeeperRequest) -> None:
-        """Make a volume in a thread; `turn` answers."""
+        """Make a volume in a thread; `turn` answers the request."""
         self.has_room()
         thread = threading.Thread(target=self.make, args=(number, request), daemon=True)
         try:
@@ -55,7 +55,7 @@ class KeeperVolumes:
             raise KeeperError(f"no thread could be started: {e}") from e
 
     def make(self, number: int, request: KeeperRequest) -> None:
-        """Make a volume; called in a thread."""
+        """Make a volume; runs in a thread."""
         failure: HotdeskError | None = None
         try:
             self.store.make(request.desk, request.size, request.origin)
@@ -63,10 +63,10 @@ class KeeperVolumes:
             failure = e
         except OSError as e:
             failure = KeeperError(f"volume {request.desk} could not be created: {e.strerror or e}")
-        except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
+        except Exception as e:  # noqa: BLE001 - outer boundary: an error that ends a thread would go unnoticed
             failure = KeeperError(f"internal error of the keeper: {e!r}")
         self.outcomes.append((number, failure))
-        with suppress(BlockingIOError):  # a full pipe wakes as well
+        with suppress(BlockingIOError):  # a full pipe wakes the reader as well
             os.write(self.wake, b"1")
 
     def turn(self) -> None:
@@ -78,14 +78,15 @@ class KeeperVolumes:
                 self.owner.send({"re": number, "ok": {}})
 
     def drop(self, volume: str) -> None:
-        """Delete a volume, and end the process that reads it. Absent is no error."""
+        """Delete a volume, and end the process that reads it. A missing volume is no error."""
         self.dismiss(volume)
         self.store.drop(volume)
 
     def read(self, volume: str) -> socket.socket:
-        """Start the process that reads and writes a volume; return the owner's end, which hands it connections.
+        """Start the process that reads and writes a volume; return the owner's end of its socket, for passing
+        connections.
 
-        One that runs already is ended: its owner asks again because it lost its line.
+        A process that runs already is ended: its owner asks again because it lost the connection.
         """
         if len(self.processes) >= _MAX_PROCESSES:
             raise DeskError(f"{_MAX_PROCESSES} volumes are already being read, which is the limit; try again later")
@@ -110,7 +111,7 @@ class KeeperVolumes:
             self.store.unmount(process.mounted)
 
     def note_exit(self, pid: int) -> bool:
-        """Take the exit of a process that read a volume; False when it is not one of these."""
+        """Handle the exit of a process that read a volume; return False if the pid is not one."""
         if pid in self.ending:
             self.ending.remove(pid)
             return True
