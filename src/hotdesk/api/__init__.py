@@ -1,5 +1,5 @@
 """Network interfaces for people and programs: the E2B API, MCP, a native API and a web page.
 
-`hotdesk serve` is an owner that lives long. `http/dispatch.py` says which of them a request is for; nothing passes it
-unnamed.
+`hotdesk serve` is a long-running process that owns desks. `http/dispatch.py` chooses the interface for each request,
+and refuses requests for host names that are not the server's.
 """

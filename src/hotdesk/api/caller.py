@@ -8,19 +8,19 @@ from hotdesk.config import DEFAULT_TENANT as DEFAULT_TENANT
 from hotdesk.dataclass import dataclass
 
 Power = Literal["sandboxes", "desks", "jobs", "approve", "drive", "vault", "journal", "admin"]
-"""What a key may be used for; `admin` sees its tenant's keys and may end everything."""
+"""Permissions of a key; `admin` manages its tenant's keys, sees metrics and may stop everything."""
 POWERS: frozenset[Power] = frozenset(get_args(Power))
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request, as its key identifies it."""
+    """The sender of a request, identified by its key."""
 
     tenant: str
     name: str
-    """The person or program the key was made for: approvals carry it."""
+    """The person or program the key was created for; shown with approvals."""
     key: str
-    """The key's id, never the key."""
+    """The key's id, not the key itself."""
     powers: frozenset[Power] = POWERS
 
     @property

@@ -1,4 +1,4 @@
-"""A tenant of a server whose desks are on nodes: it opens none itself, and has no keeper and no door here."""
+"""A tenant's machine on a server whose desks are on nodes: it opens none here and has no keeper or door."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus
 _PULL_INTERVAL_S = 1.0
 _STRAYS_INTERVAL_S = 5.0
 _PIECE = 50
-"""Events of a node that keys are told of at once."""
+"""Events of a node that are passed to the keys process in one call."""
 NODES = "nodes"
-"""Where events of nodes are, below a tenant's `serve` folder."""
+"""Folder for the events of nodes, below a tenant's `serve` folder."""
 
 
 class ClusterHost(MeteredHost, ClusterMachine):
-    """A tenant's desks on nodes, counted against its quota."""
-
     def __init__(
         self,
         settings: Config,
@@ -58,11 +56,11 @@ class ClusterHost(MeteredHost, ClusterMachine):
         return self
 
     async def start_parts(self) -> Started:
-        """Have the launcher start what starts keys and readers; without one it is this process's own child."""
+        """Have the launcher start the process for keys and readers; without a launcher it is a child of this one."""
         return await (self.starter.start_keeper(self.tenant) if self.starter is not None else super().start_parts())
 
     async def burn_strays(self) -> None:
-        """Burn what jobs leave on nodes that were killed, again and again, once an earlier server's desks are found."""
+        """Burn, every few seconds, desks that killed jobs left on nodes, once an earlier server's desks are found."""
         while True:
             await anyio.sleep(_STRAYS_INTERVAL_S)
             for node in list(self.nodes.by_name.values()) if self.cluster.is_settled else []:
@@ -73,7 +71,7 @@ class ClusterHost(MeteredHost, ClusterMachine):
             self.counted.pop(desk).free()
 
     async def pull_events(self) -> None:
-        """Bring events of nodes home, once a second."""
+        """Copy the events of nodes to this machine, once a second."""
         journals: dict[str, PulledJournal] = {}
         while True:
             await anyio.sleep(_PULL_INTERVAL_S)
@@ -87,7 +85,7 @@ class ClusterHost(MeteredHost, ClusterMachine):
                     log(e)
 
     def _write_down(self, code: str, rows: Sequence[Row]) -> None:
-        """Have keys here write down what a node's keeper, keys and doors did for its own desks."""
+        """Record here what a node's keeper, keys and doors did for that node's own desks."""
         events = [row for row in rows if get_node_code(row.chain) == code]
         for place in range(0, len(events), _PIECE):
             self.cluster_doors.note_pulled(events[place : place + _PIECE])
@@ -106,11 +104,11 @@ def list_node_ports(serving: Serving) -> set[int]:
 
 @asynccontextmanager
 async def open_nodes(serving: Serving, walls: TenantWalls) -> AsyncIterator[Nodes | None]:
-    """Yield the nodes of a server, looked for once `Nodes.run` runs; None where its desks are its own."""
+    """Yield a server's nodes, which are found once `Nodes.run` runs; `None` if the server opens its desks itself."""
     if not serving.nodes:
         yield None
         return
-    assert serving.identity is not None  # `settings.check` saw to it
+    assert serving.identity is not None  # `settings.check` requires it
     async with background() as tasks:
         context = make_tls_context(serving.identity, "server")
         nodes = Nodes([parse_discovery(each) for each in serving.nodes], context, tasks, log)

@@ -1,8 +1,8 @@
-"""Keeps full garbage collections short: one holds the interpreter, and with it the event loop, for as long as it walks.
+"""Keeps full garbage collections short: each stops the interpreter, and so the event loop, until it has finished.
 
 A full collection walks every object that was not frozen. Much of what a server loads late (route models, a tenant's
-parts) stays for its whole life. So what survives each of the first full collections is frozen as well. Only the first
-ones: whatever is frozen is never collected again, and a server must not grow for ever.
+parts) stays for its whole life. So the objects that survive each of the first full collections are frozen as well. Only
+the first ones: a frozen object is never collected again, and a server must not grow for ever.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ _MAX_FREEZES = 8
 
 
 class SurvivorFreezer:
-    """Freezes what survives a full collection, a few times."""
-
     def __init__(self, freezes: int = _MAX_FREEZES) -> None:
         self.remaining = freezes
 

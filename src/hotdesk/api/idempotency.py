@@ -1,4 +1,4 @@
-"""Requests that come twice: with an Idempotency-Key they are carried out once, and answered alike."""
+"""Idempotency keys: a request that is repeated with the same key is carried out once and gets the same answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from hotdesk.dataclass import dataclass
 
 MAX_ANSWERS = 1000
-"""Answers that are remembered of one tenant."""
+"""Answers that are remembered per tenant."""
 Name = tuple[str, ...]
 T = TypeVar("T")
 
@@ -29,19 +29,17 @@ class _Request:
 
 
 class IdempotentRequests:
-    """Answers to requests that came with an Idempotency-Key."""
-
     def __init__(self, reused: Callable[[], Exception], lifetime_s: float = math.inf) -> None:
         self.reused = reused
-        """Makes the error for a key that came with another request."""
+        """Makes the error for a key that was reused with a different request."""
         self.lifetime_s = lifetime_s
         self.requests: dict[str, dict[Name, _Request]] = {}
-        """By tenant, the oldest first: no tenant's requests displace another's."""
+        """By tenant, the oldest first, so that no tenant's requests displace another's."""
 
     async def run_once(
         self, tenant: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]], space: Name = ()
     ) -> T:
-        """Carry a request out, unless it was or is being; one that failed may be tried again.
+        """Carry out a request unless it was or is being carried out; a failed one may be tried again.
 
         Equal keys in different spaces are different keys. Without a key the request is always carried out.
         """
@@ -56,7 +54,7 @@ class IdempotentRequests:
             if earlier.answer is not None:
                 answer: T = earlier.answer
                 return answer
-        own.pop(name, None)  # it expired: a repeated request counts as new
+        own.pop(name, None)  # expired: a repeated request counts as new
         own[name] = request = _Request(digest, time.monotonic() + self.lifetime_s)
         try:
             request.answer = answer = await work()
@@ -69,7 +67,7 @@ class IdempotentRequests:
 
 
 def _drop_oldest(own: dict[Name, _Request]) -> None:
-    """Drop the oldest answers where there are too many; requests under way stay."""
+    """Drop the oldest answers beyond `MAX_ANSWERS`; requests under way stay."""
     done = [name for name, each in own.items() if each.done.is_set()] if len(own) > MAX_ANSWERS else []
     for name in done[: len(own) - MAX_ANSWERS]:
         del own[name]

@@ -1,4 +1,4 @@
-"""Keys by which programs and people are let in: hashed, scoped, expiring, revocable."""
+"""API keys of programs and people: hashed, scoped, expiring, revocable."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from hotdesk.linux import private_files
 FILE = "api-keys.json"
 LOCK = "api-keys.lock"
 SHAPE = re.compile(r"e2b_[0-9a-f]{8}[0-9a-f]{32}")
-"""`e2b_`, so that every E2B SDK takes it; the first eight digits are its id, the rest its secret."""
+"""`e2b_`, so that every E2B SDK accepts it; the first eight digits are the key's id, the rest its secret."""
 ID_SHAPE = re.compile(r"[0-9a-f]{8}")
 NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-"""Whom a key is for: what approvals and jobs carry."""
+"""The name of the person or program that uses a key; shown with approvals and jobs."""
 MAX_KEYS, MAX_TENANT_KEYS = 10_000, 1000
-"""Keys that hold, of all and of one tenant; so many that are over are remembered of one, too."""
+"""Valid keys of all tenants and of one; as many revoked or expired keys of one tenant are kept, too."""
 POLL_INTERVAL_S = 1.0
-"""Seconds between two looks whether a key still holds for what goes on."""
+"""Seconds between two checks whether the key of a stream is still valid."""
 NOBODY = "0" * 64
-"""The digest an unknown key is compared with, so that it takes as long as a known one."""
+"""The digest that an unknown key is compared with, so that checking it takes as long as for a known one."""
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
@@ -66,7 +66,7 @@ class ApiKeys:
         """The last problem with the file that was logged."""
 
     def find(self, text: str) -> Caller | None:
-        """Return the owner of a key; None for one that is unknown, revoked or expired."""
+        """Return the caller that a key identifies; `None` if the key is unknown, revoked or expired."""
         if not SHAPE.fullmatch(text):
             return None
         self.look()
@@ -75,7 +75,7 @@ class ApiKeys:
         return _make_caller(key) if same and key is not None and is_valid(key, time.time()) else None
 
     def find_caller(self, number: str) -> Caller | None:
-        """Return the caller of a key that was checked before; None once it is revoked or expired."""
+        """Return the caller of a key that was checked before; `None` once the key is revoked or expired."""
         self.look()
         key = self.by_id.get(number)
         return _make_caller(key) if key is not None and is_valid(key, time.time()) else None
@@ -87,7 +87,7 @@ class ApiKeys:
     def make(
         self, name: str, tenant: str = DEFAULT_TENANT, powers: Collection[Power] = POWERS, seconds: float | None = None
     ) -> str:
-        """Make a key and give it; this is the only time it is seen."""
+        """Create a key and return it; only its digest is stored."""
         check(name, tenant, powers, seconds)
         with self.changing():
             self.require_room(tenant)
@@ -101,7 +101,7 @@ class ApiKeys:
         return text
 
     def require_room(self, tenant: str) -> None:
-        """Refuse one key too many; of those that are over the oldest are forgotten."""
+        """Refuse a key beyond the limits, and drop the tenant's oldest invalid keys."""
         now = time.time()
         valid = {key.id: key.tenant for key in self.by_id.values() if is_valid(key, now)}
         if len(valid) >= MAX_KEYS or list(valid.values()).count(tenant) >= MAX_TENANT_KEYS:
@@ -114,7 +114,7 @@ class ApiKeys:
             del self.by_id[number]
 
     def ls(self, tenant: str | None = None) -> list[Key]:
-        """List keys, the oldest first: all, or a tenant's."""
+        """List keys, the oldest first; `tenant=None` lists those of all tenants."""
         self.refresh()
         found = [key for key in self.by_id.values() if tenant in (None, key.tenant)]
         return sorted(found, key=lambda key: (key.made, key.id))
@@ -125,7 +125,7 @@ class ApiKeys:
         return len({key.tenant for key in self.by_id.values() if is_valid(key, now)})
 
     def revoke(self, number: str, tenant: str | None = None) -> Key:
-        """End a key now; twice is no error. Another tenant's is as unknown as one that never was."""
+        """Revoke a key; revoking it again has no effect. Another tenant's key counts as unknown."""
         with self.changing():
             key = self.by_id.get(number)
             if key is None or tenant not in (None, key.tenant):
@@ -135,7 +135,7 @@ class ApiKeys:
         return key
 
     def look(self) -> None:
-        """Read the file again when it changed; while it is damaged no key is valid, and the operator is told once."""
+        """Read the file again if it changed; while it is damaged no key is valid, and the error is logged once."""
         try:
             self.refresh()
         except HostError as e:
@@ -151,13 +151,13 @@ class ApiKeys:
             return
         stamp = (info.st_mtime_ns, info.st_ino, info.st_size)
         if self.stamp != stamp:
-            self.by_id = {}  # until it is read: with a damaged file no key is valid
+            self.by_id = {}  # until the file is read: with a damaged file no key is valid
             self.by_id = read(self.path)
             self.stamp = stamp
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the file; what is known at the end of the block is written, unless it fails."""
+        """Lock and read the file; write the keys at the end of the block unless it fails."""
         private_files.make_folder(self.path.parent)
         with private_files.hold_lock(self.path.parent, LOCK):
             self.refresh()
@@ -172,7 +172,7 @@ class ApiKeys:
 
 
 def read(path: Path) -> dict[str, Key]:
-    """Read the keys; `HostError` says that the file is damaged."""
+    """Read the keys; `HostError` if the file is damaged."""
     try:
         return {key.id: key for key in STORED.validate_json(private_files.read(path.parent, path.name) or b"[]")}
     except ValidationError as e:

@@ -1,6 +1,6 @@
-"""A server for ordinary users of its own machine: members of group `hotdesk` use desks through `run/serve.sock`.
+"""Local access to a server: members of group `hotdesk` open desks through `run/serve.sock`.
 
-It speaks what owners' control sockets speak, so that `hotdesk run` is the same for everybody.
+It speaks the protocol of owners' control sockets, so that `hotdesk run` is the same for every user.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ GROUP = "hotdesk"
 
 @asynccontextmanager
 async def listening(settings: Config, *, opens_desks: bool = True) -> AsyncIterator[socket.socket | None]:
-    """Listen where ordinary users look; without the group only root may call. Call it while files may be made.
+    """Listen for ordinary users; without the group only root may connect. Call it before privileges are dropped.
 
-    None: a server whose desks are on nodes has none for users of its machine.
+    Yield `None` on a server whose desks are on nodes: it has no desks for users of its machine.
     """
     if not opens_desks:
         yield None
@@ -45,7 +45,7 @@ async def listening(settings: Config, *, opens_desks: bool = True) -> AsyncItera
         try:
             yield listener
         finally:
-            with suppress(OSError):  # a confined server may not; its starter did (`Starting.close`)
+            with suppress(OSError):  # a confined server may not remove it; its launcher does (`Starting.close`)
                 remove_file(path, identity)
 
 
@@ -57,7 +57,7 @@ def admit(path: Path) -> None:
 
 
 async def serve(listener: socket.socket, tenants: Tenants) -> None:
-    """Take calls until cancelled; the machine's own tenant is up from the first one on."""
+    """Take calls until cancelled; the first one opens the machine's own tenant."""
     listener.setblocking(False)
     while True:
         await anyio.wait_readable(listener)
@@ -74,7 +74,7 @@ async def serve(listener: socket.socket, tenants: Tenants) -> None:
 
 
 async def answer(listener: socket.socket, host: Host) -> None:
-    """Answer calls to a machine until cancelled."""
+    """Answer calls to a tenant's machine until cancelled."""
     async with background() as tasks:
         control = ControlServer(
             host.get_keeper_runtime(),

@@ -1,7 +1,7 @@
 """The server's log on standard error: start, stop, reload, sign-in, refusal, error; one line each, text or JSON.
 
-What stands in a line is the server's own word, a checked name, or escaped. Requests that are refused are counted and
-summed up, so that no one without a key can fill a disk.
+A line consists of fixed text, checked names and escaped values. Refused requests are counted and summed up, so that no
+one without a key can fill the disk.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError, make_printable
 
 _SELDOM_S = 10.0
-"""Seconds between two log entries of a kind that strangers can cause."""
+"""Seconds between two log entries of a kind that callers without a key can cause."""
 REFUSED = frozenset({401, 403, 429})
 
 
 @dataclass(slots=True)
 class ServerLog:
-    """Writes lines for an operator."""
-
     as_json: bool = False
     last_reports: dict[tuple[object, ...], tuple[float, int]] = field(default_factory=dict)
-    """When something that may happen often was last told of, and how many times it happened since."""
+    """By kind of event: when it was last logged, and how many times it happened since."""
 
     def write(self, event: str, message: str = "", **fields: object) -> None:
-        """Write one line: what happened, and its details."""
+        """Write one line: an event and its details."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if self.as_json:
             line = json.dumps({"time": now, "event": event, **({"message": message} if message else {}), **fields})
@@ -38,7 +36,7 @@ class ServerLog:
         print(line, file=sys.stderr, flush=True)
 
     def report_error(self, error: Exception) -> None:
-        """Log an error; of an unforeseen one only its kind and place, because its text may quote a secret."""
+        """Log an error; for an unexpected one only its type and place, because its text may quote a secret."""
         if isinstance(error, HotdeskError):
             text = f"{error.code}: {error}"
         else:
@@ -50,11 +48,11 @@ class ServerLog:
         self.write("error", text)
 
     def write_refusal(self, status: int, part: str, address: str) -> None:
-        """Log a refused request; of many, a count once in a while."""
+        """Log a refused request; if there are many, only their number once in a while."""
         self.write_seldom("refused", "", (status, part), status=status, part=part, address=address)
 
     def write_seldom(self, event: str, message: str, kind: tuple[object, ...] = (), **fields: object) -> None:
-        """Write of something at most once in a while, with how often it happened since."""
+        """Log an event at most every `_SELDOM_S` seconds, with how often it happened since."""
         last, count = self.last_reports.get((event, *kind), (-_SELDOM_S, 0))
         now = time.monotonic()
         if now - last < _SELDOM_S:
@@ -65,4 +63,4 @@ class ServerLog:
 
 
 LOG = ServerLog()
-"""This process's."""
+"""The log of this process."""

@@ -1,4 +1,4 @@
-"""A tenant's machine that counts what it opens against the tenant's quota."""
+"""A tenant's machine that counts the desks it opens against the tenant's quota."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class MeteredHost(Host):
         self.tenant = tenant
         self.quotas = quotas
         self.tenant_walls = walls or TenantWalls()
-        """What stands around this tenant's desks."""
+        """Chooses the walls of tenants' desks."""
         self.counted: dict[str, QuotaShare] = {}
         self.ending: dict[str, anyio.Event] = {}
-        """Set when nothing is left of a desk that was ended."""
+        """By desk that was ended: set when nothing is left of it."""
 
     async def __aenter__(self) -> MeteredHost:
         await super().__aenter__()
@@ -93,9 +93,9 @@ class MeteredHost(Host):
     async def fork(
         self, desk: Desk, count: int, snapshot: SnapshotId | None = None, *, memory: bool = False
     ) -> Sequence[Desk]:
-        """Open desks that begin with another's files, if the tenant may have so many more of its size.
+        """Open copies of a desk with its files, if the tenant's quota allows so many more of its size.
 
-        With `memory` the other's programs go on in them.
+        With `memory` the desk's programs continue in the copies.
         """
         one = self.get_size(desk.id)
         each: list[QuotaShare] = []
@@ -113,7 +113,7 @@ class MeteredHost(Host):
         return forks
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED, spec: Spec | None = None) -> Desk:
-        """Resume a hibernated desk of a spec, if the tenant may have one more of its size."""
+        """Resume a hibernated desk of a spec, if the tenant's quota allows one more of its size."""
         size = spec or Spec()
         share = self.take(desks=1, cpus=size.cpus, memory=size.memory, disk=size.disk)
         try:
@@ -125,7 +125,7 @@ class MeteredHost(Host):
         return woken
 
     async def end(self, desk: DeskId) -> None:
-        """Kill everything in a desk at once; it counts no more, and burns behind."""
+        """Kill everything in a desk at once; it no longer counts, and is burnt in the background."""
         if self.own_runtime is None:
             await self.burn(desk)
             return
@@ -137,7 +137,7 @@ class MeteredHost(Host):
         self.own_runtime.tasks.start(functools.partial(self.finish_end, desk, share, over))
 
     async def finish_end(self, desk: DeskId, share: QuotaShare | None, over: anyio.Event) -> None:
-        """Burn what is left of a desk; one that resists counts again."""
+        """Burn what is left of a desk; if that fails, the desk counts again."""
         try:
             await self.burn(desk)
         except (HotdeskError, OSError) as e:
@@ -154,7 +154,7 @@ class MeteredHost(Host):
             await over.wait()
 
     def count(self, desk: DeskId, spec: Spec) -> None:
-        """Count a desk that is open already, though it may be too much."""
+        """Count a desk that is already open, even if it exceeds the quota."""
         self.counted[desk] = self.quotas.count(self.tenant, desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
 
     def get_size(self, desk: DeskId) -> dict[str, float]:

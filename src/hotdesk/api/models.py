@@ -1,7 +1,7 @@
-"""Which models a server's jobs may use: those its operator lists, or a provider's own where nothing is listed.
+"""Which models a server's jobs may use: those its operator lists, or a provider's own if none are listed.
 
 A name with an address in it makes this machine call that address, so only the operator can allow one: by writing
-exactly that name into `[serve] models`. Standard library only: the starter checks every name again.
+exactly that name into `[serve] models`. Standard library only: the launcher checks every name again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ PROVIDERS = ("anthropic", "openai")
 """Providers whose address is not part of a model's name."""
 SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,255}")
 FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai"}
-"""How the names of a provider's models begin."""
+"""First words of model names, and the provider of each."""
 EXAMPLES = "anthropic:claude-sonnet-5 or openai:gpt-5"
 
 
 def explain_refusal(name: str, listed: Sequence[str] = ()) -> str:
-    """Explain why a job of a server may not use a model, and what to write instead; empty: it may."""
+    """Explain why a job of a server may not use a model, and what to write instead; empty if it may."""
     if name in listed:
         return ""
     shown = make_printable(name[:80])

@@ -1,4 +1,4 @@
-"""A node of a cluster: `hotdesk serve` without its faces, which lends desks to servers and has no privilege either."""
+"""A node of a cluster: lends desks to servers. It drops its privileges like `hotdesk serve`; it has no public API."""
 
 from __future__ import annotations
 
@@ -36,24 +36,22 @@ from hotdesk.walls import TRAITS, WallCatalog
 _ORPHAN_SECONDS = 120.0
 _DRAIN_SECONDS = 30.0
 _LOOK_SECONDS = 10.0
-"""How long a list of images holds."""
+"""Seconds for which a list of images is cached."""
 _POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """An operator's settings of a node."""
-
     identity: Path
     name: str = ""
-    """Its name; empty: the one in its certificate, which must be it unless the certificate is a pool's."""
+    """The node's name; empty for the name in its certificate. Both must be equal unless the certificate is a pool's."""
     orphan_seconds: float = _ORPHAN_SECONDS
-    """Seconds that desks outlast their server."""
+    """Seconds that desks stay open without their server."""
     drain_seconds: float = _DRAIN_SECONDS
-    """Seconds that open desks get when the agent is asked to end."""
+    """Seconds that open desks get when the agent is asked to stop."""
 
     def find_name(self) -> str:
-        """Return this node's name; `BriefError` when its certificate is another's."""
+        """Return this node's name; `BriefError` if its certificate is for another node."""
         certified = read_name(self.identity, "node")
         if certified == ANY_NODE and not self.name:
             raise BriefError("this certificate is for any node of a pool, so this node needs a name: add --name NAME")
@@ -66,7 +64,7 @@ class NodeSettings:
 
 
 class NodeReporter:
-    """Measures what this node reports."""
+    """Measures the load and resources that this node reports."""
 
     def __init__(self, settings: Config, name: str, catalog: WallCatalog) -> None:
         self.settings = settings
@@ -76,7 +74,7 @@ class NodeReporter:
             for each in catalog.list_available()
             if each in TRAITS and catalog.find(each).traits.strength >= TRAITS[each].strength
         )
-        """Those as strong as their names promise: an emulated machine is none."""
+        """Walls that are as strong as their names promise; an emulated microVM is not."""
         self.boot = os.urandom(16).hex()
         self.images: tuple[str, ...] = ()
         self.screens: tuple[str, ...] = ()
@@ -96,7 +94,7 @@ class NodeReporter:
 async def serve_node(
     settings: Config, node: NodeSettings, listener: socket.socket, stopping: anyio.Event, listening: Callable[[], None]
 ) -> None:
-    """Lend desks until asked to stop: then no more are opened, and the open ones get a grace period."""
+    """Lend desks until asked to stop; then open no more, and give the open ones a grace period."""
     name, context = node.find_name(), make_tls_context(node.identity, "node")
     vouch = load_voucher(node.identity)
     catalog = survey(settings)  # not in a thread, which would keep its privileges

@@ -1,7 +1,7 @@
 """Privileges that a server drops once its launcher runs, because it reads untrusted data.
 
-It keeps reading, and writing where results, keys, uploads and sockets go. It makes no connection and no listener, gains
-no privilege, signals no one else, and has no capability but to read. Keepers and jobs are its starter's to begin.
+It can still read files, and write where results, keys, uploads and sockets are. It cannot connect, listen, gain
+privileges or signal other processes, and its only capability is to read. The launcher starts keepers and jobs for it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hotdesk.errors import HostError
 from hotdesk.linux.landlock import confine_reader
 
 CLOSED = ("serve", "drive", "jobs", ORDERS)
-"""What a server writes in the machine's own state directory; only root enters."""
+"""Folders a server writes in the machine's own state directory; only root may enter them."""
 
 
 def give_up(settings: Config, *, dials: bool = False, ports: Collection[int] = ()) -> None:
-    """Give up everything a server does not need; call it before any thread is started.
+    """Drop every privilege that a server does not need; call it before any thread is started.
 
-    One whose desks are on nodes connects to their `ports`, and nowhere else; it gives up the rest as any user.
+    A server whose desks are on nodes connects to their `ports` and nowhere else; it is confined even without root.
     """
     protocol.widen()
     if os.geteuid() != 0 and not ports:

@@ -1,6 +1,6 @@
-"""Quotas and rate limits of a tenant, counted before anything is opened.
+"""Quotas and rate limits of tenants, counted before anything is opened.
 
-Counting never waits, so that a burst cannot get in between: `take` has everything that was asked for, or nothing.
+Counting never waits, so that concurrent requests cannot exceed a quota: `take` reserves everything or nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS: Mapping[str, str] = {
 
 
 class QuotaError(HotdeskError):
-    """A tenant has all it may have, or asks too often; `wait` is how many seconds help, None when waiting does not."""
+    """The quota is used up, or requests are too fast; `wait` is in seconds, `None` if waiting does not help."""
 
     code = "quota"
 
@@ -38,7 +38,7 @@ class QuotaError(HotdeskError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return what an answer with status 429 says beside the message."""
+        """Return the headers of a response with status 429."""
         if self.wait is None:
             return {"Should-Retry": "false"}
         return {"Retry-After": str(max(1, math.ceil(self.wait)))}
@@ -46,7 +46,7 @@ class QuotaError(HotdeskError):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The limits of one tenant; None means unlimited."""
+    """The limits of one tenant; `None` means unlimited."""
 
     desks: int | None = None
     jobs: int | None = None
@@ -66,18 +66,18 @@ class QuotaLimits:
 
     usual: Quota = Quota()
     own: Mapping[str, Quota] = field(default_factory=dict)
-    """Tenants with a quota of their own."""
+    """Quotas of tenants that have their own."""
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Requests a tenant may still send now."""
+    """A tenant's token bucket: requests it may still send."""
 
     tokens: float
     at: float
 
     def draw(self, rate: float, now: float) -> float:
-        """Take one; return the seconds until there is one, 0 when there was."""
+        """Take one token; return the seconds until one is available, or 0 if one was."""
         most = max(1.0, 2 * rate)
         self.tokens = min(most, self.tokens + (now - self.at) * rate)
         self.at = now
@@ -89,7 +89,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class QuotaShare:
-    """A tenant's reserved share; `free` gives it back, once."""
+    """A tenant's reserved share of its quota."""
 
     quotas: Quotas
     tenant: str
@@ -97,7 +97,7 @@ class QuotaShare:
     freed: bool = False
 
     def free(self) -> None:
-        """Give it back; twice is no error."""
+        """Give the share back; calling it again has no effect."""
         if not self.freed:
             self.freed = True
             self.quotas.give_back(self.tenant, self.amounts)
@@ -105,8 +105,6 @@ class QuotaShare:
 
 @dataclass(slots=True)
 class Quotas:
-    """The tenants' limits and current use."""
-
     limits: QuotaLimits = field(default_factory=QuotaLimits)
     clock: Callable[[], float] = time.monotonic
     used: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -124,7 +122,7 @@ class Quotas:
         return all(most is None or total <= most for most, total in limits)
 
     def take(self, tenant: str, **amounts: float) -> QuotaShare:
-        """Count what a tenant is about to have; `QuotaError` when that is too much, and nothing is counted."""
+        """Reserve a share for a tenant; `QuotaError` if any amount exceeds the quota, and then nothing is reserved."""
         quota = self.of(tenant)
         have = self.used.setdefault(tenant, {})
         for kind, amount in amounts.items():
@@ -145,7 +143,7 @@ class Quotas:
             have[kind] = max(0.0, have[kind] - amount)
 
     def ask(self, tenant: str, kind: _Paced = "rate") -> None:
-        """Count a request; `QuotaError` when they come too fast."""
+        """Count a request against a rate limit; `QuotaError` if requests come too fast."""
         rate: float | None = getattr(self.of(tenant), kind)
         if rate is None:
             return
@@ -166,7 +164,7 @@ def _explain_excess(tenant: str, kind: str, has: float, requested: float, most: 
 
 
 def read(name: str, table: object) -> QuotaLimits:
-    """Read `[serve.quota]`: what every tenant may have, and below it tables of tenants that have more or less."""
+    """Read `[serve.quota]`: every tenant's quota, and tables for tenants that have their own."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is not a table; write [{name}] and its settings below")
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
@@ -185,4 +183,4 @@ SETTINGS: Mapping[str, Any] = {
     "rate": make_number_hint(0.01, 1e6),
     "calls": make_number_hint(0.01, 1e6),
 }
-"""What `[serve.quota]` has."""
+"""The settings of `[serve.quota]`."""

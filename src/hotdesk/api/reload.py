@@ -14,7 +14,7 @@ from hotdesk.api.settings import Serving
 from hotdesk.errors import HotdeskError
 
 LIVE = ("certificate", "private_key", "longest", "requester_may_approve", "shutdown", "quota", "wall", "tenants")
-"""What holds from then on; the others take a restart."""
+"""Settings that take effect on a reload; the others need a restart."""
 
 
 class Reloading:
@@ -40,7 +40,7 @@ class Reloading:
             await self.reload()
 
     async def reload(self) -> None:
-        """Read the settings; ones that are wrong change nothing, and the log says why."""
+        """Reload the settings; invalid ones change nothing, and the log says why."""
         try:
             loaded = await anyio.to_thread.run_sync(self.read)
             found = replace(self.serving, **{name: getattr(loaded, name) for name in LIVE})
@@ -56,7 +56,7 @@ class Reloading:
 
 
 def make_certificate_loader(context: ssl.SSLContext) -> Callable[[Serving], None]:
-    """Return a function that gives new connections the certificate of the current settings."""
+    """Return a function that loads the certificate of given settings for new connections."""
 
     def load(serving: Serving) -> None:
         assert serving.certificate is not None

@@ -1,4 +1,4 @@
-"""Scopes put together off the event loop: a preset may wait for this machine's resolver."""
+"""Builds scopes in threads, because a preset may wait for this machine's resolver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio.to_thread
 
 Found = TypeVar("Found")
 AT_ONCE = 8
-"""Threads that may wait for the resolver; no other work waits for them."""
+"""Threads that may wait for the resolver; other work has its own threads."""
 
 
 async def run_in_thread(work: Callable[..., Found], *args: object) -> Found:

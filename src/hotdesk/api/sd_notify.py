@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class Notice:
-    """Messages to the service manager that started the server, if any; made while sockets may still be opened."""
+    """Messages to the service manager that started the server, if any; create it while sockets may still be opened."""
 
     def __init__(self) -> None:
         self.line: socket.socket | None = None

@@ -70,17 +70,17 @@ from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import HotdeskError
 
 WARM = 4
-"""Tenants that are got ready before anybody asks; others are when they first do."""
+"""Tenants that are opened when the server starts; others are opened at their first request."""
 GRACE = 3
-"""Seconds that answers under way get when the server ends."""
+"""Seconds that responses under way get when the server stops."""
 _AT_A_TIME = 64
-"""Connections accepted in one turn of the loop: out of descriptors, asyncio tries and complains as often."""
+"""Connections accepted in one turn of the loop: out of descriptors, asyncio retries and logs as often."""
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
 
 
 class Listening(uvicorn.Server):
-    """One listener; signals are its owner's."""
+    """One listener; its owner handles signals."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -101,7 +101,7 @@ class Listening(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
+        """Install no signal handlers: the owner of the listener handles signals."""
         yield
 
 
@@ -109,7 +109,7 @@ class Listening(uvicorn.Server):
 async def _compose_app(
     settings: Config, serving: Serving, stopping: anyio.Event | None = None, reloading: Reloading | None = None
 ) -> AsyncIterator[Measured]:
-    """Yield the application; desks burn with it, and sandboxes are left if that is wanted."""
+    """Yield the application; at its end desks are burnt, and sandboxes are left if the settings say so."""
     reloading = reloading or Reloading(serving)
     keys = ApiKeys(settings.lib / "serve")
     content = Content(serving.domain)
@@ -166,7 +166,7 @@ async def _compose_app(
 async def _find_live(
     nodes: Nodes | None, tasks: TaskGroup, sandboxes: Sandboxes, saved: SavedSandboxes, registry: Tenants
 ) -> None:
-    """Look for nodes, and on them for the desks of an earlier server, before the first request."""
+    """Find the nodes, and the desks that an earlier server has there, before the first request."""
     if nodes is None:
         return
     tasks.start_soon(nodes.run)
@@ -187,7 +187,6 @@ async def _end_sandboxes(sandboxes: Sandboxes, saved: SavedSandboxes, *, leave: 
 
 
 def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas, walls: TenantWalls) -> None:
-    """Apply reloaded settings."""
     sandboxes.serving = shared.serving = serving
     quotas.limits = serving.quota
     walls.usual, walls.own = serving.wall, serving.tenants
@@ -210,7 +209,7 @@ def _look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: TenantSnapsho
 
 
 async def _cut_at_end(sandboxes: Sandboxes, stopping: anyio.Event) -> None:
-    """Cut every stream once the server is to stop, for as long as new ones may begin."""
+    """Cut all streams once the server is asked to stop, repeatedly, because new ones may begin."""
     await stopping.wait()
     while True:
         sandboxes.cut_all()
@@ -235,7 +234,7 @@ async def describe(native: FastAPI) -> None:
 
 
 async def bury(settings: Config, registry: Tenants) -> None:
-    """Burn what a killed server and its keepers left: a tenant's next keeper does that."""
+    """Open the tenants of a killed server that left desks: a tenant's new keeper burns them."""
     for name in _list_tenants_with_desks(settings):
         try:
             await registry.get_tenant(name)
@@ -294,7 +293,7 @@ async def serve(
             await listener.answers.wait()
             sock.listen(BACKLOG)
         freezer = SurvivorFreezer()
-        freezer.start()  # a collection that walks every module holds the event loop up for a tenth of a second
+        freezer.start()  # a collection that walks every module stops the event loop for a tenth of a second
         notice.tell("READY=1")
         LOG.write(
             "start",
@@ -328,7 +327,7 @@ async def _renewing(serving: Serving, challenges: socket.socket | None) -> Async
 
 
 def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log errors of the event loop; running out of descriptors only rarely."""
+    """Log errors of the event loop; a lack of file descriptors is logged only once in a while."""
     if context.get("message") == "socket.accept() out of system resource":
         LOG.write_seldom("descriptors", "no connection can be accepted: too many files are open")
     else:

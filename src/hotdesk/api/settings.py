@@ -1,4 +1,4 @@
-"""Settings of a server: how it listens and what it offers, read once."""
+"""Settings of a server: how it listens and what it offers."""
 
 from __future__ import annotations
 
@@ -38,80 +38,78 @@ MAX_READY = 1000
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """An operator's settings of a server."""
-
     host: str = "127.0.0.1"
-    """The address it listens on; anything but loopback needs keys and TLS, and then has TLS alone."""
+    """The address to listen on; other addresses than loopback need keys and TLS, and are served with TLS only."""
     port: int = PORT
-    """Where it listens without TLS, on loopback."""
+    """The port without TLS, on loopback."""
     tls_port: int = 0
-    """Where it listens with TLS; 0: nowhere."""
+    """The port with TLS; 0 for none."""
     certificate: Path | None = None
     """The certificate chain for TLS, in PEM: for the server's names and `*.DOMAIN`."""
     private_key: Path | None = None
     acme: str = ""
-    """The directory of an ACME authority that certifies `names`, in place of files; using it accepts its terms."""
+    """The ACME directory that certifies `names`, in place of files; using it accepts the authority's terms."""
     acme_email: str = ""
-    """Whom the authority writes to."""
+    """The mail address for messages of the ACME authority."""
     acme_port: int = 80
-    """Where the authority finds the answers to its challenges, by HTTP."""
+    """The port at which the ACME authority checks challenges, by HTTP."""
     acme_ca: Path | None = None
-    """Certificates to trust for the authority itself, beside those of this machine."""
+    """Certificates to trust for the ACME authority itself, in addition to this machine's."""
     names: tuple[str, ...] = ()
-    """Names it answers to beside its own address: exact, in lower case, without a port."""
+    """Host names it answers to besides its own address: exact, lower-case, without a port."""
     domain: str = "localhost"
-    """What sandboxes' ports are reached below, as `PORT-ID.DOMAIN`; never a name people sign in at."""
+    """The domain of sandboxes' ports, as `PORT-ID.DOMAIN`; never a name at which people sign in."""
     egress: Egress = "packages"
-    """What an E2B program reaches unless it says otherwise."""
+    """What an E2B program may reach unless it requests something else."""
     shutdown: _Shutdown = "burn"
-    """What becomes of sandboxes when the server ends: they burn, or are left for the next one, as if paused."""
+    """What happens to sandboxes when the server ends: they are burnt, or left for the next server, as if paused."""
     ready: Mapping[str, int] = field(default_factory=lambda: {"base": 2})
-    """Templates, and how many desks of each are kept ready for each tenant."""
+    """How many desks are kept ready for each tenant, by template."""
     longest: float = _MAX_LIFETIME_S
     """The maximum lifetime of a desk in seconds, whatever is requested."""
     mcp_image: str = "desktop"
-    """What the desks of MCP clients are made from."""
+    """The image of MCP clients' desks."""
     mcp_idle: float = 900.0
-    """Seconds without a word after which an MCP client's session, or its desk, is over."""
+    """Seconds without a request after which an MCP client's session, or its desk, ends."""
     mcp_grace: float = 30.0
-    """Seconds an MCP client that held a stream open may be gone before its session is over."""
+    """Seconds after which a session ends when its MCP client, which had a stream open, has disconnected."""
     requester_may_approve: bool = True
     """Whether the requester of a job may approve its questions."""
     templates: tuple[Path, ...] = ()
-    """Folders of briefs for people to fill in; each brief a folder of its own with a `template.toml`."""
+    """Folders of briefs for people to fill in; each brief is a folder with a `template.toml`."""
     models: tuple[str, ...] = ()
-    """Models that jobs may use; the first one where none is named. Only these may have an address in their names.
+    """Models that jobs may use; the first is the default. Only these may have an address in their names.
 
-    None: every one of a known provider, and there is no default.
+    Empty: every model of a known provider, and no default.
     """
     log: _LogFormat = "text"
-    """How the lines of its log are written, on standard error."""
+    """The format of the log on standard error."""
     quota: QuotaLimits = field(default_factory=QuotaLimits)
-    """What one tenant may have."""
+    """The tenants' quotas."""
     base_images: Mapping[str, str] = field(default_factory=dict)
-    """Names that templates are built from, as in `python:3.12`, and the images they mean here."""
+    """Base images of templates by the name that builds use, such as `python:3.12`."""
     registries: tuple[str, ...] = ()
-    """Registries from which templates may have base images, as in `registry.example.com`."""
+    """Registries from which templates may take base images, such as `registry.example.com`."""
     build_egress: Egress | Literal[""] = ""
-    """What steps of a template build reach; empty: as `egress`."""
+    """What steps of a template build may reach; empty for the same as `egress`."""
     build_cache: int = 20 * GIB
-    """Bytes of layers that one tenant's template builds leave for later ones."""
+    """Bytes of build layers that are cached for each tenant."""
     wall: str = ""
-    """The least around every tenant's desks; empty: of several tenants the strongest there is, of one `container`."""
+    """The weakest wall for all tenants; empty: `container`, or the strongest available if there are several tenants."""
     tenants: Mapping[str, str] = field(default_factory=dict)
-    """Walls of tenants that have one of their own, in place of `wall`."""
+    """Walls of tenants that have their own, in place of `wall`."""
     volume_size: int = 10 << 30
-    """Bytes that a volume of an E2B program can hold; each counts in full against its tenant's disk quota."""
+    """Bytes that a volume of an E2B program can hold; each volume counts in full against its tenant's disk quota."""
     access_log: bool = False
-    """Whether each request to a sandbox's port is a line of the log."""
+    """Whether each request to a sandbox's port is logged."""
     http2: bool = True
-    """Whether clients that come by TLS may speak HTTP/2."""
+    """Whether clients may use HTTP/2 over TLS."""
     origins: tuple[str, ...] = ()
-    """Pages whose scripts may use E2B's API from a browser, as in `https://app.example.com`."""
+    """Origins of pages whose scripts may use E2B's API, such as `https://app.example.com`."""
     share_rate: float = 100.0
-    """Requests a second that may come by one share link; twice as many in a burst."""
+    """Requests a second through one share link; twice as many in a burst."""
     nodes: tuple[str, ...] = ()
-    """Where nodes listen that lend this server all its desks; none: it opens them itself."""
+    """Addresses of the nodes that lend this server all its desks; empty if it opens them itself."""
     identity: Path | None = None
     """The folder with this server's certificate for nodes, which `hotdesk node enroll` wrote."""
 
@@ -125,7 +123,7 @@ class Serving:
 
     @property
     def reached(self) -> str:
-        """Return what E2B's programs put a sandbox's port and id before, its own port included."""
+        """Return what follows `PORT-ID.` in a sandbox's address: the domain, and the port unless it is 443."""
         port = self.tls_port or self.port
         return self.domain if self.tls_port == 443 else f"{self.domain}:{port}"
 
@@ -177,7 +175,7 @@ def check(serving: Serving, has_keys: bool) -> Serving:
 
 
 def read_models(listed: list[str]) -> tuple[str, ...]:
-    """Read models' names; invalid ones are refused early."""
+    """Read and check models' names."""
     for each in listed:
         if not MODEL_SHAPE.fullmatch(each):
             raise ValueError(f"has {make_printable(each[:80])!r}; write {FORMS}")
@@ -197,7 +195,7 @@ def _read_registries(listed: list[str]) -> tuple[str, ...]:
 
 
 def _read_origins(listed: list[str]) -> tuple[str, ...]:
-    """Read origins of pages: scheme, host and port, and nothing behind them."""
+    """Read origins of pages: scheme, host and port, without a path."""
     for each in listed:
         if not _ORIGIN_SHAPE.fullmatch(each):
             raise ValueError(
@@ -261,5 +259,5 @@ SETTINGS: dict[str, Any] = {
     "nodes": Annotated[list[str], Otherwise(f"must be a list of node addresses: {NODE_FORMS}"), parse_nodes],
     "identity": FILE,
 }
-"""What `[serve]` has."""
+"""The settings of `[serve]`."""
 assert SETTINGS.keys() == {each.name for each in fields(Serving)}

@@ -1,7 +1,8 @@
-"""Spans and durations for an OpenTelemetry collector, sent by a process of its own: the server itself dials nothing.
+"""Spans and durations for an OpenTelemetry collector, sent by a separate process: the server itself never connects.
 
-The process is told a part, a method, a route of ours, a status and two times, and nothing a caller wrote. It gives up
-its privileges before it makes a connection. `OTEL_*` variables say where to and how, as OpenTelemetry documents them.
+A report to that process has the part of the API, the method, the route's pattern, the status and two times; nothing a
+caller wrote. The process drops its privileges before it connects. `OTEL_*` variables configure it, as OpenTelemetry
+documents them.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "opentelemetry
 _ENDPOINT_VARIABLES = tuple(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT" for kind in ("", "TRACES_", "METRICS_"))
 PASSED = ("OTEL_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "PATH")
 LINE = 3
-"""The descriptor at which the server speaks."""
+"""The sender's file descriptor of the socket to the server."""
 MAX_MESSAGE_BYTES = 4096
 EXIT_TIMEOUT_S = 5.0
-"""Seconds it has to send what is left."""
+"""Seconds the sender has to send the remaining reports."""
 BUFFER = 1 << 20
-"""Bytes that may wait for it; what comes when it is full is dropped."""
+"""Bytes of reports that may wait for the sender; when the buffer is full, reports are dropped."""
 
 
 class Telemetry:
@@ -52,7 +53,7 @@ class Telemetry:
 
 @asynccontextmanager
 async def open_telemetry() -> AsyncIterator[Telemetry]:
-    """Yield what tells of requests for the length of a block; in the end what waits is sent, within a bound."""
+    """Yield what reports requests; at the end waiting reports are sent, for at most `EXIT_TIMEOUT_S` seconds."""
     if not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES) or not _is_installed():
         yield Telemetry()
         return
@@ -66,7 +67,7 @@ async def open_telemetry() -> AsyncIterator[Telemetry]:
 
 
 def spawn() -> tuple[socket.socket, int]:
-    """Start what sends; return the line to it, and its pid."""
+    """Start the sender; return the socket to it and its process id."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
     passed = {name: value for name, value in os.environ.items() if name.upper().startswith(PASSED)}
@@ -94,7 +95,7 @@ def _is_installed() -> bool:
 
 
 class Sender:
-    """The other end: turns reports into spans and durations."""
+    """The sender's end: turns reports into spans and durations."""
 
     def __init__(self) -> None:
         trace, metrics = import_module("opentelemetry.sdk.trace"), import_module("opentelemetry.sdk.metrics")
@@ -126,7 +127,7 @@ class Sender:
 
 
 def main() -> None:
-    """Send what the server tells at descriptor 3, until it is gone."""
+    """Send what the server reports at descriptor 3, until the server is gone."""
     confine([], dials=True)
     line = socket.socket(fileno=LINE)
     sender = Sender()

@@ -1,4 +1,4 @@
-"""Whose desks, jobs, secrets and files: a tenant is a state directory, with a keeper, a door and keys of its own."""
+"""Tenants: each is a state directory with a keeper, a door and keys of its own."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ from hotdesk.desk.keeper.spawn import Started
 from hotdesk.errors import HostError, HotdeskError
 
 PAUSE, LONG_PAUSE = 1.0, 30.0
-"""Seconds before a tenant's next keeper, so that one that dies at once does not spin: at first, and at most."""
+"""Seconds before a tenant's keeper is started again: at first, and at most."""
 
 
 @dataclass(slots=True)
 class Tenant:
-    """One tenant, with its machine."""
-
     name: str
     settings: Config
     host: MeteredHost
@@ -42,15 +40,15 @@ class Tenants:
     settings: Config
     tasks: TaskGroup
     starter: LauncherClient | None = None
-    """Who starts keepers once this process may not; without it keepers are this process's own children."""
+    """Starts keepers once this process may not; `None`: keepers are this process's own children."""
     quotas: Quotas = field(default_factory=Quotas)
     walls: TenantWalls = field(default_factory=TenantWalls)
     nodes: Nodes | None = None
-    """Where desks are opened; None: on this machine."""
+    """Nodes on which desks are opened; `None` for this machine."""
     open: dict[str, Tenant] = field(default_factory=dict)
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     failing: set[str] = field(default_factory=set)
-    """Tenants without a keeper, though one was wanted: the last did not start, or died, and the next is not up."""
+    """Tenants whose keeper did not start or died, until the next one is up."""
     closing: anyio.Event = field(default_factory=anyio.Event)
 
     async def get_tenant(self, name: str) -> Tenant:
@@ -62,7 +60,7 @@ class Tenants:
             return self.open[name]
 
     async def start_tenant(self, name: str) -> Tenant:
-        """Open a tenant; one whose keeper cannot start is tried again until it can."""
+        """Open a tenant; if its keeper cannot start, opening is retried in the background."""
         try:
             tenant: Tenant = await self.tasks.start(self.run_tenant, name)
         except (HotdeskError, OSError) as e:
@@ -97,7 +95,7 @@ class Tenants:
         return MeteredHost(settings, name, self.quotas, keeper, self.walls)
 
     async def replace_with_keeper(self, tenant: Tenant) -> None:
-        """Wait until the keeper of a tenant is gone, then open the tenant again: its new keeper burns what is left."""
+        """Wait until a tenant's keeper has ended, then open the tenant again: its new keeper burns what is left."""
         await tenant.host.get_keeper_runtime().keeper.wait_gone()
         self.open.pop(tenant.name)
         self.failing.add(tenant.name)
@@ -105,7 +103,7 @@ class Tenants:
         self.tasks.start_soon(self.revive, tenant.name)
 
     async def revive(self, name: str) -> None:
-        """Open a tenant again; on failure it is retried with growing pauses, and by requests."""
+        """Open a tenant again after a pause; on failure retry with growing pauses until this or a request succeeds."""
         pause = PAUSE
         while name in self.failing and not self.closing.is_set():
             with anyio.move_on_after(pause):

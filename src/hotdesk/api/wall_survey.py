@@ -1,4 +1,4 @@
-"""Survey the walls of a running server's machine again: a new one is used without a restart."""
+"""Surveys the walls of a running server's machine periodically, so that a new wall needs no restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.errors import HotdeskError
 from hotdesk.walls import WallCatalog
 
 _PERIOD_S = 60.0
-"""How often it looks by itself. A survey is a few `stat` calls; a program is run once for each version of its file."""
+"""Seconds between surveys. A survey is a few `stat` calls; a program is run once for each version of its file."""
 
 
 class WallSurvey:
@@ -33,7 +33,7 @@ class WallSurvey:
         self.settings = settings
         self.walls = walls
         self.changed = changed
-        """Called after another set of walls was found."""
+        """Called after the set of available walls changed."""
         self.look = look
         self.period = period
         self.requested = anyio.Event()
@@ -49,7 +49,7 @@ class WallSurvey:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Survey the walls; what could not be looked at stays as it was."""
+        """Survey the walls; if that fails, the catalog stays as it is."""
         forget_silent()
         try:
             found = await anyio.to_thread.run_sync(self.look, self.settings)

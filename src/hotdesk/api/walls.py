@@ -25,20 +25,18 @@ def _count_one() -> int:
 
 @dataclass(slots=True)
 class TenantWalls:
-    """The walls of a server's tenants."""
-
     catalog: WallCatalog = NOMINAL_CATALOG
     ceiling: str = ""
-    """The least that `[ceiling]` demands."""
+    """The weakest wall that `[ceiling]` permits."""
     usual: str = ""
-    """What `[serve] wall` says; empty: nothing."""
+    """The value of `[serve] wall`; empty if it is not set."""
     own: Mapping[str, str] = field(default_factory=dict)
-    """What `[serve.tenants.NAME] wall` says."""
+    """The values of `[serve.tenants.NAME] wall`, by tenant."""
     count: Callable[[], int] = _count_one
-    """Counts the tenants that have a key now."""
+    """Counts the tenants that have a valid key."""
 
     def of(self, tenant: str) -> str:
-        """Return the least around a tenant's desks; `WallError` where the operator has to do something first."""
+        """Return the weakest wall of a tenant's desks; `WallError` if the operator has to set up or choose one."""
         written = self.own.get(tenant) or self.usual
         if not written and self.count() > 1:
             written = self.catalog.find_strongest()
@@ -49,7 +47,7 @@ class TenantWalls:
         return wall
 
     def require_kernel(self, wall: str) -> None:
-        """Refuse to put several tenants on the host's kernel unless the operator wrote that."""
+        """Refuse a wall with the host's kernel, which only the operator may choose for several tenants."""
         if not wall or self.catalog.find(wall).traits.kernel == SHARED_KERNEL:
             raise WallError(
                 "this server has several tenants, and its strongest available wall "
@@ -65,7 +63,7 @@ class TenantWalls:
                 yield str(e)
 
     def route(self, tenant: str, spec: Spec) -> Spec:
-        """Return the spec behind the tenant's wall, or behind a stronger one that was requested."""
+        """Return the spec with the tenant's wall, or with the stronger one it requests."""
         wall = self.catalog.choose(self.of(tenant), spec.wall)
         self.catalog.require(wall)
         return spec if wall == spec.wall else replace(spec, wall=wall)

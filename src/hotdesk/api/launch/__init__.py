@@ -1,1 +1,1 @@
-"""The one privileged child of a server: it starts keepers and jobs, and nothing else."""
+"""The launcher: the one privileged child of a server, which starts keepers and jobs, and nothing else."""

@@ -1,8 +1,8 @@
-"""A job of a server as its starter sees it: a folder of its own, and a command line made of a closed list.
+"""A server's job as the launcher sees it: a folder of its own, and a command line built from a closed list.
 
-orders/JOB/brief/       the brief and what came with it: the server writes it
-orders/JOB/out/         what the job kept
-orders/JOB/stdout       what it said, a JSON object a line
+orders/JOB/brief/       the brief and the files sent with it, written by the server
+orders/JOB/out/         files that the job stored
+orders/JOB/stdout       its output, one JSON object per line
 orders/JOB/stderr
 """
 
@@ -24,24 +24,24 @@ _JOB_SHAPE = re.compile(r"i[a-z0-9]{20}")
 NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _WHO_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NUMBERS = {"seconds": 7 * 86400.0, "tokens": 1e12, "dollars": 1e6, "acts": 1e6}
-"""Limits a job may be given, and the most each may be."""
+"""Limits a job may be given, and the maximum of each."""
 COUNTS = {"pilot": 1000, "review": 1000, "most": 512}
-"""What a swarm may be given beside them: counts of items."""
+"""Counts of items a swarm may be given as well, and the maximum of each."""
 QUARANTINE = {"retry": "--retry-failed", "accept": "--accept-failed"}
-"""What becomes of items in quarantine when a swarm goes on."""
+"""Command line options for the items in quarantine when a swarm is resumed."""
 _MAX_MODELS = 8
 KINDS = ("token", "basic", "totp")
-"""Secrets a client may put in: none that this machine would run, or ask somebody for."""
+"""Kinds of secrets a client may store: none that runs a program here or calls a token server."""
 SNAPSHOT_SHAPE = re.compile(r"snapshot-[a-z0-9-]{1,54}")
-"""Images that are somebody's snapshots; no operator's is called so."""
+"""Names of images that are snapshots; an operator's image cannot have such a name."""
 SCRIPT = "brain.py"
-"""What acts in a template that needs no model."""
+"""The script of a template that needs no model."""
 _OWN_OPTIONS = {
     "work": {"template", "models", "planners"},
     "swarm": {"template", "models", "planners", *COUNTS},
     "resume": {"models", "key", "quarantine", "add"},
 }
-"""Options that only one act takes."""
+"""Options that only one act accepts."""
 
 
 def get_folder(settings: Config, job: str) -> Path:
@@ -58,9 +58,9 @@ def build_command(
     templates: tuple[Path, ...],
     listed: Sequence[str] = (),
 ) -> list[str]:
-    """Write the command line of a job; every word in it is ours, a number, or has a shape.
+    """Return the command line of a job; every word in it is fixed, a number, or has a checked shape.
 
-    `listed`: the models the operator lists for jobs of this server.
+    `listed` has the models that the operator lists for jobs of this server.
     """
     allowed = {"requester", "approve", "wall", *NUMBERS} | _OWN_OPTIONS[act]
     if unknown := sorted(set(options) - allowed):
@@ -86,7 +86,7 @@ def build_command(
 
 
 def build_errand_command(message: Mapping[str, object]) -> list[str]:
-    """Write the command line of what is done at once: a secret put in or forgotten, an image removed or imported."""
+    """Return the command line of an errand: store or delete a secret, remove or import an image."""
     match message:
         case {"verb": "secret", "name": str(name), "kind": str(kind)} if NAME_SHAPE.fullmatch(name) and kind in KINDS:
             return ["vault", "set", name, "--kind", kind]
@@ -100,7 +100,7 @@ def build_errand_command(message: Mapping[str, object]) -> list[str]:
 
 
 def limit(name: str, value: object) -> list[str]:
-    """Write a limit; None is none."""
+    """Return the option for a limit; empty for `None`."""
     if value is None:
         return []
     if name == "approve" and isinstance(value, str) and value in APPROVALS:
@@ -117,7 +117,7 @@ def limit(name: str, value: object) -> list[str]:
 
 
 def count_items(name: str, value: object) -> list[str]:
-    """Write a count of items; None is none."""
+    """Return the option for a count of items; empty for `None`."""
     if value is None:
         return []
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= COUNTS[name]:
@@ -126,7 +126,7 @@ def count_items(name: str, value: object) -> list[str]:
 
 
 def _choose_quarantine(value: object) -> list[str]:
-    """Write the option for items in quarantine; None: they stay there."""
+    """Return the option for items in quarantine; with `None` they stay there."""
     if value is None:
         return []
     if not isinstance(value, str) or value not in QUARANTINE:
@@ -147,7 +147,7 @@ def _build_model_options(name: str, value: object, listed: Sequence[str] = ()) -
 
 
 def _build_script_args(template: object, templates: tuple[Path, ...]) -> list[str]:
-    """Write which script acts: only one that an operator installed with a template."""
+    """Return the option for the script that acts; only one that an operator installed with a template is accepted."""
     if template is None:
         return []
     if not isinstance(template, str) or not NAME_SHAPE.fullmatch(template):
@@ -167,7 +167,7 @@ def read_requester(options: Mapping[str, object]) -> str:
 
 @contextmanager
 def outputs(folder: Path) -> Iterator[tuple[int, int]]:
-    """Open what a job's output goes to; a link, or what is not a regular file, is refused."""
+    """Open the files for a job's output; refuse links and everything but regular files."""
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as e:

@@ -1,8 +1,8 @@
-"""The starter's own side: the one privileged child of a server, which starts keepers and jobs and nothing else.
+"""The launcher process: the one privileged child of a server, which starts keepers and jobs and nothing else.
 
-It answers a fixed vocabulary over a socketpair and reads no byte a client or a desk wrote: names have a shape, paths
-are its own, and what a job is started with is a closed list. When the server is gone it stops its jobs where they can
-be resumed, waits for everything it started, and ends. Standard library only, so that it stays small.
+It answers a fixed set of requests over a socketpair and reads no byte that a client or a desk wrote: names have a
+shape, paths are its own, and the options of a job are a closed list. When the server is gone it stops its jobs so that
+they can be resumed, waits for everything it started, and ends. Standard library only, so that it stays small.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from hotdesk.ipc.child import MAX_PACKET_BYTES, SOURCE, send_now
 from hotdesk.linux import syscalls
 
 LINE = 3
-"""The descriptor at which the server speaks."""
+"""The file descriptor of the socket to the server."""
 RUN = "import sys;sys.path.insert(0,sys.argv.pop(1));from hotdesk.cli import main;main()"
 STOP_TIMEOUT_S, BURN_TIMEOUT_S = 20.0, 10.0
-"""Seconds jobs have to stop once the server is gone: by themselves, then with their desks burnt at once."""
+"""Seconds jobs have to stop once the server is gone: after the first signal, and after each of two more."""
 _ERRANDS = ("secret", "unsecret", "unsave", "adopt")
 MAX_ERRANDS = 64
-"""Errands at once: one waits for what it reads, and who sends that may never end."""
+"""Concurrent errands: one waits for its input, and the sender of that may never finish."""
 MAX_OUTPUT_BYTES = 2000
-"""Bytes that are read of what an errand says."""
+"""Bytes that are read of an errand's output."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SOCKET = "serve.sock"
-"""Where ordinary users of the machine reach the server, in its `run`."""
+"""The socket for ordinary users of the machine, in the server's `run`."""
 PASSED = (
     "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR", "HOTDESK_HOME", "HOTDESK_IMAGES", "HOTDESK_RUNTIME", "HOTDESK_DISK", "HOTDESK_DISK_FLOOR",
     "HOTDESK_MEMORY_FLOOR", "HOTDESK_PIDS_FLOOR", "HOTDESK_SIGNERS", "HOTDESK_DEBUG", "HOTDESK_LINGER",
     "HOTDESK_HOLDER", "HOTDESK_VAULT_PASSPHRASE_FILE", "HOTDESK_GVISOR_PROGRAM",
 )  # fmt: skip
-"""Variables of this process that every command it starts gets: where things are. No other one is passed on."""
+"""Environment variables that every command gets: where things are."""
 PASSED_LIKE = (
     "PIP_", "npm_config_", "NPM_CONFIG_", "SSL_CERT_", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 )  # fmt: skip
-"""How others begin: where this machine gets packages, and how it reaches the internet."""
+"""Prefixes of more such variables: where this machine gets packages, and how it reaches the internet."""
 OF_MODELS = (
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_API_KEY",
     "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HOTDESK_CHAT_KEY", "HOTDESK_CHAT_URL",
     "HOTDESK_CHAT_WINDOW", "HOTDESK_LOOPBACK_MODELS",
 )  # fmt: skip
-"""What jobs get beside them: the providers' keys and addresses."""
+"""Variables that only jobs get: the providers' keys and addresses."""
 
 
 class Starting:
-    """Starts what a server asks for, until it is gone."""
+    """Starts processes for a server, until the server is gone."""
 
     def __init__(
         self,
@@ -72,16 +72,16 @@ class Starting:
     ) -> None:
         self.settings = settings
         self.socket_file = socket_file
-        """Which file the server's own socket is: it is removed when the server is gone, another's is left."""
+        """Device and inode of the server's own socket, which is removed when the server is gone; another's is left."""
         self.templates = templates
         self.models = models
-        """Models the operator lists for jobs; none: a provider's own."""
+        """Models the operator lists for jobs; empty: those of the known providers."""
         self.line = line
         self.jobs: dict[tuple[str, str], int] = {}
-        """Pids of jobs that run, by tenant and id."""
+        """Process ids of running jobs, by tenant and job."""
         self.keepers: set[int] = set()
         self.errands: dict[int, tuple[int, int]] = {}
-        """What is over soon, by pid: the request's number, and where it says what went wrong."""
+        """Running errands by process id: the request's number, and a file descriptor of the output."""
 
     def serve(self) -> None:
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -102,7 +102,7 @@ class Starting:
         self.close()
 
     def receive(self) -> bool:
-        """Take one message; False when the server is gone."""
+        """Handle one message; return `False` when the server is gone."""
         try:
             data, fds, _, _ = socket.recv_fds(self.line, MAX_PACKET_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
         except OSError:
@@ -113,7 +113,7 @@ class Starting:
                 return False
             self.answer(message, list(fds))
         except (ValueError, RecursionError):
-            return False  # hung up, or no server of ours any more: both end here
+            return False  # the server is gone, or sent something malformed: both end the launcher
         finally:
             for fd in fds:
                 with suppress(OSError):
@@ -129,18 +129,18 @@ class Starting:
         except OSError as e:
             self.reply(number, HostError(f"the process could not be started: {e.strerror}"))
         else:
-            if message.get("verb") not in _ERRANDS:  # the end of an errand is its answer
+            if message.get("verb") not in _ERRANDS:  # an errand is answered when it ends
                 self.reply(number, pid)
 
     def reply(self, number: object, result: int | HotdeskError) -> None:
-        """Answer a request with the pid it concerns, or with why it was not done."""
+        """Answer a request with the process id it concerns, or with an error."""
         if isinstance(result, int):
             self.tell({"re": number, "ok": {"pid": result}})
         else:
             self.tell({"re": number, "error": {"code": result.code, "text": str(result)}})
 
     def carry_out(self, message: Mapping[str, object], fds: list[int]) -> int:
-        """Do what a message asks for; return the pid it concerns."""
+        """Carry out a request; return the process id it concerns."""
         match message:
             case {"verb": "keeper", "tenant": str(tenant)} if len(fds) == 1:
                 return self.start_keeper(tenant, fds[0])
@@ -170,7 +170,7 @@ class Starting:
         return pid
 
     def start_job(self, act: str, tenant: str, job: str, options: Mapping[str, object], fds: list[int]) -> int:
-        """Start a job of a tenant, or go on with one; it reads a model's key where one came with the request."""
+        """Start or resume a job of a tenant; it reads a model's key from a descriptor if one came with the request."""
         if (tenant, job) in self.jobs:
             raise BriefError(f"job {job[:40]} is already running")
         settings = get_tenant_settings(self.settings, tenant)
@@ -183,7 +183,7 @@ class Starting:
         return pid
 
     def run_errand(self, tenant: str, number: int, message: Mapping[str, object], fds: list[int]) -> int:
-        """Run what is over soon; how it ends is the answer. What it needs to read came with the request."""
+        """Start an errand, a short command whose result is the answer. Its input came with the request."""
         argv = job_command.build_errand_command(message)
         get_tenant_settings(self.settings, tenant)
         if len(self.errands) >= MAX_ERRANDS:
@@ -197,7 +197,7 @@ class Starting:
         return pid
 
     def signal(self, tenant: str, job: str, number: int) -> int:
-        """Ask a job to stop; a second time burns its desks."""
+        """Send a stop signal to a job; a second one burns its desks."""
         pid = self.jobs.get((tenant, job))
         if pid is None:
             raise BriefError(f"job {job[:40]} is not running")
@@ -248,7 +248,7 @@ class Starting:
 
 
 def get_file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file; None if there is none."""
+    """Return the device and inode of a file; `None` if it does not exist."""
     with suppress(OSError):
         found = path.lstat()
         return found.st_dev, found.st_ino
@@ -271,7 +271,7 @@ def run(
     *,
     passed: tuple[str, ...] = PASSED,
 ) -> int:
-    """Start `hotdesk` for a tenant, with those of this process's variables that are listed; return its pid."""
+    """Start `hotdesk` for a tenant, with the environment variables that may be passed; return its process id."""
     environment = {name: value for name, value in os.environ.items() if name in passed or name.startswith(PASSED_LIKE)}
     return os.posix_spawn(
         sys.executable,

@@ -1,4 +1,4 @@
-"""The server's end of the line to its launcher: keepers for tenants, and jobs as processes of their own."""
+"""The server's connection to its launcher: keepers for tenants, and jobs as processes of their own."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from hotdesk.ipc.child import SOURCE, START
 PROGRAM = "hotdesk.api.launch.launcher"
 ANSWER_TIMEOUT_S = 10.0
 IMPORT_TIMEOUT_S = 600.0
-"""Seconds an image may take to be imported."""
+"""Seconds that importing an image may take."""
 EXIT_TIMEOUT_S = 45.0
-"""How long the launcher may take to stop everything it started."""
+"""Seconds the launcher may take to stop everything it started."""
 Job = tuple[str, str]
-"""A tenant, and the id of a job."""
+"""A tenant's name and a job's id."""
 Take = Callable[[], QuotaShare]
-"""Counts what a job will have; `QuotaError` when that is too much."""
+"""Reserves a job's share of its tenant's quota; `QuotaError` if it does not fit."""
 
 
 class LauncherClient(PacketCalls):
-    """Has keepers and jobs started, and knows which jobs run."""
+    """Has keepers and jobs started, and tracks which jobs run."""
 
     peer = "this server's launcher process"
     gone = "this server's launcher process does not respond; restart the server"
@@ -43,7 +43,7 @@ class LauncherClient(PacketCalls):
         super().__init__(sock, pid)
         self.running: set[Job] = set()
         self.counted: dict[Job, QuotaShare] = {}
-        """What running jobs have of their tenants' quotas."""
+        """Shares of running jobs of their tenants' quotas."""
 
     async def start_keeper(self, tenant: str) -> Started:
         """Start a keeper for a tenant; this process is its owner."""
@@ -57,7 +57,8 @@ class LauncherClient(PacketCalls):
         return Started(ours, pid)
 
     async def work(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
-        """Start a job whose brief lies in its folder (`job_command.get_folder`, below it `brief/`); return its pid.
+        """Start a job whose brief is in its folder (`job_command.get_folder`, below it `brief/`); return its process
+        id.
 
         Options: requester, template, models, planners, approve, seconds, tokens, dollars, acts.
         """
@@ -68,18 +69,18 @@ class LauncherClient(PacketCalls):
         return await self.begin("swarm", tenant, job, options, take)
 
     async def resume(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
-        """Go on with a job that stopped; options: requester, models, approve, quarantine, and limits."""
+        """Resume a job that stopped; options: requester, models, approve, quarantine, and limits."""
         return await self.begin("resume", tenant, job, options, take)
 
     async def resume_with_key(self, tenant: str, job: str, take: Take | None, key: bytes, **options: object) -> int:
-        """Go on with a job, with a key for its model: only its process has it, and only while it runs."""
+        """Resume a job with a key for its model; only the job's process has the key, and only while it runs."""
         with _put_in_memory(key) as fd:
             return await self.begin("resume", tenant, job, {**options, "key": True}, take, fd)
 
     async def begin(
         self, act: str, tenant: str, job: str, options: Mapping[str, object], take: Take | None, *fds: int
     ) -> int:
-        """Start a job's process, however impatient the asker: what was started is known to run."""
+        """Start a job's process; not interrupted if the caller is cancelled, so a started job is known to run."""
         if self.is_running(tenant, job):
             raise BriefError(f"job {job[:40]} is already running")
         if take is not None:
@@ -102,11 +103,11 @@ class LauncherClient(PacketCalls):
         return (tenant, job) in self.running
 
     async def signal(self, tenant: str, job: str, number: int = signal.SIGINT) -> None:
-        """Ask a job to stop where it can be resumed; a second time burns its desks."""
+        """Ask a job to stop so that it can be resumed; a second call burns its desks."""
         await self.ask("signal", tenant, job=job, signal=int(number))
 
     async def keep_secret(self, tenant: str, name: str, kind: str, value: bytes) -> None:
-        """Put a secret into a tenant's vault; `BriefError` says what is wrong with it."""
+        """Store a secret in a tenant's vault; `BriefError` if it is invalid."""
         with _put_in_memory(value) as fd:
             await self.ask("secret", tenant, fd, name=name, kind=kind)
 
@@ -114,16 +115,16 @@ class LauncherClient(PacketCalls):
         await self.ask("unsecret", tenant, name=name)
 
     async def remove_image(self, tenant: str, name: str) -> None:
-        """Remove the image of a tenant's snapshot; `BriefError` while a desk stands on it."""
+        """Remove the image of a tenant's snapshot; `BriefError` while a desk uses it."""
         await self.ask("unsave", tenant, name=name)
 
     async def import_image(self, tenant: str, name: str, archive: Path) -> None:
-        """Import an archive as a tenant's image; `BriefError` says what is wrong with it."""
+        """Import an archive as a tenant's image; `BriefError` if it is invalid."""
         with archive.open("rb") as file:
             await self.ask("adopt", tenant, file.fileno(), timeout=IMPORT_TIMEOUT_S, name=name)
 
     async def ask(self, verb: str, tenant: str, *fds: int, timeout: float = ANSWER_TIMEOUT_S, **fields: object) -> int:
-        """Send a request; return the pid it concerns."""
+        """Send a request; return the process id it concerns."""
         number = self.begin_call()
         data = json.dumps({"n": number, "verb": verb, "tenant": tenant, **fields}).encode()
         message, _ = await self.call(number, self.send(data, fds), timeout)
@@ -148,7 +149,7 @@ def _put_in_memory(value: bytes) -> Iterator[int]:
 
 
 def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()) -> LauncherClient:
-    """Start the launcher; call it while this process may still do everything."""
+    """Start the launcher; call it before privileges are dropped."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     arguments = {
         "settings": encode_settings(settings),
@@ -175,7 +176,7 @@ def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str
 async def open_launcher(
     settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()
 ) -> AsyncIterator[LauncherClient]:
-    """Yield a launcher for the length of a block; in the end it stops what it started."""
+    """Yield a launcher; at the end of the block it stops what it started."""
     launcher = spawn(settings, templates, models)
     try:
         async with anyio.create_task_group() as tasks:
