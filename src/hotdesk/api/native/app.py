@@ -1,4 +1,4 @@
-"""Our own API as one application: a router a noun, one shape of errors, described at `/api/openapi.json`."""
+"""The native API as one application: a router per resource, one error format, a description at `/api/openapi.json`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_app(native: Native) -> FastAPI:
 
 
 async def _send_schema(request: Request) -> Response:
-    """Send the description of this API; working it out takes a third of a second, and so a thread."""
+    """Send the OpenAPI description; building it takes a third of a second, so a thread does it."""
     return Response(await anyio.to_thread.run_sync(write_schema, request.app), media_type="application/json")
 
 
@@ -51,7 +51,7 @@ def write_schema(app: FastAPI) -> bytes:
 
 
 def build_routes(app: FastAPI) -> None:
-    """Build the routes, which FastAPI leaves to the first request: that one would hold the event loop up."""
+    """Build the routes now; FastAPI would build them in the first request, which would block the event loop."""
     nowhere: Scope = {"type": "http", "method": "GET", "path": f"{PREFIX}/-/-/-/-", "root_path": "", "headers": []}
     for route in app.routes:
         route.matches(nowhere)

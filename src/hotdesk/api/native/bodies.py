@@ -1,4 +1,4 @@
-"""Bytes that come in and go out: bounded, in pieces, and never anything a browser would run."""
+"""Bodies of bytes: bounded, in pieces, and never sent as anything a browser would run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hotdesk.api.native.schema import clean
 
 MEDIA = "application/octet-stream"
 LOOK = 8 << 20
-"""Bytes after which the disk is looked at again."""
+"""Bytes after which the free disk space is checked again."""
 BYTES: dict[str, Any] = {
     "requestBody": {"required": False, "content": {MEDIA: {"schema": {"type": "string", "format": "binary"}}}}
 }
-"""How OpenAPI says that a body is bytes."""
+"""OpenAPI's description of a request body of bytes."""
 BYTES_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {"description": "The bytes.", "content": {MEDIA: {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -38,9 +38,9 @@ async def read_bounded(request: Request, most: int) -> AsyncIterator[bytes]:
 
 
 async def save_body(request: Request, path: Path, most: int, floor: int) -> int:
-    """Write a body to a private file; return its size. An incomplete one leaves nothing.
+    """Write a body to a new private file; return its size. On failure the file is removed.
 
-    Nor does one that would leave the machine less than `floor` bytes of its disk.
+    It fails if less than `floor` bytes of the disk are free.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -65,7 +65,7 @@ def require_room(folder: Path, floor: int) -> None:
 
 
 def build_attachment_headers(name: str) -> dict[str, str]:
-    """Return the headers under which foreign bytes go out: to be saved, not shown."""
+    """Return headers that make a browser save untrusted bytes instead of displaying them."""
     last = clean(name).rpartition("/")[2] or "file"
     return {
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(last, safe='')}",

@@ -24,7 +24,7 @@ from hotdesk.job.record.decisions import JOBS, get_journal_path
 
 router = APIRouter(prefix="/content", tags=["content"], responses=document_errors(409))
 _MAX_PREVIEW_BYTES = 16 * MIB
-"""Bytes of what is looked at; more is downloaded."""
+"""Bytes of a preview at most; larger files have to be downloaded."""
 Id = Annotated[str, Field(pattern="^i[a-z0-9]{20}$")]
 
 

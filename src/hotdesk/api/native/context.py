@@ -24,7 +24,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.job.record.decisions import get_journal_path
 
 Offer = Callable[[str, bytes, str, bool], str]
-"""Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
+"""Makes a link to content from its tenant, bytes, name and whether it is a report of ours; returns the link's path."""
 
 
 def _make_key_reused_error() -> ProblemError:
@@ -33,7 +33,7 @@ def _make_key_reused_error() -> ProblemError:
 
 @dataclass(slots=True)
 class Native:
-    """One server's."""
+    """The state of one server's native API."""
 
     serving: Serving
     keys: ApiKeys
@@ -42,9 +42,9 @@ class Native:
     jobs: Jobs
     offer: Offer | None = None
     templates: tuple[Path, ...] = ()
-    """Folders of templates, those that were installed first."""
+    """Folders of job templates; if two have a template of the same name, the first folder's is used."""
     streams: Counter[str] = field(default_factory=Counter)
-    """How many streams of events are open, by tenant."""
+    """Number of open event streams, by tenant."""
     idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_make_key_reused_error, 86400.0))
     viewers: Viewers = field(default_factory=Viewers)
     measures: Measures = field(default_factory=Measures)

@@ -1,4 +1,4 @@
-"""The drive: what outlives desks, by name and version."""
+"""The drive: storage that outlives desks, by name and version."""
 
 from __future__ import annotations
 

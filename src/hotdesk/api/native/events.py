@@ -1,4 +1,4 @@
-"""Journal events as they happen, over SSE. Each has the journal's number, to continue from."""
+"""Journal events as they happen, as server-sent events. Each has its number in the journal, to continue from."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from hotdesk.job.report.story import find_desk
 
 router = APIRouter(tags=["events"], responses=document_errors())
 POLL_INTERVAL_S, HEARTBEAT_INTERVAL_S = 0.25, 15.0
-"""Seconds between two looks, and until something is said where nothing happens."""
+"""Seconds between two checks for new events, and without events until a comment is sent."""
 MAX_STREAMS = 200
-"""Streams of one tenant at a time."""
+"""Open streams of one tenant."""
 PIECE = 500
 """Events that are read at a time."""
 
@@ -90,20 +90,20 @@ async def all_events(
 
 
 class Counted(StreamingResponse):
-    """A stream that counts from before its first byte to its end, however it ends."""
+    """A stream that is counted from before its first byte until it ends."""
 
     def __init__(self, context: RequestContext, lines: AsyncIterator[str], headers: dict[str, str]) -> None:
         super().__init__(lines, 200, headers, "text/event-stream")
         self.context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream, unless there are too many: nothing is awaited between looking and counting."""
+        """Stream, unless too many streams are open; nothing is awaited between the check and the count."""
         with _count_stream(self.context):
             await super().__call__(scope, receive, send)
 
 
 def begin(after: int, last: str | None) -> int:
-    """Return the event id to continue from: a returning browser knows best."""
+    """Return the event id to continue from; the `Last-Event-ID` of a reconnecting browser takes precedence."""
     if last is None or not last.isascii() or not last.isdigit():
         return after
     return min(int(last), 1 << 53)
@@ -115,10 +115,10 @@ def answer(context: RequestContext, after: int, follow: bool, chains: set[str] |
 
 
 async def stream(context: RequestContext, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
-    """Write events as they come; a sign of life where none does."""
+    """Write events as they come, and a comment if there are none for a while."""
     journal = get_journal_path(context.tenant.settings)
     last_stamp: object = None
-    yield f"id: {after}\nretry: 2000\n\n"  # no event, but what a browser goes on from
+    yield f"id: {after}\nretry: 2000\n\n"  # no event, but the id from which a reconnecting browser continues
     last_write = time.monotonic()
     while context.native.keys.find_caller(context.caller.key) is not None:
         now = stamp(journal)
@@ -138,7 +138,7 @@ async def stream(context: RequestContext, after: int, follow: bool, chains: set[
 
 @contextmanager
 def _count_stream(context: RequestContext) -> Iterator[None]:
-    """Count a stream for as long as it is open; refuse one too many."""
+    """Count a stream while it is open; refuse it if too many are."""
     streams, name = context.native.streams, context.tenant.name
     if streams[name] >= MAX_STREAMS:
         raise ProblemError(
@@ -155,14 +155,14 @@ def _count_stream(context: RequestContext) -> Iterator[None]:
 
 
 def _read_piece(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
-    """Read on, a piece at a time; desks that a job takes on the way are followed, too."""
+    """Read up to `PIECE` events; a desk that the job opens is added to `chains`."""
     if not journal.exists():
         return []
     found: list[Row] = []
     for row in read(journal, chains if chains is None else sorted(chains), after=after):
         if chains is not None and (desk := find_desk(row)) and desk not in chains:
             chains.add(desk)
-            return [*found, row]  # what it did from here on is read with the rest
+            return [*found, row]  # later events of the new desk are read in the next call
         found.append(row)
         if len(found) >= PIECE:
             break
@@ -196,5 +196,5 @@ def as_dict(row: Row) -> dict[str, object]:
 
 
 def _format_event(row: Row) -> str:
-    """Write an event for a stream: its number, and one line of JSON, in ASCII."""
+    """Format an event for a stream: its number, and one line of ASCII JSON."""
     return f"id: {row.id}\ndata: {json.dumps(as_dict(row))}\n\n"

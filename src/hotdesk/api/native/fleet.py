@@ -23,9 +23,9 @@ from hotdesk.job.record.lock import is_held
 router = APIRouter(prefix="/fleet", tags=["fleet"], responses=document_errors())
 LIVE = ("running", "waiting", "starting")
 DEAR, LONG, MANY = 5.0, 3.0, 200
-"""Bounds for outliers: multiples of the usual cost and time, and a number of acts."""
+"""Limits of outliers: multiples of the usual cost and time, and a number of acts."""
 _MIN_JOBS = 5
-"""Jobs by which the usual is known."""
+"""Finished jobs that are needed to compute the usual cost and time."""
 
 
 class Spend(Model):
@@ -92,7 +92,7 @@ async def _count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
     spend = Spend(dollars=sum(each.dollars for each in costs), tokens=sum(each.tokens for each in costs))
     desks = sum(
         each["state"] not in ("ready", "opening") for each in await tenant.host.list_desks()
-    )  # those nobody has
+    )  # desks of the pool are not counted
     return TenantShare(tenant=tenant.name, desks=desks, jobs=live, spend=spend)
 
 
@@ -116,7 +116,7 @@ async def stop(context: ForAdmin) -> Stopped:
 
 
 def _find_outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
-    """Return what stands out: far dearer, longer or busier than is usual here; desks near their end."""
+    """Return jobs that are much more expensive, longer or busier than is usual here."""
     over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
     found: list[Outlier] = []
     if len(over) >= _MIN_JOBS:

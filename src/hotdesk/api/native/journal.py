@@ -1,4 +1,4 @@
-"""The journal: what happened, in order; and what went through a job's door."""
+"""The journal: events in order, and the requests at a job's door."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from hotdesk.job.record.summary import JobSummary
 router = APIRouter(tags=["journal"], responses=document_errors())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
 _MAX_CHAINS = 500
-"""Chains that are read by name; more are picked from all that happened at doors."""
+"""Chains that are selected in the query; if there are more, rows are selected after reading them."""
 Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only entries after this number.")]
 
 
 class EventShown(Happened):
-    """One event, as the journal has it."""
+    """One event of the journal, with its hash."""
 
     hash: str
 
@@ -63,7 +63,7 @@ async def events(
     limit: Limit = 100,
 ) -> Page[EventShown]:
     """List events in order, of one chain or of all chains."""
-    await context.tenant.host.prepare()  # what waits in the outbox is written by then
+    await context.tenant.host.prepare()  # writes the events that wait in the outbox
     rows = await anyio.to_thread.run_sync(read_rows, context, [chain] if chain else None, (), int(after or 0), limit)
     items = [EventShown.model_validate({**as_dict(row), "hash": row.hash.hex()}) for row in rows]
     return Page(items=items, next=str(rows[-1].id) if len(rows) == limit else None)
@@ -79,7 +79,7 @@ async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit =
         desks += [each.desk for each in (await follow(context, job)).state.items.values() if each.desk]
     rows = await anyio.to_thread.run_sync(read_rows, context, desks, DOOR, int(after or 0), limit) if desks else []
     lines = [as_shown(row) for row in rows]
-    if is_swarm:  # its plan is fixed: nothing is allowed for one item
+    if is_swarm:  # a swarm's plan is fixed: no rule can be added for one item
         lines = [each.model_copy(update={"rule_to_allow": ""}) for each in lines]
     return Page(items=lines, next=str(rows[-1].id) if len(rows) == limit else None)
 
@@ -103,7 +103,7 @@ def read_rows(
 
 
 def is_trial(row: Row) -> bool:
-    """Return whether a desk only tried its own way out, as before its first step."""
+    """Return whether a desk only tested its own egress, as before its first step."""
     data = as_dict(row)["data"]
     return isinstance(data, dict) and not data.get("step")
 
@@ -123,7 +123,7 @@ def as_shown(row: Row) -> DoorShown:
 
 
 def _suggest_rule(data: dict[str, object]) -> str:
-    """Write the rule that would have let a request pass: its method, host and path, and no more."""
+    """Return the rule that would have admitted a request: its method, host and path, and no more."""
     host, port, scheme = str(data.get("host", "")), int(str(data.get("port") or 0)), str(data.get("scheme", "https"))
     path = str(data.get("path", "")).partition("?")[0]
     if scheme not in ("http", "https") or not host or any(mark in path for mark in " *\\"):

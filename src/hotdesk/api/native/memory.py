@@ -1,4 +1,4 @@
-"""Memory across jobs: what workers left for later jobs of their briefs. `DELETE /drive/{path}` removes it."""
+"""Memory across jobs: what workers stored for later jobs of their briefs. `DELETE /drive/{path}` removes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Prometheus metrics of the server, and a span for each request where tracing is configured.
 
-Whatever stands in a label is ours: a part of the server, a route, a method of a short list, a class of status.
+Labels hold only values of ours: a part of the server, a route, a method of a short list, a class of status.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hotdesk.dataclass import dataclass
 
 PREFIX = "/api/v1"
 BOUNDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
-"""Seconds, for the histogram of durations."""
+"""Bounds of the histogram of durations, in seconds."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"
 """The label of an unknown method, and of a status that was never sent."""
@@ -28,7 +28,7 @@ Key = tuple[str, str, str, int]
 
 @dataclass(slots=True)
 class Durations:
-    """Durations of requests: how many up to each bound and above the one before, and the total."""
+    """Durations of requests: how many up to each bound and above the one before, and their sum in seconds."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     seconds: float = 0.0
@@ -46,7 +46,7 @@ class Measures:
         self.begun = time.time()
 
     def count(self, part: str, method: str, route: str, status: int, seconds: float) -> None:
-        """Take a request in; parts and routes are ours, so that no caller makes new ones. Status 0: no answer."""
+        """Count a request. Parts and routes are ours, so callers create no labels. Status 0 means no response."""
         method = method if method in METHODS else OTHER
         key = (part, method, route, status // 100)
         self.requests[key] = self.requests.get(key, 0) + 1
@@ -73,13 +73,13 @@ class Measures:
 
 
 def format_labels(**pairs: str) -> str:
-    """Write labels; nothing in a value ends it."""
+    """Format labels; their values are escaped."""
     escaped = {name: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for name, text in pairs.items()}
     return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
 
 
 def _format_heading(name: str, kind: str, words: str) -> Iterable[str]:
-    """Write what a number is: its type, and what it means."""
+    """Yield the `HELP` and `TYPE` lines of a metric."""
     yield f"# HELP {name} {words}"
     yield f"# TYPE {name} {kind}"
 
@@ -91,7 +91,7 @@ def format_values(name: str, kind: str, words: str, values: Mapping[str, float])
 
 
 def get_route(scope: Scope) -> str:
-    """Return the route that was found for a request, whole; none for a path that leads nowhere."""
+    """Return the full route of a request; empty if no route matches its path."""
     found: str = getattr(scope.get("route"), "path", "")
     above = "/".join(scope["path"].split("/")[:3])
     return f"{above}{found}" if found and above == PREFIX and not found.startswith(PREFIX) else found

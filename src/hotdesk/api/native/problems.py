@@ -49,7 +49,7 @@ class ProblemBody(BaseModel):
 
 
 class ProblemError(Exception):
-    """An answer that ends a request."""
+    """An error that ends a request, as the client receives it."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ProblemError(Exception):
 def _make_problem_response(
     status: int, code: str, message: str, headers: dict[str, str] | None = None, faults: Sequence[str] = ()
 ) -> JSONResponse:
-    """Return an error as a response; nothing in it can steer a terminal."""
+    """Return an error as a response, without characters that could control a terminal."""
     body: dict[str, object] = {"code": code, "message": make_printable(message)[:_MAX_MESSAGE_CHARS]}
     if faults:
         body["faults"] = [make_printable(each)[:_MAX_MESSAGE_CHARS] for each in faults[:_MAX_FAULTS]]
@@ -95,7 +95,7 @@ def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 _PROBLEM_SCHEMA = {"$ref": f"#/components/schemas/{ProblemBody.__name__}"}
-"""By reference: from a model FastAPI would build a validator for each of six hundred responses."""
+"""A reference: for a model, FastAPI would build a validator for each of six hundred responses."""
 
 
 _MEANINGS = {
@@ -133,7 +133,7 @@ async def _answer_ours(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
-    """Return what has not the shape that is described; never what was sent, which may be a secret."""
+    """Report what does not match the schema; never what was sent, which may be a secret."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()[:8]
     remedy = "see /api/openapi.json"
@@ -161,11 +161,11 @@ def _list_methods(request: Request) -> list[str]:
 
 
 async def _answer_disconnected(request: Request, error: Exception) -> JSONResponse:
-    """Answer no one: the caller is gone."""
+    """Return a response that no client receives."""
     return _make_problem_response(400, "request.left", "the client disconnected")
 
 
 async def _answer_unknown(request: Request, error: Exception) -> JSONResponse:
-    """Answer after an unforeseen error; its details go to the server's log, without the request's data."""
+    """Answer after an unexpected error; its details go to the server's log, without the request's data."""
     LOG.error("%s %s: %s", request.method, request.scope.get("path", ""), type(error).__name__, exc_info=error)
     return _make_problem_response(500, "internal", "internal error; the server's log has the reason")

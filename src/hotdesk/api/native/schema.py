@@ -1,4 +1,4 @@
-"""Shapes that several nouns share: strict models, pages, ids, texts that may come from a desk."""
+"""Schemas that several resources share: strict models, pages, ids, texts that may come from a desk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Page(Model, Generic[T]):
 
     items: list[T]
     next: str | None = None
-    """Give it as `after` to have what follows; null: that was all."""
+    """Pass it as `after` to get the next page; null: this is the last one."""
 
 
 DeskName = Annotated[str, Path(pattern="^i[a-z0-9]{20}$", description="A desk's id.")]
@@ -40,7 +40,7 @@ IdempotencyKey = Annotated[
 
 
 def paginate(items: Sequence[T], name: Callable[[T], str], limit: int, after: str) -> tuple[list[T], str | None]:
-    """Return the items that come behind one, and whether there are more; an unknown one is before all."""
+    """Return the page after the item `after`, and the next page's `after`; an unknown `after` means the start."""
     names = [name(each) for each in items]
     begin = names.index(after) + 1 if after in names else 0
     some = list(items[begin : begin + limit])
@@ -48,5 +48,5 @@ def paginate(items: Sequence[T], name: Callable[[T], str], limit: int, after: st
 
 
 def clean(text: str) -> str:
-    """Return a text that can be written as UTF-8: a desk's names may hold other bytes."""
+    """Return a text that can be encoded as UTF-8; names in a desk may hold other bytes."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Numbers about swarms, as Prometheus reads them. Labels are a tenant, an outcome, a cause of a short list."""
+"""Prometheus metrics of swarms. Labels are a tenant, an outcome, or a cause from a short list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.job.record.item_counts import ItemCounts
 
 _CAUSES = frozenset({"check", "step", "time", "desk", "input", "budget", "unknown"})
-"""Why items fail; whatever else a journal has counts as `other`."""
+"""Causes of failed items; any other cause in a journal counts as `other`."""
 _OUTCOMES = ("done", "quarantined")
 
 
@@ -25,7 +25,7 @@ class SwarmNumbers:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def count(self, tenant: str, swarms: Mapping[str, ItemCounts], live: Collection[str]) -> None:
-        """Count the swarms of one tenant; `live`: the running ones."""
+        """Count the swarms of one tenant; `live` has the ids of the running ones."""
         running = [each for job, each in swarms.items() if job in live]
         mine = format_labels(tenant=tenant)
         self.swarms[mine] = len(running)

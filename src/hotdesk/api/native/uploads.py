@@ -26,7 +26,7 @@ router = APIRouter(prefix="/uploads", tags=["jobs"], responses=document_errors(4
 FOLDER = ("serve", "uploads")
 _MAX_UPLOAD_BYTES = 256 * MIB
 MAX_UPLOADS = 1000
-"""Files that may wait for a job, of one tenant."""
+"""Uploads of one tenant that may wait for a job."""
 _UPLOAD_LIFETIME_S = 3600.0
 UploadId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
@@ -72,7 +72,7 @@ def sweep(folder: Path) -> None:
 
 
 def place(context: RequestContext, number: str, target: Path) -> None:
-    """Copy an upload to where a job finds it; it stays, for the same again."""
+    """Copy an upload to a job's file; the upload stays, and can be used again."""
     source = prepare_folder(context.tenant.settings) / number
     if not source.is_file():
         raise ProblemError(

@@ -79,7 +79,7 @@ async def _load_secrets(context: RequestContext) -> list[SecretShown]:
 
 
 async def _require_secret(context: RequestContext, name: str) -> SecretShown:
-    """Return one of the tenant's secrets; another's is as unknown as one that never was."""
+    """Return one of the tenant's secrets; 404 for another tenant's, as for an unknown one."""
     for each in await _load_secrets(context):
         if each.name == name:
             return each

@@ -30,13 +30,13 @@ CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """The caller, and the tenant on whose behalf it asks."""
+    """The authenticated caller of a request, and its tenant."""
 
     native: Native
     caller: Caller
     tenant: Tenant
     by_page: bool = False
-    """Whether it is a person at the page, who came with a session instead of a key."""
+    """Whether the caller is a person at the page, with a session instead of a key."""
 
     @property
     def ledger(self) -> JobLedger:
@@ -47,7 +47,7 @@ class RequestContext:
         return await store.run_once(caller.tenant, key, body, work, (caller.key, act))
 
     def list_visible_tenants(self) -> list[Tenant]:
-        """List the tenants whose numbers the caller sees: the operator, an admin of the machine's own, sees all."""
+        """List the tenants whose metrics the caller sees: all open ones for an admin of the machine's own tenant."""
         operator = self.tenant.name == DEFAULT_TENANT and self.caller.may("admin")
         tenants = self.native.tenants.open.values()
         return sorted(tenants, key=lambda each: each.name) if operator else [self.tenant]
@@ -64,7 +64,7 @@ def get_native(connection: HTTPConnection) -> Native:
 
 
 def authenticate_caller(connection: HTTPConnection) -> Caller:
-    """Return who asks; a browser's changes need its token, and come from our own page."""
+    """Return the caller; a browser's changes need its CSRF token and must come from our own page."""
     native = get_native(connection)
     if (key := find_key(connection)) is not None:
         caller = native.keys.find(key)
@@ -85,7 +85,7 @@ def find_key(connection: HTTPConnection) -> str | None:
 
 
 async def _authorize(connection: HTTPConnection, power: Power | None) -> RequestContext:
-    """Return who asks, if they may; and have their tenant's machine up."""
+    """Return the context of a caller that has the power; its tenant's machine is opened if necessary."""
     caller = authenticate_caller(connection)
     if power is not None and not caller.may(power):
         raise ProblemError(
@@ -96,7 +96,7 @@ async def _authorize(connection: HTTPConnection, power: Power | None) -> Request
 
 
 class RequirePower:
-    """Asks for a power, or only for a key."""
+    """A dependency that requires a power, or only a valid key."""
 
     def __init__(self, power: Power | None = None) -> None:
         self.power = power
@@ -112,7 +112,7 @@ class RequirePower:
 
 
 async def on_socket(socket: WebSocket, power: Power) -> RequestContext:
-    """Return who opens a WebSocket; a browser must come from our own page."""
+    """Authenticate the client of a WebSocket; a browser must come from our own page."""
     return await _authorize(socket, power)
 
 

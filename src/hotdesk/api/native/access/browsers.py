@@ -1,4 +1,4 @@
-"""Browsers that signed in with a key: a cookie no script reads, and a token that every change must show."""
+"""Browsers that signed in with a key: a cookie that no script can read, and a CSRF token for every change."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ from hotdesk.dataclass import dataclass
 
 COOKIE = "__Host-hotdesk"
 _SESSION_LIFETIME_S = 12 * 3600.0
-"""How long a browser stays signed in."""
+"""Seconds a browser stays signed in."""
 MAX_SESSIONS = 10_000
 MAX_SESSIONS_PER_TENANT = 500
-"""Browsers of one tenant: the oldest is signed out first, and no one else's."""
+"""Sessions of one tenant: its oldest one ends first, never another tenant's."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 TRIES, WINDOW = 20, 60.0
-"""Keys that may be tried from one address, in so many seconds, before it must wait."""
+"""Failed sign-ins from one address within that many seconds, after which it must wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """One browser that signed in."""
-
     key: str
-    """The id of the key it signed in with: who that is now is asked each time, so that it ends with the key."""
+    """The id of the key it signed in with; the key is checked at every request, so that the session ends with it."""
     csrf: str
     until: float
     tenant: str
@@ -44,7 +42,7 @@ class Browsers:
         self.tries: dict[str, list[float]] = {}
 
     def begin(self, key: str, address: str) -> tuple[Caller, str, str]:
-        """Sign a browser in; return who it is, its cookie and its token."""
+        """Sign a browser in; return its caller, cookie and CSRF token."""
         now = time.monotonic()
         self.require_patience(address, now)
         caller = self.keys.find(key)
@@ -62,7 +60,7 @@ class Browsers:
         return caller, cookie, csrf
 
     def require_patience(self, address: str, now: float) -> None:
-        """Refuse a caller that tries key after key."""
+        """Refuse an address with too many failed sign-ins."""
         self.tries = {
             name: late for name, each in self.tries.items() if (late := [at for at in each if at > now - WINDOW])
         }
@@ -83,7 +81,7 @@ class Browsers:
         """Refuse a change that another page may have triggered (CSRF)."""
         self.check_origin(connection)
         if connection.scope["type"] == "websocket":
-            return  # a browser sends no header of ours with one: its Origin is what it cannot choose
+            return  # a browser cannot add a header to a WebSocket request; its Origin, which it cannot choose, must do
         found = self.find_session(connection)
         token = connection.headers.get("x-csrf-token", "")
         if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):

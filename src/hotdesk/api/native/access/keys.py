@@ -85,7 +85,7 @@ async def revoke(context: ForAdmin, key: _KeyId) -> None:
 
 
 def _open_writable_keys(context: RequestContext) -> ApiKeys:
-    """Open the file of keys once more, to change it in a thread: the disk may take long, and requests read `known`."""
+    """Open the key file separately, to change it in a thread: that may take long, and requests read `native.keys`."""
     return ApiKeys(context.native.keys.path.parent)
 
 

@@ -33,9 +33,9 @@ SHOWN = ("open", "starting", *STOPPED)
 ALLOW = "Egress rules, such as `GET https://erp.example.test/*`."
 FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
 _MIN_LIFETIME_S = 10.0
-"""Seconds a desk lasts at least: with little of a processor it takes some to open."""
+"""Minimum lifetime of a desk in seconds: with a small share of a processor, opening it takes a few of them."""
 OUTPUT = 1 << 20
-"""Bytes of a program's output that an answer holds, of each stream."""
+"""Bytes of each output stream that a response holds."""
 Text = Annotated[str, Field(max_length=1 << 16, pattern="^[^\\x00]*$")]
 Size = Annotated[str, Field(pattern="^[0-9]{1,15}(\\.[0-9]{1,3})?([KMGT](i?B)?)?$", examples=["2G"])]
 Snapshot = Annotated[str, Field(pattern="^[a-z0-9-]{1,64}$")]
@@ -250,7 +250,7 @@ async def load_desks(context: RequestContext) -> list[DeskShown]:
 
 
 async def require_desk(context: RequestContext, desk: str) -> DeskShown:
-    """Return one of the tenant's desks; another's is as unknown as one that never was."""
+    """Return one of the tenant's desks; `DeskGone` for another tenant's, as for an unknown one."""
     for each in await load_desks(context):
         if each.id == desk:
             return each
@@ -271,7 +271,7 @@ def _count_bytes(size: str | int) -> int:
 
 @asynccontextmanager
 async def connect_to_owner(context: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
-    """Yield the process that keeps a desk; one that has just ended takes its desks along."""
+    """Yield the runtime of the process that owns a desk; `DeskGone` if that process has just ended."""
     try:
         async with remote_runtime(await context.tenant.host.find_owner(desk)) as owner:
             yield owner
@@ -282,7 +282,7 @@ async def connect_to_owner(context: RequestContext, desk: DeskId) -> AsyncIterat
 
 
 async def burn(context: RequestContext, desk: DeskId) -> None:
-    """Burn one of the tenant's desks where it is kept: here, or by the process of a job or a command."""
+    """Burn one of the tenant's desks where it is owned: here, or in the process of a job or a command."""
     try:
         await context.tenant.host.runtime.find(desk)
     except DeskGone:
@@ -294,7 +294,7 @@ async def burn(context: RequestContext, desk: DeskId) -> None:
 
 @asynccontextmanager
 async def find_desk(context: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
-    """Yield one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
+    """Yield one of the tenant's desks, whichever process owns it; with `stopped` it may be paused."""
     status = await require_desk(context, name)
     if status.state in STOPPED and not stopped:
         raise ProblemError(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume resumes it")

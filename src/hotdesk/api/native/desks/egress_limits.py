@@ -15,7 +15,7 @@ from hotdesk.errors import BriefError
 
 
 def require_public(rules: Iterable[Rule]) -> None:
-    """Refuse rules that reach private networks, this machine, or what a cloud tells its machines; presets may."""
+    """Refuse rules for private networks, this machine or cloud metadata services; package presets are exempt."""
     for rule in rules:
         near = rule.verdict != "deny" and (rule.private or is_near(rule.host))
         if near and replace(rule, private=True) not in _list_package_sources():
@@ -35,7 +35,7 @@ def _list_package_sources() -> set[Rule]:
 
 
 def is_near(host: str) -> bool:
-    """Return whether an address or network is not of the internet; a name is looked at when it is dialled."""
+    """Return whether an address or network is not public; a host name is checked when it is dialled."""
     try:
         found = ip_network(host.strip("[]"), strict=False)
     except ValueError:

@@ -64,7 +64,7 @@ async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
     try:
         found = await stack.enter_async_context(find_desk(context, desk))
         pieces = found.read_stream(path)
-        stack.push_async_callback(pieces.aclose)  # the client may hang up within the file
+        stack.push_async_callback(pieces.aclose)  # the client may disconnect before the end of the file
         first = await anext(pieces, b"")
     except BaseException:
         await stack.aclose()

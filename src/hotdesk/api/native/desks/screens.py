@@ -1,4 +1,4 @@
-"""Desks seen live: a terminal and the screen over WebSockets, and the wheel that a person takes."""
+"""Live views of desks: terminal and screen over WebSockets, and a person's control of the screen."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SHELL = ["/bin/bash", "-l"]
 NAMED = "^[a-z0-9]{0,32}$"
 _VIEWER = "The value of `?viewer=` with which the caller opened the screen; empty: the caller's latest connection."
 KEEPALIVE_INTERVAL_S = 30.0
-"""Seconds between two words that a person still drives."""
+"""Seconds between two requests that renew a person's control of the screen."""
 GONE, REFUSED = 4404, 4403
-"""Close codes of a WebSocket: there is no such desk, and the caller may not look."""
+"""Close codes of a WebSocket: the desk is gone, or the caller may not view it."""
 
 
 class WheelShown(Model):
@@ -53,7 +53,7 @@ Viewer = Annotated[str, Field(pattern=NAMED, description=_VIEWER)]
 
 
 class Turn(Model):
-    """Take control, keep it, hand it back, or type a secret's placeholder."""
+    """Take control of a desk's screen, or hand it back."""
 
     act: Literal["take", "give"]
     viewer: Viewer = ""
@@ -110,7 +110,7 @@ def _format_wheel(context: RequestContext, desk: str, viewer: str, reply: object
 
 @asynccontextmanager
 async def owner(context: RequestContext, desk: str) -> AsyncIterator[Far]:
-    """Yield the owner of one of the tenant's desks: this server, or the process of a job."""
+    """Yield the connection to the owner of one of the tenant's desks: this server, or the process of a job."""
     await require_desk(context, desk)
     async with connect_to_owner(context, DeskId(desk)) as runtime:
         yield Far(runtime, DeskId(desk), context.by)
@@ -138,7 +138,7 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
 async def _relay_screen(
     websocket: WebSocket, sock: socket.socket, far: Far, name: str, context: RequestContext
 ) -> None:
-    """Carry bytes both ways until either side ends."""
+    """Relay bytes both ways until either side ends."""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_keep_driving, far, name)
@@ -146,7 +146,7 @@ async def _relay_screen(
             await relay(sock, websocket.receive_bytes, websocket.send_bytes)
             tasks.cancel_scope.cancel()
     except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
-        pass  # either is gone, or the browser sent a text
+        pass  # either side is gone, or the browser sent text
     await close(websocket, 1000, "")
 
 
@@ -189,7 +189,7 @@ async def _relay_terminal(websocket: WebSocket, process: Process, context: Reque
     async with anyio.create_task_group() as tasks:
 
         async def up() -> None:
-            with suppress(HotdeskError):  # its desk is gone
+            with suppress(HotdeskError):  # the desk is gone
                 while (message := await websocket.receive())["type"] != "websocket.disconnect":
                     if (data := message.get("bytes")) is not None:
                         await process.send(data)
@@ -216,7 +216,7 @@ async def cancel_on_key_end(context: RequestContext, scope: anyio.CancelScope) -
 
 
 def _parse_terminal_size(text: object) -> Size | None:
-    """Parse a terminal's new size; an invalid one is ignored."""
+    """Parse a terminal's new size; `None` if it is invalid."""
     with suppress(ValueError, RecursionError, BriefError):
         match json.loads(str(text)):
             case {"rows": int(rows), "columns": int(columns)}:
@@ -225,7 +225,7 @@ def _parse_terminal_size(text: object) -> Size | None:
 
 
 async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None:
-    """Return the viewer; send a refusal and return None if it may not look."""
+    """Return the viewer's context; if it may not view the desk, close the WebSocket and return `None`."""
     get_native(websocket)
     try:
         context = await on_socket(websocket, "desks")
@@ -246,6 +246,6 @@ async def accept(websocket: WebSocket) -> None:
 
 
 async def close(websocket: WebSocket, code: int, why: str) -> None:
-    """End a WebSocket; one that is gone is no error."""
+    """Close a WebSocket, unless it is closed already."""
     with suppress(RuntimeError, WebSocketDisconnect):
         await websocket.close(code, why[:100])

@@ -1,7 +1,7 @@
-"""A desk's link and its ports over a WebSocket, for `hotdesk ssh --server`: bytes as they are.
+"""A desk's link and ports over a WebSocket, for `hotdesk ssh --server`: raw bytes.
 
-A text, `open`, comes first; an empty message ends a direction. What the caller sends on a link is a borrower's, and its
-owner takes it for that.
+The server first sends the text `open`; an empty message ends one direction. On a link, the desk's owner treats the
+caller as a borrower (`desk/link/lend.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _name_route(to: str) -> str:
 
 
 async def carry(websocket: WebSocket, sock: socket.socket, context: RequestContext) -> None:
-    """Carry bytes both ways until both are done, either is gone, or the caller's key ends."""
+    """Relay bytes both ways until both directions end, either side is gone, or the caller's key ends."""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
@@ -67,11 +67,11 @@ async def carry(websocket: WebSocket, sock: socket.socket, context: RequestConte
                 await _pass_up(websocket, sock)
             tasks.cancel_scope.cancel()
     except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
-        pass  # either is gone, or the caller sent a text
+        pass  # either side is gone, or the caller sent text
 
 
 async def _pass_up(websocket: WebSocket, sock: socket.socket) -> None:
-    """Pass on what the caller sends, then its end; a caller that is gone ends both ways."""
+    """Forward what the caller sends until its end; a caller that disconnects ends both directions."""
     while data := await websocket.receive_bytes():
         await send(sock, data)
     sock.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""Viewers of desks through this server, by the names under which they take the wheel."""
+"""Viewers of desks through this server, by the names under which they take control of the screen."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Viewers:
     """Names of viewers at desks, known only to the desks' owners."""
 
     names: dict[tuple[str, str, str], list[tuple[str, str]]] = field(default_factory=dict)
-    """Each with what its client calls it, by tenant, desk and key; the latest last."""
+    """By tenant, desk and key: each viewer's label, chosen by the client, and its name; the latest last."""
 
     @contextmanager
     def looking(self, caller: Caller, desk: str, name: str, viewer: str) -> Iterator[None]:
-        """Keep a name for as long as its viewer looks; `viewer` is the client's name for itself."""
+        """Register a name while its viewer watches; `viewer` is the client's label for itself."""
         place = (caller.tenant, desk, caller.key)
         self.names.setdefault(place, []).append((viewer, name))
         try:
@@ -31,7 +31,7 @@ class Viewers:
                 del self.names[place]
 
     def find_latest(self, caller: Caller, desk: str, viewer: str = "") -> str | None:
-        """Return the latest name of a viewer, or of any; None: no one looks."""
+        """Return the caller's latest name with that label, or with any; `None` if the caller does not watch."""
         found = self.names.get((caller.tenant, desk, caller.key), [])
         return next((name for label, name in reversed(found) if viewer in ("", label)), None)
 

@@ -51,7 +51,7 @@ async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> All
 
 
 async def _allow_at_desks(context: RequestContext, desks: list[str], rule: str) -> list[str]:
-    """Send a rule to the owners of a job's desks; return those desks. A verifying desk gets no way out."""
+    """Send a rule to the owners of a job's desks; return the desks that took it. A clean desk for checks refuses it."""
     done: list[str] = []
     why: BriefError | None = None
     for desk in desks:

@@ -148,7 +148,7 @@ def format_card(case: OpenDecision) -> CardShown | None:
 
 
 def draft(subject: str) -> str:
-    """Write a plan for an editor; empty if it is none."""
+    """Format a plan for an editor; empty if the subject is not a plan."""
     try:
         return clean(as_draft(subject))
     except HotdeskError:
@@ -174,7 +174,7 @@ async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, 
 
 
 def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
-    """Return what an answer means for what waits; a question takes words, anything else yes or no."""
+    """Return the answer to record for a decision; a question takes a text, anything else yes or no."""
     kind = case.pending.kind
     match decision.answer:
         case "refuse":

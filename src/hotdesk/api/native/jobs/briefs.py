@@ -1,4 +1,4 @@
-"""Briefs from the network: their restrictions, and the folder each is carried out from."""
+"""Briefs from the network: their restrictions, and the folder from which each is carried out."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.names import check_name
 
 _EXCLUDED_FILES = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")
-"""What of a template's folder no job needs."""
+"""Files of a template's folder that no job needs."""
 BESIDE = ("inputs", "each")
-"""What a client may name though only an operator else does: the folder is the job's own, and holds what it sent."""
+"""Fields for operators that a client may use, because the job's folder holds only files that the client sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SentFile:
 def lay_out(
     context: RequestContext, folder: Path, text: str, form: Form, files: Sequence[SentFile], template: Template | None
 ) -> Brief:
-    """Put a brief and its files into a folder of their own, and parse it; its errors are reported."""
+    """Put a brief and its files into a folder of their own and parse it; refuse what a client may not request."""
     (folder / f"brief.{form}").write_text(text, encoding="utf-8")
     if template is not None:
         bring(template, folder)
@@ -77,7 +77,7 @@ def lay_out(
 
 
 def _route_job(context: RequestContext, job: Brief) -> Brief:
-    """Return a job as it may be done here, its walls settled; what cannot be had here is refused."""
+    """Return a brief with its walls chosen; refuse one that this server's limits or walls do not permit."""
     walls, settings = context.native.tenants.walls, context.tenant.settings
     job = admit_brief(job, settings.limits, walls.catalog)
     job = replace(job, least_wall=walls.of(context.tenant.name))
@@ -88,14 +88,14 @@ def refuse_reserved(text: str) -> None:
     try:
         fields = tomllib.loads(text)
     except (ValueError, RecursionError):
-        return  # it is reported where it is read
+        return  # the error is reported where the brief is parsed
     for key, reserved in OPERATOR_ONLY.items():
         if key not in BESIDE and key in fields and (reserved.always or reserved.when(fields[key])):
             raise ProblemError(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
 
 
 def require_expected_file(template: Template, name: str) -> None:
-    """Refuse a file that a template does not ask for, and one in place of what the operator put there."""
+    """Refuse a file that a template does not ask for, or that would replace one of the template's."""
     expected = [each.name for each in template.shown.files]
     if (template.folder / name.partition("/")[0]).exists():
         raise ProblemError(
@@ -107,7 +107,7 @@ def require_expected_file(template: Template, name: str) -> None:
 
 
 def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]) -> None:
-    """Refuse a file that a template's checks would use, unless the operator listed it: checks are the operator's."""
+    """Refuse a file that a template's checks would use, unless the template lists it: the operator controls checks."""
     listed = {each.name for each in template.shown.files}
     report = job.reduce.deliverables if job.reduce is not None else ()
     checks = (check for item in (*job.deliverables, *report) for check in list_checks(item))

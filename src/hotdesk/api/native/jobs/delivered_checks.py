@@ -17,7 +17,7 @@ from hotdesk.event import DriveChanged
 
 @dataclass(slots=True)
 class Checked:
-    """The checks of one tenant's files according to its journal; read once, then continued."""
+    """The checks of one tenant's files according to its journal, which is read once and then incrementally."""
 
     journal: Path
     passed: dict[tuple[str, int, str], tuple[str, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Screenshots of a job, as pictures that were encoded here."""
+"""Screenshots of a job's acts, encoded again by the server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frame(settings: Config, job: str, act: int) -> bytes:
 
 
 def _find_paper(settings: Config, job: str, act: int) -> str:
-    """Return the paper of what came of an act, if its tool draws the screen outside the desk; else nothing."""
+    """Return the paper with an act's result if its tool draws the screen outside the desk, else an empty string."""
     drawn, paper = False, ""
     for row in read(get_journal_path(settings), job, names=[Acted.__name__, Observed.__name__]):
         match row.read_event():

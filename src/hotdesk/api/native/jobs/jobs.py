@@ -45,10 +45,10 @@ from hotdesk.job.record.summary import JobSummary, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=document_errors(409))
 _TOGETHER = (64, 32, 16, 8, 4, 2, 1)
-"""Items that are worked at together, where the quota allows it; the machine's load lowers it further."""
+"""Numbers of items to process at once, the first that fits the quota is used; the machine's load lowers it further."""
 KEY_SHAPE = re.compile(r"[!-~]+")
 _ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
-"""Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
+"""`hotdesk.api.models` checks whether it may be used, with an error message that tells what to write instead."""
 
 
 class FileSent(Model):
@@ -75,7 +75,7 @@ class SwarmOptions(Model):
     review: Annotated[int, Field(ge=1, le=COUNTS["review"])] | None = None
     """Results, chosen at random, that a person compares with their sources."""
     most: Annotated[int, Field(ge=1, le=COUNTS["most"])] | None = None
-    """Items that are worked at together; null: as many as the quota allows."""
+    """Items that are processed at once; null: as many as the quota allows."""
 
 
 class JobOrder(Model):
@@ -100,7 +100,7 @@ class JobOrder(Model):
 
 
 def _require_key(key: SecretStr | None) -> SecretStr | None:
-    """Refuse what no header could hold."""
+    """Refuse a key that does not fit into an HTTP header."""
     if key is not None and not KEY_SHAPE.fullmatch(key.get_secret_value()):
         raise ValueError("a provider's key must be one word of printable ASCII characters")
     return key
@@ -112,7 +112,7 @@ class ResumeOrder(Model):
     limits: Limits = Limits()
     approve: Literal["auto", "risky", "plan", "every"] | None = None
     quarantine: Literal["retry", "accept"] | None = None
-    """Of a swarm: what becomes of items in quarantine; null: they stay there."""
+    """For a swarm: what happens to items in quarantine; null: they stay there."""
     models: Annotated[
         list[_ModelName], Field(max_length=8, description="The models to use from now on.", default_factory=list)
     ]
@@ -171,8 +171,10 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
 def _prepare_job(
     context: RequestContext, order: JobOrder, job: str, folder: Place
 ) -> tuple[RequestedJob, bool, tuple[str, ...], SwarmOptions | None]:
-    """Lay a brief out; return what is remembered of it, whether a template's script acts, which models else, and how
-    many items are worked at together.
+    """Prepare a job's folder from an order.
+
+    Return the request to store, whether a template's script acts, the models beside the brief's own, and the options of
+    a swarm (`None` for a single job).
     """
     form: Form = "json" if order.template is not None else "toml"
     template = templates.find(context.native.templates, order.template) if order.template is not None else None
@@ -205,7 +207,7 @@ def _fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOp
 
 
 def _choose_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
-    """Return the models a job is started with beside its brief's own; what may not be used here is refused."""
+    """Return the models a job gets beside its brief's own; refuse those that may not be used here."""
     listed = context.native.serving.models
     own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
     _require_models((*order.models, *own), listed)
@@ -282,7 +284,7 @@ async def resume(
 
 
 async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dict[str, object]) -> None:
-    """Start a job's process again, if possible; `more` is for swarms."""
+    """Start a job's process again, if possible; `more` has options for swarms."""
     tale = (await context.ledger.read_summaries())[job]
     folder = context.tenant.settings.lib / JOBS / job
     if tale.forgotten is not None or not folder.is_dir():
@@ -335,7 +337,7 @@ async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=
 
 
 async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
-    """Return one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
+    """Return one of the tenant's jobs in full; 404 for another tenant's, as for an unknown one."""
     if (summary := (await context.ledger.read_summaries()).get(job)) is not None:
         return await anyio.to_thread.run_sync(tell, get_journal_path(context.tenant.settings), job, summary.items)
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(job)

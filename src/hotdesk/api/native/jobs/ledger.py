@@ -1,4 +1,4 @@
-"""A tenant's jobs: its journal, folded once and then updated."""
+"""A tenant's jobs, computed from its journal, which is read once and then incrementally."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hotdesk.job.record.decisions import get_journal_path
 from hotdesk.job.record.summary import LINE, JobSummary
 
 _RECENT_NS = 10_000_000_000
-"""Nanoseconds within which a commit is surely seen."""
+"""Nanoseconds after which a commit is certainly visible."""
 NAMES = tuple(kind.__name__ for kind in LINE)
 
 
 class JobLedger:
-    """Tales of all jobs of one journal, as much as a line needs."""
+    """Summaries of all jobs of one journal, with as much as a list shows."""
 
     def __init__(self, settings: Config) -> None:
         self.journal = get_journal_path(settings)
@@ -46,7 +46,10 @@ class JobLedger:
 
 
 def stamp(journal: Path) -> object:
-    """Give what is another once something was written, or was lately: its files change before a commit can be seen."""
+    """Return a value that changes with the journal.
+
+    After a write it is different each time for `_RECENT_NS`: the files change before a commit is visible.
+    """
     found = []
     for path in (journal, journal.with_name(journal.name + "-wal")):
         try:

@@ -27,7 +27,7 @@ RULES = {
     "Content-Disposition": "inline",
     "Cache-Control": "private",
 }
-"""A file's author chooses what its pages show: a browser takes them for pictures, whatever it makes of them."""
+"""A file's author chooses what its pages show, so a browser must treat them as pictures and nothing else."""
 
 
 class PageShown(Model):
@@ -62,7 +62,7 @@ def respond_with_page(settings: Config, version: Version, number: int) -> Respon
 
 
 def _find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
-    """Return the pages that checks of its job drew of exactly these bytes, each with the check's name."""
+    """Return the pages that checks of the file's job rendered from exactly these bytes, each with the check's name."""
     journal, last = get_journal_path(settings), dict[str, str]()
     for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():
         match row.read_event():

@@ -25,16 +25,16 @@ from hotdesk.linux import private_files
 BRIEF = "brief"
 REQUEST = "request.json"
 USUAL = DeskSize()
-"""What a desk has of whose brief nothing is known any more."""
+"""The desk size of a job whose brief is not known any more."""
 _TAIL = 2000
-"""Bytes of what a job said last that are read where it never began."""
+"""Bytes at the end of a job's output that are read if the job never began."""
 
 
 def compute_demand(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
-    """Return what a job has of its tenant's quota while it runs: as many desks of its size as may be open at once.
+    """Return what a job takes of its tenant's quota while it runs: as many desks of its size as may be open at once.
 
-    One is worked at; beside it there is one for a step that must not meet others' files, or there are those in which
-    what was made is looked at.
+    One desk is for the work. Beside it there is one for a step that must not see other files, or the clean desks for
+    the checks of deliverables.
     """
     desks = 1 + max(1, count_concurrent_desks(deliverables))
     sizes = {"cpus": desks * size.cpus, "memory": desks * size.memory, "disk": desks * size.disk}
@@ -42,9 +42,9 @@ def compute_demand(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] =
 
 
 def compute_swarm_demand(brief: Brief, most: int) -> dict[str, float]:
-    """Return what a swarm has of its tenant's quota while it runs: `most` items together, and one clean desk.
+    """Return what a swarm takes of its tenant's quota while it runs: desks for `most` items, and one clean desk.
 
-    Where desks reach something, an item may have a second one, for a step that must not meet others' files.
+    If desks have egress, an item may have a second one, for a step that must not see other files.
     """
     report = 1 + max(1, count_concurrent_desks(brief.reduce.deliverables)) if brief.reduce is not None else 0
     desks = max(most * (1 if brief.scope == CLOSED else 2) + 1, report)
@@ -56,7 +56,7 @@ def compute_swarm_demand(brief: Brief, most: int) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class RequestedJob:
-    """A requested job."""
+    """A job as it was requested, before and while it runs."""
 
     job: str
     task: str
@@ -65,13 +65,11 @@ class RequestedJob:
     """Seconds since 1970."""
     template: str = ""
     takes: Mapping[str, float] = field(default_factory=compute_demand)
-    """What it has of the tenant's quota while it runs."""
+    """What the job takes of the tenant's quota while it runs."""
 
 
 @dataclass(slots=True)
 class Jobs:
-    """The jobs of a server."""
-
     starter: LauncherClient
     by_tenant: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
     """Requested jobs, by tenant and job."""
@@ -95,14 +93,14 @@ class Jobs:
 
 
 def read_request(path: Path) -> RequestedJob | None:
-    """Read a stored request; None if it is unreadable."""
+    """Read a stored request; `None` if it is unreadable."""
     with suppress(OSError, ValueError, TypeError):
         return RequestedJob(**json.loads(path.read_bytes()))
     return None
 
 
 def make_folder(settings: Config, job: str) -> Path:
-    """Make a job's folder, and that of its brief; return the latter."""
+    """Create a job's folder and that of its brief; return the latter."""
     folder = get_folder(settings, job)
     for each in (folder.parent, folder, folder / BRIEF):
         private_files.make_folder(each)

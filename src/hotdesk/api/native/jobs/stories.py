@@ -24,11 +24,11 @@ from hotdesk.job.report.story import Following, Timeline
 
 router = APIRouter(tags=["jobs"], responses=document_errors())
 PIECE = 500
-"""Things that are told at a time."""
+"""Changes in one response; the changes of one event are never split."""
 MAX_FAULTS, MAX_ARGUMENTS = 40, 32
 TITLE, TEXT, LONG = 300, 600, 1200
 ARGUMENT, OUTPUT = 4000, 16_000
-"""Characters: desks and models choose how long all of these are."""
+"""Limits in characters, because desks and models choose the length of these texts."""
 Since = Annotated[int, Query(ge=0, le=1 << 53, description="Only changes after this position in the journal.")]
 _ActNumber = Annotated[int, Path(ge=1, le=10**6)]
 
@@ -104,7 +104,7 @@ class ArgumentShown(Model):
 
 
 class ActShown(ActLine):
-    """One use of a tool, whole but for what is very long."""
+    """One use of a tool in full; only very long texts are shortened."""
 
     arguments: list[ArgumentShown]
     exit_code: int | None = Field(description="The exit code, if the act ran a program.")
@@ -135,7 +135,7 @@ async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
 
 
 async def _find_story(context: RequestContext, job: str) -> Remembered | None:
-    """Return a job's story as far as it was read; None: the job has not begun."""
+    """Return a job's timeline as far as it was read; `None` if the job has not begun."""
     tale = await find(context, job)
     if not isinstance(tale, JobSummary):
         return None
@@ -143,7 +143,7 @@ async def _find_story(context: RequestContext, job: str) -> Remembered | None:
     def begin() -> Following:
         return Following(job, Timeline(PaperReader(context.tenant.settings.lib / JOBS, job)))
 
-    if tale.forgotten is not None:  # its papers are destroyed, and what was remembered of them is dropped
+    if tale.forgotten is not None:  # its papers are deleted, so what was cached of them is dropped
         context.native.stories.forget(context.tenant.name, job)
         return Remembered(begin())
     return context.native.stories.find(context.tenant.name, job, begin)
@@ -155,7 +155,7 @@ def read_on(context: RequestContext, following: Following, after: int) -> StoryS
 
 
 def format_changes(following: Following, after: int) -> StoryShown:
-    """Return a page of changes after a place in the journal; the changes of one event are never split."""
+    """Return a page of changes after a position in the journal; the changes of one event are never split."""
     changed: list[Moment | Attempted | ToolUse] = [*following.story.timeline, *following.story.acts.values()]
     new = sorted((each for each in changed if each.changed > after), key=lambda each: each.changed)
     more = len(new) > PIECE
@@ -220,7 +220,7 @@ def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
 
 
 def _format_value(name: str, value: object) -> str:
-    """Write an argument; the bytes of a file as the text they are."""
+    """Format an argument; the bytes of a file are decoded to text."""
     if name == "data" and isinstance(value, str):
         try:
             return decode_output(value)
@@ -230,7 +230,7 @@ def _format_value(name: str, value: object) -> str:
 
 
 def cut_text(text: str, longest: int) -> str:
-    """Return a text that can be written as UTF-8, of one that is long the beginning and the end."""
+    """Return a text that can be encoded as UTF-8; a long one is shortened to its beginning and end."""
     if len(text) > longest:
         half = longest // 2
         text = f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}"

@@ -12,12 +12,12 @@ from hotdesk.dataclass import dataclass
 from hotdesk.job.report.story import Following
 
 _MAX_STORIES = 32
-"""Stories that are remembered, of all tenants together."""
+"""Timelines that are cached, of all tenants together."""
 
 
 @dataclass(slots=True)
 class Remembered:
-    """One story."""
+    """The timeline of one job, and the lock for reading on."""
 
     following: Following
     reading: anyio.Lock = field(default_factory=anyio.Lock)
@@ -25,8 +25,6 @@ class Remembered:
 
 @dataclass(slots=True)
 class Stories:
-    """The stories of a server."""
-
     stories: OrderedDict[tuple[str, str], Remembered] = field(default_factory=OrderedDict)
 
     def find(self, tenant: str, job: str, begin: Callable[[], Following]) -> Remembered:

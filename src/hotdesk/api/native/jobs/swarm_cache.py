@@ -1,4 +1,4 @@
-"""Swarms that were looked at lately: each is folded once from the journal, and then read on."""
+"""Cache of recently requested swarms: each is computed once from the journal and then updated."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from hotdesk.event import ItemEnded, ItemReviewed
 from hotdesk.swarm.results import NAMES, SwarmState
 
 _MAX_SWARMS = 16
-"""Swarms that are remembered, of all tenants together."""
+"""Swarms that are cached, of all tenants together."""
 _RATE_WINDOW_MS = 20_000
 
 
 @dataclass(slots=True)
 class FollowedSwarm:
-    """One swarm as far as it was read."""
+    """One swarm as far as its journal was read."""
 
     job: str
     state: SwarmState = field(default_factory=SwarmState)
     changes: dict[str, int] = field(default_factory=dict)
-    """By item: the place in the journal at which it last changed."""
+    """By item: the position in the journal of its last change."""
     ends: deque[int] = field(default_factory=deque)
-    """When items ended lately, in milliseconds since 1970."""
+    """When recent items ended, in milliseconds since 1970."""
     last: int = 0
     reading: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -49,9 +49,9 @@ class FollowedSwarm:
         return len(self.ends) / max(1.0, (now - self.ends[0]) / 1000) if self.ends else 0.0
 
     def list_changes(self, after: int, limit: int) -> tuple[list[ItemEnded], int, bool]:
-        """List items that changed after a place in the journal, the place read up to, and whether there are more.
+        """List items that changed after a position in the journal, the position read up to, and whether there are more.
 
-        Items have distinct places, so that a page never ends within one.
+        Items have distinct positions, so that a page never ends within one.
         """
         new = sorted((place, item) for item, place in self.changes.items() if place > after)
         some = new[:limit]
@@ -62,8 +62,6 @@ class FollowedSwarm:
 
 @dataclass(slots=True)
 class SwarmCache:
-    """The swarms of a server."""
-
     swarms: OrderedDict[tuple[str, str], FollowedSwarm] = field(default_factory=OrderedDict)
 
     def find(self, tenant: str, job: str) -> FollowedSwarm:

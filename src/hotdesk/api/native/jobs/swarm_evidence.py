@@ -1,4 +1,4 @@
-"""The evidence of one item of a swarm: its record, and what its papers say. All texts of a desk are bounded."""
+"""The evidence of one item of a swarm: its record, and the content of its papers. All texts of a desk are bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hotdesk.job.report.paper_text import PaperReader
 _MAX_ATTEMPTS, _MAX_ENTRIES, _MAX_FINDINGS = 10, 200, 40
 _MAX_FILES = 20
 _MAX_TEXT_BYTES = 64 << 10
-"""Bytes that are read of a file for its excerpt."""
+"""Bytes of a file that are read for its excerpt."""
 
 
 class ItemEntry(Model):
@@ -105,7 +105,7 @@ def describe_item(reading: PaperReader, record: ItemEnded, review: ItemReviewed 
 
 
 def list_files(record: ItemEnded) -> list[tuple[str, str]]:
-    """List an item's files: each path, and the paper that has its bytes."""
+    """List an item's files: each path, and the paper that holds its bytes."""
     return list(zip(record.paths, record.files, strict=False))
 
 
@@ -122,7 +122,7 @@ def _read_excerpt(reading: PaperReader, paper: str) -> str:
     try:
         return cut_text(data.decode(), ARGUMENT)
     except UnicodeDecodeError as e:
-        is_cut = e.start > len(data) - 4  # within a character
+        is_cut = e.start > len(data) - 4  # the excerpt ends within a character
         return cut_text(data[: e.start].decode(), ARGUMENT) if is_cut else ""
 
 

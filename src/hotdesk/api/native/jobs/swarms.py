@@ -1,6 +1,6 @@
-"""A swarm over the API: how far it is, the map of its items, and the evidence of each.
+"""A swarm over the API: its progress, the list of its items, and the evidence of each.
 
-It is started, stopped and resumed as any job (`jobs.py`); its pilot and cohorts are answered as any approval.
+It is started, stopped and resumed like any job (`jobs.py`); its pilot and cohorts are decided like any approval.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from hotdesk.swarm.results import SwarmState
 router = APIRouter(prefix="/jobs/{job}", tags=["swarms"], responses=document_errors(409))
 _MAX_GROUPS, _EXAMPLES = 50, 5
 _OFFER_TIMEOUT_S, _OFFER_POLL_S = 20.0, 0.2
-"""Seconds that are waited for a swarm to take in what was added, and between two looks."""
+"""Seconds to wait until a swarm has taken in added items, and between two checks."""
 _ItemName = Annotated[str, Path(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="The name of an item.")]
 _Place = Annotated[int, Path(ge=0, le=100, description="The index of one of the item's files, from 0.")]
 
@@ -164,9 +164,10 @@ async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobSho
 
 
 async def _have_offer_taken(context: RequestContext, job: str) -> None:
-    """Wait until a running swarm has taken in the offered items; return if its process has ended.
+    """Wait until a running swarm has taken in the offered items; resume it if its process has ended before.
 
-    A process that is about to end no longer looks: the next one takes them, as does one that waits for a person.
+    A process that is about to end takes no more items, so the next one does. A process that waits for a person takes
+    them later.
     """
     running = context.native.jobs.starter.is_running
     with anyio.move_on_after(_OFFER_TIMEOUT_S):
@@ -224,9 +225,9 @@ async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response
 
 
 def _place_items(context: RequestContext, job: str, files: list[FileSent]) -> None:
-    """Put files beside a swarm's brief; none that is there is replaced, but for the table whose rows are items.
+    """Put files beside a swarm's brief; only the table whose rows are items may replace a file.
 
-    What cannot be taken in is removed again, and refused.
+    On an error the files that were added are removed again.
     """
     folder = get_folder(context.tenant.settings, job) / BRIEF
     if not folder.is_dir():
@@ -270,7 +271,7 @@ def _require_item_name(name: str, over: str) -> str:
 
 
 def _replace_table(context: RequestContext, upload: str, target: FilePath) -> None:
-    """Put another version of a table in the place of what is there, whole or not at all."""
+    """Replace a table atomically."""
     fresh = target.with_name(f".{upload}")
     fresh.unlink(missing_ok=True)
     uploads.place(context, upload, fresh)
@@ -278,7 +279,7 @@ def _replace_table(context: RequestContext, upload: str, target: FilePath) -> No
 
 
 async def follow(context: RequestContext, job: str) -> FollowedSwarm:
-    """Return a swarm of the tenant's, read up to now; what is no swarm is refused."""
+    """Return one of the tenant's swarms, read up to now; 404 for a job that is no swarm."""
     tale = (await context.ledger.read_summaries()).get(job)
     if tale is None or tale.items is None:
         raise ProblemError(404, "swarm.missing", f"job {job} is not a swarm, or has not listed its items yet")

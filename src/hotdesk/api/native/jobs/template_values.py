@@ -1,8 +1,8 @@
 """Fills parameters into a template's brief: where a parameter may stand, and which values are valid there.
 
-What an operator wrote (a default, one of the choices) may stand anywhere. A client's own text may stand in the goal,
-in names of inputs and deliverables and in what a check expects; in a rule or grant it stands for one host or one part
-of a path, and the rule it makes must lead to the internet.
+Text that an operator wrote (a default, one of the choices) may stand anywhere. A client's own text may stand in the
+goal, in names of inputs and deliverables and in what a check expects; in a rule or grant it stands for one host or one
+part of a path, and the resulting rule must be for a public host.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from hotdesk.errors import BriefError
 
 _HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")
 WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
-"""One host, or one part of a path: nothing in it ends a word, begins a path, or stands for more than itself."""
+"""One host, or one part of a path: without spaces, slashes and wildcards."""
 STAND_IN = "hotdesk-parameter"
-"""What stands in a rule for a parameter while it is found out where in the rule that is."""
+"""A value put in place of a parameter to find out where in a rule the parameter stands."""
 TEXTS = ("goal", "inputs", "deliverables")
 """Fields in which a client's text may stand as it is."""
 RULES = ("egress", "grants")
 FIXED = ("check", "checks", "kind", "active", "file", "beside", "repository", "source", "sources", "image", "with",
          "command", "argv", "tests")  # fmt: skip
-"""What of a deliverable says which check looks at it, and by which files and programs."""
+"""Fields of a deliverable that select its checks, and the files and programs they use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters that are filled into a template."""
-
     values: Mapping[str, str]
     free: frozenset[str]
-    """Which of them a client wrote."""
+    """The parameters whose values a client wrote."""
 
     def fill(self, value: object) -> object:
         return put_in(value, self.values)
@@ -46,7 +44,7 @@ class Parameters:
 
 
 def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str, object]:
-    """Fill a template's brief in; `ProblemError` says what may not stand where."""
+    """Fill parameters into a template's brief; `ProblemError` if a value may not stand where it is used."""
     filled: dict[str, object] = {}
     for key, value in brief.items():
         if key in RULES:
@@ -76,7 +74,7 @@ def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
 
 
 def _require_one_host(value: object, parameters: Parameters) -> None:
-    """Refuse a value that makes another host of a rule than the operator meant: a whole one, or one label of one."""
+    """Refuse a value that changes which host a rule means: it must be a whole host name, or one label of one."""
     for name in dict.fromkeys(parameters.free_in(value)):
         stood_in = put_in(value, {**parameters.values, name: STAND_IN})
         for rule in read_rules(stood_in):
@@ -92,7 +90,7 @@ def _require_one_host(value: object, parameters: Parameters) -> None:
 
 def read_rules(value: object) -> tuple[Rule, ...]:
     if not isinstance(value, str | dict):
-        return ()  # it is refused where the brief is read
+        return ()  # the error is reported where the brief is parsed
     try:
         return read_rule_or_preset(value)
     except BriefError as e:

@@ -9,8 +9,8 @@ name = "month"
 title = "Which month?"
 default = "June"
 
-What stands as `{month}` in the brief's texts is what was filled in; `filling` says where it may stand. A `brain.py`
-beside it acts where no model is named.
+The value replaces `{month}` in the brief's texts; `template_values.py` checks where it may stand. A `brain.py` beside
+the brief acts if no model is named.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ router = APIRouter(prefix="/templates", tags=["jobs"], responses=document_errors
 FILE = "template.toml"
 Filled = Annotated[str, Field(max_length=10_000)] | bool | int | float
 _Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
-"""One paragraph, however its lines were broken in the file."""
+"""One paragraph; line breaks of the file become spaces."""
 
 
 class Value(Model):
@@ -71,8 +71,6 @@ class TemplateShown(Model):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One that is installed."""
-
     folder: Path
     shown: TemplateShown
 
@@ -86,13 +84,13 @@ async def list_templates(context: ForJobs, limit: Limit = 100, after: After = ""
 
 
 def list_places(settings: Config, more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return where templates are looked for: what was installed, what a setting names, and our own examples."""
+    """Return the folders with templates: the installed ones, those of the settings, and our own examples."""
     examples = Path(__file__).absolute().parents[5] / "examples"
     return (settings.lib / "templates", *more, *([examples] if examples.is_dir() else []))
 
 
 def find_installed(folders: tuple[Path, ...]) -> list[Template]:
-    """Find what is installed; of two of one name, the first folder's."""
+    """Find the installed templates; if two have the same name, the first folder's is used."""
     found: dict[str, Template] = {}
     for folder in folders:
         for template in read_templates(folder):
@@ -124,7 +122,7 @@ def find(folders: tuple[Path, ...], name: str) -> Template:
 
 
 def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
-    """Return the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
+    """Return the brief as JSON, with values filled into its texts."""
     definitions = {each.name: each for each in template.shown.values}
     if unknown := sorted(set(values) - set(definitions)):
         raise ProblemError(400, "template.value", f"template {template.shown.name} has no value named {unknown[0]!r}")

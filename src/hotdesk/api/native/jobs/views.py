@@ -1,4 +1,4 @@
-"""Response bodies that describe a job, folded from its events; their words are stable."""
+"""Response bodies that describe a job, computed from its events; their words are stable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hotdesk.job.record.progress import StepProgress
 from hotdesk.job.record.summary import JobSummary, tell
 
 _NOT_CALLED = ("could not be called", "could not be asked")
-"""How a paused job says that its model failed; the second wording is that of older journals."""
+"""Texts in the reason of a paused job whose model failed; the second one is from older journals."""
 
 
 class ItemsEnded(Model):
@@ -106,7 +106,7 @@ class DeskOfJob(Model):
 
 
 class JobShown(JobLine):
-    """All of a job."""
+    """A job in full."""
 
     plan: str = Field(description="The digest of the current plan.")
     plan_text: str = Field(description="The plan as editable TOML; empty: no plan, or deleted.")
@@ -121,13 +121,13 @@ def summarize_job(context: RequestContext, tale: JobSummary) -> JobLine:
 
 
 def _refresh_summary(context: RequestContext, tale: JobSummary) -> JobSummary:
-    """Return a tale as it is now where it looks killed: its process may just have ended well since it was read."""
+    """Read a summary again if its job looks killed: the job's process may just have ended normally."""
     state, _ = tale.get_state(_is_live(context, tale.job), int(time.time() * 1000))
     return tell(get_journal_path(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
 
 
 def _is_live(context: RequestContext, job: str) -> bool:
-    """Return whether a job's process exists: until it is gone the job cannot be resumed."""
+    """Return whether a job's process exists; until it has ended, the job cannot be resumed."""
     here = context.native.jobs.starter.is_running(context.tenant.name, job)
     return here or is_held(context.tenant.settings.lib / JOBS / job)
 
@@ -161,7 +161,7 @@ def _build_line_fields(context: RequestContext, tale: JobSummary) -> dict[str, o
 
 
 def get_task(context: RequestContext, tale: JobSummary) -> str:
-    """Return a job's task as it was requested: a swarm's goal says more, for its planner."""
+    """Return a job's task as it was requested; a swarm's goal has additions for its planner."""
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return clean(request.task if request is not None else tale.goal)
 
@@ -208,7 +208,7 @@ def describe_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
 
 
 def _read_plan_text(context: RequestContext, tale: JobSummary) -> str:
-    """Read the plan as people edit it; nothing where it is gone."""
+    """Read the plan as editable TOML; empty if there is none, or it was deleted."""
     if not tale.plan_paper:
         return ""
     try:
