@@ -1,4 +1,4 @@
-"""Answers to http-01 challenges, at a port that strangers reach: one path, few connections, little time."""
+"""Answers http-01 challenges at a public port: one path, few connections, little time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ChallengeListener:
         self.names = frozenset(names)
         self.port = "" if tls_port == 443 else f":{tls_port}"
         self.published: dict[str, str] = {}
-        """What is answered, by token."""
+        """Responses to challenges, by token."""
         self.free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def start(self) -> None:

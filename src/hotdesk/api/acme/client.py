@@ -24,7 +24,7 @@ from hotdesk.errors import make_printable
 MAX_REPLY_BYTES = 256 << 10
 REQUEST_TIMEOUT_S = 20.0
 ORDER_TIMEOUT_S = 300.0
-"""Seconds an order may take in all."""
+"""Seconds an order may take in total."""
 _NONCE_TRIES = 3
 _POLL_S, _MAX_POLL_S = 1.0, 15.0
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
@@ -33,13 +33,11 @@ _BAD_NONCE = "urn:ietf:params:acme:error:badNonce"
 
 
 class AcmeError(Exception):
-    """No certificate came; the text says why."""
+    """No certificate was obtained; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcmeReply:
-    """A response of the authority."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -56,7 +54,7 @@ class AcmeReply:
 
 @dataclass(slots=True)
 class AcmeClient:
-    """Speaks with one authority, as one account."""
+    """Speaks with one authority, for one account."""
 
     directory: str
     key: AccountKey
@@ -67,7 +65,7 @@ class AcmeClient:
     nonce: str = ""
 
     def obtain(self, names: Sequence[str], publish: Callable[[str, str], None]) -> bytes:
-        """Get a certificate for names; return its new key and chain in PEM. `publish` has a token answered."""
+        """Obtain a certificate; return its key and chain in PEM. `publish` makes the response to a token public."""
         end = time.monotonic() + ORDER_TIMEOUT_S
         self._register()
         order, place = self._place_order(names)
@@ -82,7 +80,7 @@ class AcmeClient:
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + chain
 
     def _register(self) -> None:
-        """Find out where things are, and have an account: the same for the same key."""
+        """Read the directory, and register the account; the same key has the same account."""
         found = self.send_request("GET", self.directory).read_json()
         self.places = {name: str(found[name]) for name in ("newNonce", "newAccount", "newOrder") if name in found}
         if len(self.places) < 3:
@@ -96,7 +94,7 @@ class AcmeClient:
             raise AcmeError("the certificate authority's reply to newAccount has no Location header")
 
     def _place_order(self, names: Sequence[str]) -> tuple[dict[str, Any], str]:
-        """Order a certificate; return the order, and where it is."""
+        """Order a certificate; return the order and its URL."""
         reply = self.post(self.places["newOrder"], {"identifiers": [{"type": "dns", "value": name} for name in names]})
         order = reply.read_json()
         if not isinstance(order.get("authorizations"), list) or not isinstance(order.get("finalize"), str):
@@ -117,7 +115,7 @@ class AcmeClient:
         self._poll(url, end)
 
     def _poll(self, url: str, end: float) -> dict[str, Any]:
-        """Ask until an order or an authorization is valid."""
+        """Poll until an order or an authorization is valid."""
         while True:
             reply = self.post(url, None)
             found = reply.read_json()
@@ -138,7 +136,7 @@ class AcmeClient:
             time.sleep(min(max(seconds, _POLL_S), _MAX_POLL_S))
 
     def post(self, url: str, payload: object) -> AcmeReply:
-        """Send a signed message; an old nonce is replaced and tried again."""
+        """Send a signed message; with a rejected nonce, try again with a new one."""
         for _ in range(_NONCE_TRIES):
             protected: dict[str, object] = {"nonce": self.nonce or self._new_nonce(), "url": url}
             self.nonce = ""
@@ -160,7 +158,7 @@ class AcmeClient:
         return self.nonce
 
     def send_request(self, method: str, url: str, body: bytes | None = None) -> AcmeReply:
-        """Send one request: by https only, wherever the authority points."""
+        """Send one request, over https only, whatever URL the authority returned."""
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname:
             raise AcmeError(f"the URL of the certificate authority is not https: {make_printable(url[:200])}")

@@ -32,7 +32,7 @@ def read_account(folder: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def read_certificate(folder: Path) -> x509.Certificate | None:
-    """Read the server's certificate; None if it is missing or unreadable."""
+    """Read the server's certificate; `None` if it is missing or unreadable."""
     pem = private_files.read(folder, SERVER)
     try:
         return x509.load_pem_x509_certificates(pem)[0] if pem else None
@@ -41,7 +41,7 @@ def read_certificate(folder: Path) -> x509.Certificate | None:
 
 
 def make_placeholder(names: tuple[str, ...]) -> bytes:
-    """Make a self-signed certificate, for the seconds until the first one is issued."""
+    """Create a self-signed certificate, for the seconds until the first one is issued."""
     pem = new_key()
     key = load_key(pem)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hotdesk waits for its certificate")])

@@ -1,4 +1,4 @@
-"""Signed messages as ACME has them: JWS by an account's P-256 key."""
+"""Signed messages in ACME's format: JWS with an account's P-256 key."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ _COORDINATE_BYTES = 32
 
 
 class AccountKey:
-    """An account's key."""
-
     __slots__ = ("_key", "jwk", "thumbprint")
 
     def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
@@ -62,5 +60,5 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def encode(data: bytes) -> str:
-    """Write bytes in base64url, as JOSE does."""
+    """Encode bytes as base64url without padding, as JOSE does."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The process that gets certificates: it dials the authority, and writes below one folder only."""
+"""The process that obtains certificates: it connects to the authority, and writes below one folder only."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from hotdesk.linux import private_files
 from hotdesk.linux.landlock import confine
 
 LINE, LISTENER = 3, 4
-"""Descriptors: the server's line, and the port at which challenges are answered."""
+"""File descriptors: the socket to the server, and the listener for challenges."""
 
 
 class CertificateProcess:
-    """Gets certificates until the server is gone."""
+    """Obtains certificates until the server is gone."""
 
     def __init__(self, settings: dict[str, str], names: tuple[str, ...], line: socket.socket) -> None:
         self.folder = Path(settings["folder"])
@@ -41,7 +41,7 @@ class CertificateProcess:
         self.attempts = read_attempts(self.folder)
 
     def run(self, challenges: ChallengeListener) -> None:
-        """Look, and get what is due, until the server hangs up."""
+        """Check the certificate, and renew it when that is due, until the server closes its socket."""
         while True:
             now = time.time()
             begins, ends, covers = self.look()
@@ -60,7 +60,7 @@ class CertificateProcess:
         return begins, ends, list_names(leaf) == set(self.names)
 
     def renew(self, challenges: ChallengeListener) -> None:
-        """Get a certificate, and tell the server what came of it; a failure puts the next attempt off."""
+        """Obtain a certificate and report the outcome to the server; a failure postpones the next attempt."""
         client = AcmeClient(
             self.settings["directory"], AccountKey(read_account(self.folder)), self.trust, self.settings["email"]
         )
@@ -86,12 +86,12 @@ class CertificateProcess:
 
 
 def is_placeholder(leaf: x509.Certificate) -> bool:
-    """Return whether a certificate is the one a server begins with: signed by itself."""
+    """Return whether a certificate is the self-signed placeholder."""
     return leaf.issuer == leaf.subject
 
 
 def read_attempts(folder: Path) -> Attempts:
-    """Read what happened before this process was started; what cannot be read did not happen."""
+    """Read the attempts of earlier processes; an unreadable file counts as none."""
     try:
         found = json.loads(private_files.read(folder, STATE) or b"{}")
         return Attempts(int(found.get("failures", 0)), float(found.get("next_at", 0.0)))

@@ -1,4 +1,4 @@
-"""The server's end of ACME: starts the process that gets certificates, and loads each one it wrote."""
+"""The server's end of ACME: starts the process that obtains certificates, and loads each one it wrote."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _EXIT_TIMEOUT_S = 5.0
 
 
 class CertificateRenewal:
-    """A process that gets certificates, for as long as the server runs."""
+    """The process that obtains certificates, for as long as the server runs."""
 
     def __init__(self, line: socket.socket, pid: int) -> None:
         self.line, self.pid = line, pid
 
     async def run(self, context: ssl.SSLContext, file: Path) -> None:
-        """Give new connections each new certificate; report failed renewals to the operator."""
+        """Use each new certificate for new connections; report failed renewals to the operator."""
         while data := await receive(self.line):
             message = json.loads(data)
             if message.get("renewed"):
@@ -52,7 +52,7 @@ class CertificateRenewal:
 
 
 def start_renewal(serving: Serving, challenges: socket.socket) -> CertificateRenewal:
-    """Start the process; call it before the server gives up its privileges."""
+    """Start the process; call it before the server drops its privileges."""
     assert serving.certificate is not None
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     settings = {

@@ -1,6 +1,6 @@
-"""ACME renewal times: well before expiry, with back-off after failures. Pure.
+"""ACME renewal times: well before expiry, with back-off after failures. No I/O.
 
-What is remembered is in a file, so that a server which is started again and again asks no more often.
+The attempts are stored in a file, so that restarting the server does not increase the rate of requests.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ FIRST_RETRY_S = 60.0
 MAX_RETRY_S = 6 * 3600.0
 CHECK_INTERVAL_S = 3600.0
 RENEW_AT = 2 / 3
-"""The part of a certificate's life after which it is renewed."""
+"""The fraction of a certificate's life after which it is renewed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The attempts so far."""
+    """Failed attempts so far."""
 
     failures: int = 0
     next_at: float = 0.0
-    """When the next attempt may begin, by the clock."""
+    """When the next attempt may begin, as Unix time."""
 
     def fail(self, now: float) -> Attempts:
         pause = min(MAX_RETRY_S, FIRST_RETRY_S * 2 ** min(self.failures, 16))
@@ -28,7 +28,7 @@ class Attempts:
 
 
 def is_due(now: float, begins: float, ends: float, attempts: Attempts, *, covers: bool) -> bool:
-    """Return whether to request a certificate now; `covers`: the current one has the right names."""
+    """Return whether to request a certificate now; `covers` tells whether the current one has the right names."""
     if now < attempts.next_at and attempts.next_at - now <= MAX_RETRY_S:
         return False
     return not covers or now >= begins + (ends - begins) * RENEW_AT

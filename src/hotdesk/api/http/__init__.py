@@ -1,1 +1,1 @@
-"""HTTP as the server speaks it: which part answers, limits on connections and bodies, metrics, stalls."""
+"""The server's HTTP layer: routing to its parts, limits on connections and bodies, metrics, stalls."""

@@ -1,4 +1,4 @@
-"""Read request bodies completely before a handler runs: limited in size and time, stricter without a valid key."""
+"""Reads request bodies completely before a handler runs: limited in size and time, stricter without a valid key."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
 MAX_BODY_BYTES = 1 << 20
-"""Bytes of a request that is no file."""
+"""Maximum bytes of a request body that is not a file."""
 MAX_ANONYMOUS_BYTES = 16 << 10
-"""Bytes of a request of whoever shows no key that is known: enough to sign in."""
+"""Maximum bytes of a request body without a valid key: enough to sign in."""
 TIMEOUT_S = 30.0
-"""Seconds in which it is there."""
+"""Seconds in which a body must arrive."""
 FILES = re.compile(
     r"/api/v1/(?:uploads|drive/.*|desks/[^/]*/file)|/volumecontent/[^/]*/file|/templates/[^/]*/files/[0-9a-f]{64}"
 )
-"""Where files go: read piece by piece, each with a bound of its own, once it is known who sends them."""
+"""Paths for files, which handlers read in pieces with their own limits, after authenticating the sender."""
 
 
 class BodyError(Exception):
-    """A body that is too large, does not come, or was broken off; `status` says which."""
+    """A body that is too large, too slow or interrupted; `status` is the HTTP status."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ def is_whole(scope: Scope, headers: Headers) -> bool:
 
 
 async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
-    """Read a body; return what gives it again, in one piece."""
+    """Read a body; return a `receive` that delivers it in one piece."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > most:
         raise _make_too_large_error(most)

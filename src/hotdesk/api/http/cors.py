@@ -1,6 +1,6 @@
-"""Scripts in browsers that use E2B's API: the pages an operator lists may, by keys they send themselves.
+"""CORS for E2B's API: scripts of pages that the operator lists may use it, with keys they send themselves.
 
-No answer allows credentials, so a browser sends no cookie of ours along.
+No response allows credentials, so a browser sends no cookie of ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_AGE_S = "600"
 
 
 def find_origin(headers: Headers, listed: Collection[str]) -> str:
-    """Return the origin of the page whose script asks, if it is listed; else nothing."""
+    """Return the origin of the page whose script sends the request if it is listed, else an empty string."""
     origins = headers.getlist("origin")
     return origins[0] if len(origins) == 1 and origins[0] in listed else ""
 
@@ -29,13 +29,13 @@ def is_preflight(scope: Scope, headers: Headers) -> bool:
 
 
 def names_header(headers: Headers, name: str) -> bool:
-    """Return whether the announced request has a header: the preflight itself has only its name."""
+    """Return whether the announced request has a header; a preflight has only the header's name."""
     requested = headers.get("access-control-request-headers", "")
     return name in (each.strip().lower() for each in requested.split(","))
 
 
 def answer_preflight(headers: Headers, origin: str) -> Response:
-    """Allow a listed page's script to send its request; access is decided when it does."""
+    """Allow a listed page's script to send its request; authorization happens when that arrives."""
     requested = headers.get("access-control-request-headers", "")
     allowed = {"access-control-allow-headers": requested} if _REQUESTED.fullmatch(requested) and requested else {}
     return Response(

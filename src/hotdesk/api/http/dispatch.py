@@ -1,4 +1,4 @@
-"""Routes a request to its part of the server. Names are exact: requests for other hosts are refused."""
+"""Routes a request to its part of the server. Host names are matched exactly: requests for others are refused."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 FRAMING = ("host", "content-length", "transfer-encoding", "e2b-sandbox-id", "e2b-sandbox-port")
 SHOWN = ("authorization", "x-api-key")
-"""Headers that mean something here, each once."""
+"""Headers that must not be repeated; the second list only in requests to the server itself."""
 SCRIPT_PORTS = frozenset((49983, 49999))
-"""Ports of a sandbox that are E2B's API: commands and files, the code interpreter. Other ports decide themselves."""
+"""Ports of a sandbox with E2B's API: commands and files, the code interpreter. Others send their own CORS headers."""
 NOT_SERVED = "this server does not serve that host name; its operator can list the name in `[serve] names`"
 DOTTED = frozenset({".", ".."})
 LABEL = re.compile(r"([0-9]{1,5})-(i[a-z0-9]{20})")
@@ -34,7 +34,7 @@ LABEL = re.compile(r"([0-9]{1,5})-(i[a-z0-9]{20})")
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The port of a sandbox that a request is for."""
+    """The sandbox and port that a request is for."""
 
     sandbox: str
     port: int
@@ -42,14 +42,12 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class ServerParts:
-    """The parts of a server that answer requests."""
-
     control: ASGIApp
     """E2B's control plane."""
     traffic: ASGIApp
-    """What is for a sandbox; the scope has its `aim`."""
+    """Requests to a sandbox; the scope has its `aim`."""
     signed: ASGIApp
-    """`/files` with a signature, which says whose it is."""
+    """`/files` with a signature, which identifies the sandbox."""
     native: ASGIApp
     """`/api`, `/health`, `/ready`, `/metrics`."""
     web: ASGIApp
@@ -59,7 +57,7 @@ class ServerParts:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The application a listener serves."""
+    """The application behind a listener."""
 
     serving: Serving
     parts: ServerParts
@@ -105,9 +103,9 @@ class Front:
         return part in (self.parts.control, self.parts.signed)
 
     def count(self, scope: Scope, headers: Headers, part: ASGIApp) -> bool:
-        """Count a request of a known caller, however it authenticates, and return whether there is one.
+        """Count a request against its caller's rate limit, and return whether the caller is known.
 
-        Raises `QuotaError` when they come too fast. Files of the page are not counted; a sandbox counts its own.
+        Raises `QuotaError` when requests come too fast. Files of the page are not counted; a sandbox counts its own.
         """
         shown = (headers.get("x-api-key", ""), headers.get("authorization", "").rpartition(" ")[2])
         signed_in = self.browsers.find(HTTPConnection(scope)) if part is self.parts.native else None
@@ -117,7 +115,7 @@ class Front:
         return bool(tenants)
 
     def choose_part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
-        """Return who answers; None when the request is for no name of this server."""
+        """Return the part that answers; `None` when the request is for a host name that this server does not have."""
         name = get_host_name(headers.get("host", ""))
         if (aim := _find_aim(headers, name, self.serving.domain)) is not None:
             scope["aim"] = aim
@@ -141,15 +139,15 @@ class Front:
 def build_refusal(
     scope: Scope, status: int, code: str, why: str, headers: dict[str, str] | None = None
 ) -> JSONResponse:
-    """Return the refusal in the format of the addressed part; E2B's programs expect numbers."""
+    """Return the refusal in the format of the addressed part; E2B's programs expect a number as `code`."""
     body_code = code if scope["path"].startswith("/api/") else status
     return JSONResponse({"code": body_code, "message": why}, status, headers)
 
 
 def _find_oddity(scope: Scope, headers: Headers) -> str | None:
-    """Describe what a proxy in front or a server behind could read differently in a request; None: nothing.
+    """Describe what proxies and servers could interpret differently in a request; `None` if there is nothing.
 
-    Requests for a sandbox's port may have any path and key: that is the desk's own matter.
+    Requests for a sandbox's port may have any path and key, because the desk interprets them.
     """
     aimed = "aim" in scope
     for name in FRAMING if aimed else (*FRAMING, *SHOWN):

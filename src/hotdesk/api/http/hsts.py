@@ -1,4 +1,4 @@
-"""Browsers that came by TLS come back by TLS, by names the operator gave: `localhost` and addresses are others'."""
+"""HSTS for the names that the operator configured: `localhost` and addresses may be other servers', too."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hotdesk.dataclass import dataclass
 
 RULE = "max-age=31536000"
-"""A year. Not for names below: what desks serve there is theirs."""
+"""One year, without `includeSubDomains`: names below may be those of desks' own servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strict:
-    """An application that is reached by TLS."""
+    """The application behind a TLS listener."""
 
     app: ASGIApp
     names: Collection[str]

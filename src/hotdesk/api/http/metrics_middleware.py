@@ -1,4 +1,4 @@
-"""Count requests by part and route. Labels are a closed set, never text of a caller."""
+"""Counts requests by part and route. Labels are from a closed set, never text of a caller."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hotdesk.api.log import LOG, REFUSED
 from hotdesk.api.native.metrics import Measures, get_route
 
 Labels = tuple[str, str]
-"""A part of the server, and a route of its; none where there is none."""
+"""A part of the server, and one of its routes; the route is empty if there is none."""
 NOBODY: Labels = ("none", "")
-"""What is for another name."""
+"""Labels of a request that no part answers."""
 PAGE = {"/web/": "/web/{file}", "/content/": "/content/{link}"}
 
 
 class Measured:
-    """The application a listener serves, with what counts its requests."""
+    """The application behind a listener, with its requests counted."""
 
     def __init__(self, front: Front, measures: Measures) -> None:
         self.front, self.measures = front, measures
         self.labels = _build_label_table(front.parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and measure its time; status 0 stands for an unanswered one."""
+        """Pass a request on, and measure its time; status 0 means that there was no response."""
         if scope["type"] != "http":
             await self.front(scope, receive, send)
             return
@@ -65,7 +65,7 @@ def _build_label_table(parts: ServerParts) -> Mapping[int, Callable[[Scope], Lab
 
 
 def of_traffic(scope: Scope) -> Labels:
-    """Return how a request into a sandbox is counted: a port's paths are the desk's own matter."""
+    """Return the labels of a request to a sandbox; the paths of a port are not ours, so they are not labels."""
     return ("envd", call_route(scope)) if scope["aim"].port == envd.PORT else ("port", "")
 
 

@@ -1,4 +1,4 @@
-"""HTTP as the server speaks it: uvicorn's, with bounds on heads, waiting and connections, and ones handed over."""
+"""The server's HTTP/1.1: uvicorn's, with limits on heads, waiting and connections, which can be handed over."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LINGER = struct.pack("ii", 1, 0)
 HEAD_LIMIT = 64 << 10
-"""Bytes a request's head may have, more or less: what was read with it counts, too."""
+"""Bytes of a request's head, approximately: data that was read together with it counts, too."""
 MAX_HEADERS = 256
 HEAD_TIMEOUT_S = 10.0
-"""Seconds a head may take, from the connection or its first byte on; and the rest of a body no one reads."""
+"""Seconds for a head, counted from the connection or its first byte; also for the rest of a body that is not read."""
 BODY_TIMEOUT_S = 30.0
-"""Seconds without a byte of a body that is waited for."""
+"""Seconds to wait for the next byte of a body."""
 MAX_DESCRIPTORS = 1 << 16
-"""Descriptors a server has at most: half of them for its connections, half of those for one address."""
+"""Maximum number of file descriptors: half of them are for connections, half of those for one client address."""
 BUFFER = 64 << 10
 """Bytes that may wait in a connection that was handed over."""
 AIMED = re.compile(rb"[0-9]{1,5}-i[a-z0-9]{20}\.", re.IGNORECASE)
-"""How a name begins that leads to a sandbox's port."""
+"""The beginning of the host name of a sandbox's port."""
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection."""
+    """One HTTP/1.1 connection."""
 
     size = 0
     """Bytes read since the last whole head."""
     upgraded = False
     """Whether an upgrade to another protocol was requested and has not begun."""
     is_websocket = False
-    """Whether the connection is somebody else's by now, who speaks WebSocket."""
+    """Whether the connection has become a WebSocket, which another protocol handles."""
     unread = False
     """Whether more of a body is to come."""
     wait_timer: asyncio.TimerHandle | None = None
-    """What ends it when nothing comes."""
+    """The timer that cuts the connection if nothing comes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -73,7 +73,7 @@ class Protocol(HttpToolsProtocol):
             self.wait(HEAD_TIMEOUT_S)
 
     def time_out(self) -> None:
-        """Cut an idle connection, unless the server or a sandbox is what takes the time."""
+        """Cut an idle connection, unless the delay is caused by the server or a sandbox."""
         self.wait_timer = None
         if self.is_answering() and (self.cycle.body or self.flow.read_paused or is_aimed(self.headers)):
             self.wait(BODY_TIMEOUT_S)
@@ -100,7 +100,6 @@ class Protocol(HttpToolsProtocol):
             self.wait_on()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Receive a header; too many are refused."""
         if len(self.headers) >= MAX_HEADERS:
             raise ValueError("too many headers")  # answered with 400
         super().on_header(name, value)
@@ -144,7 +143,7 @@ class Protocol(HttpToolsProtocol):
     def reset(self) -> None:
         """Cut the connection with a TCP reset, which marks a stream as incomplete.
 
-        It does not fail when the client has already hung up.
+        It does not fail if the client has already disconnected.
         """
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
@@ -169,7 +168,7 @@ class Protocol(HttpToolsProtocol):
 
 
 class HandedOverConnection(asyncio.StreamReaderProtocol):
-    """A connection that was handed over; the server still knows when it ends."""
+    """A connection that was handed over; the server is still told when it ends."""
 
     def __init__(self, reader: asyncio.StreamReader, first: Protocol) -> None:
         super().__init__(reader, loop=first.loop)
@@ -181,7 +180,7 @@ class HandedOverConnection(asyncio.StreamReaderProtocol):
 
 
 def is_aimed(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Return whether a request is for a sandbox's port: what it asks to become is for the sandbox to say."""
+    """Return whether a request is for a sandbox's port; the sandbox decides about its upgrades."""
     return any(
         name == b"e2b-sandbox-id" or (name == b"host" and AIMED.match(value) is not None) for name, value in headers
     )
@@ -197,7 +196,7 @@ def is_full(connections: Collection[object], client: tuple[str, int] | None) -> 
 
 
 def widen() -> None:
-    """Raise this process's limit of open files, within reason."""
+    """Raise this process's limit of open files, to at most `MAX_DESCRIPTORS`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < limit:

@@ -1,8 +1,8 @@
-"""Callbacks that hold the server's event loop up: every tenant, stream and deadline waits for them.
+"""Reports callbacks that block the server's event loop: every tenant, stream and deadline has to wait for them.
 
-For tests and for operators who look for a cause: `HOTDESK_STALLS=50` has each callback reported that took more than
-50 ms of its own. A busy machine is no stall: time spent waiting for a processor is not counted, neither this thread's
-nor that of others which may hold the interpreter's lock meanwhile, nor what the hypervisor took.
+For tests and for operators who look for a cause: with `HOTDESK_STALLS=50` each callback is reported that took more than
+50 ms of its own. Waiting for a processor of a busy machine is not counted: neither this thread's, nor that of other
+threads that may hold the interpreter's lock meanwhile, nor the time that the hypervisor took.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import TypeAlias
 from hotdesk.dataclass import dataclass
 
 SWITCH = "HOTDESK_STALLS"
-"""Milliseconds; empty or unset: no one watches."""
+"""The variable with the limit in milliseconds; if it is empty or unset, nothing is watched."""
 _LOOK_INTERVAL_S = 0.02
-"""Seconds between two looks at what runs."""
+"""Seconds between two samples."""
 _LOOKS = 8
 _CONTENDED_S = 0.001
-"""Seconds without a processor that show a busy machine, on which a wait must be a tick longer to be told from it."""
+"""Seconds of waiting for a processor that show a busy machine, on which one sampling interval is subtracted."""
 _STEAL = "steal"
 FRAMES = 30
 """Innermost frames of a report."""
@@ -39,15 +39,15 @@ Tell: TypeAlias = Callable[["Stall"], None]
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """One callback that took too long."""
+    """One callback that blocked the event loop for too long."""
 
     seconds: float
-    """What it took, waits for a processor left out."""
+    """Seconds it took, without waiting for a processor."""
     cpu: float
-    """Seconds of that in which it computed; in the rest it waited for something."""
+    """Seconds of that in which it used a processor; in the rest it waited for something."""
     callback: str
     stack: str
-    """Where it was seen, the innermost frame last; empty: not sampled in time."""
+    """The sampled stack, innermost frame last; empty if no sample was taken in time."""
     collected: float = 0.0
     """Seconds of that in which garbage was collected."""
 
@@ -61,7 +61,7 @@ class Stall:
 
 
 class StallWatch:
-    """Watches the callbacks of the event loop in whose thread it was made."""
+    """Watches the callbacks of the event loop in the thread that created it."""
 
     def __init__(self, limit: float, tell: Tell) -> None:
         self.limit = limit
@@ -69,11 +69,11 @@ class StallWatch:
         self.thread, self.name = threading.get_ident(), str(threading.get_native_id())
         self.own = os.open(f"/proc/self/task/{self.name}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         self.begun = 0.0
-        """When the callback began that runs now; 0: none runs."""
+        """When the running callback began; 0 if none runs."""
         self.last_stack: tuple[float, traceback.StackSummary | None] = (0.0, None)
-        """Where a callback that lasts was seen, and when that one began."""
+        """The last sampled stack, and when its callback began."""
         self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, measure_other_threads(self.name))], _LOOKS)
-        """What others had taken, at the last looks at which no callback lasted."""
+        """Times of other threads at the last samples without a slow callback."""
         self.collected = 0.0
         """Seconds in which garbage was collected in this thread."""
         self.collection_began = 0.0
@@ -81,7 +81,7 @@ class StallWatch:
 
     def run(self, work: Callable[[asyncio.Handle], None], handle: asyncio.Handle) -> None:
         if threading.get_ident() != self.thread or self.begun:
-            work(handle)  # another loop's, or one within another
+            work(handle)  # a callback of another loop, or a nested one
             return
         cpu, waited, collected = time.thread_time(), delay(self.own), self.collected
         begun = self.begun = time.monotonic()
@@ -104,7 +104,7 @@ class StallWatch:
     def judge(self, begun: float, elapsed: float, cpu: float, collected: float, handle: asyncio.Handle) -> None:
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
         losses = {name: max(0.0, now - before.get(name, 0.0)) for name, now in measure_other_threads(self.name).items()}
-        # What the hypervisor took is contained in the times of threads that ran, and in no wait for something else.
+        # Stolen time is contained in the times of threads that ran, but not in waits for something else.
         stolen = min(cpu, losses.pop(_STEAL, 0.0))
         cpu -= stolen
         seconds = max(cpu, elapsed - stolen - sum(losses.values()))
@@ -125,10 +125,10 @@ class StallWatch:
 
 
 def _summarize_stack(frame: FrameType | None) -> traceback.StackSummary | None:
-    """Note the places of a stack, innermost last.
+    """Record a stack, innermost frame last.
 
-    Without a system call: each would hand the interpreter's lock back to the callback, which may end meanwhile. So no
-    `StackSummary.extract`, which looks at each source file; source lines are read with the report.
+    It makes no system call: each would give the interpreter's lock back to the callback, which may end meanwhile. So it
+    does not use `StackSummary.extract`, which checks each source file; source lines are read for the report.
     """
     if frame is None:
         return None
@@ -140,12 +140,12 @@ def _summarize_stack(frame: FrameType | None) -> traceback.StackSummary | None:
 
 
 def delay(fd: int) -> float:
-    """Return the seconds a thread was ready to run and had no processor."""
+    """Return the seconds in which a thread was ready to run and had no processor."""
     return int(os.pread(fd, 100, 0).split()[1]) / 1e9
 
 
 def measure_other_threads(but: str) -> dict[str, float]:
-    """List the seconds each other thread of this process ran or was ready to, and those the hypervisor took."""
+    """Return the seconds each other thread of this process ran or was ready to run, and those the hypervisor took."""
     try:
         with open("/proc/stat") as file:
             found = {_STEAL: int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")}

@@ -30,22 +30,22 @@ from hotdesk.api.http.http2.stream import Http2Stream, build_scope
 from hotdesk.api.http.protocol import HEAD_LIMIT, HEAD_TIMEOUT_S, MAX_HEADERS, Protocol
 
 MAX_STREAMS = 100
-"""Requests of one connection that may be under way, cancelled ones that are not over yet included."""
+"""Concurrent requests of one connection, including cancelled ones that have not ended yet."""
 STREAM_WINDOW = 256 << 10
 CONNECTION_WINDOW = 1 << 20
 """Bytes of bodies that may wait to be read: of one request, and of all."""
 IDLE_TIMEOUT_S = 75.0
 WRITE_STALL_S = 60.0
-"""Seconds in which a client that reads nothing is cut off."""
+"""Seconds after which a client that reads nothing is disconnected."""
 _INITIAL_WINDOW = 65535
 _PIECE = 256 << 10
-"""Bytes that are sent at a time: other requests have their turn."""
+"""Bytes that are sent at a time, so that other requests get their turn."""
 _UNFINISHED_LIMIT = HEAD_LIMIT + (32 << 10)
-"""Bytes without a whole frame or head in them."""
+"""Bytes that may be received without completing a frame or head."""
 
 
 class Http2Connection(asyncio.Protocol):
-    """Speaks HTTP/2 over a connection that HTTP/1.1's protocol was given."""
+    """Speaks HTTP/2 over a connection that HTTP/1.1's protocol accepted."""
 
     def __init__(self, first: Protocol) -> None:
         self.loop, self.app = first.loop, first.app
@@ -56,7 +56,7 @@ class Http2Connection(asyncio.Protocol):
         self.state = _new_state()
         self.streams: dict[int, Http2Stream] = {}
         self.running = 0
-        """Tasks that answer requests of this connection, also of streams that are over."""
+        """Tasks that answer requests of this connection, including those of ended streams."""
         self.budget = FloodBudget(self.loop.time())
         self.unfinished = 0
         self.is_closing = False
@@ -107,7 +107,7 @@ class Http2Connection(asyncio.Protocol):
             self.close(ErrorCodes.ENHANCE_YOUR_CALM)
             return
         except H2Error:
-            self.flush()  # says what was wrong
+            self.flush()  # sends the frame that names the violation
             self.close(ErrorCodes.PROTOCOL_ERROR)
             return
         if self.budget.is_spent or self.unfinished > _UNFINISHED_LIMIT:
@@ -133,7 +133,7 @@ class Http2Connection(asyncio.Protocol):
                 self.open_windows(event.stream_id or 0)
             case RemoteSettingsChanged():
                 self.budget.spend()
-                self.open_windows(0)  # new streams' windows are old ones', too
+                self.open_windows(0)  # a changed initial window also applies to open streams
             case ConnectionTerminated():
                 self.close(ErrorCodes.NO_ERROR)
             case StreamEnded() | TrailersReceived():
@@ -178,7 +178,7 @@ class Http2Connection(asyncio.Protocol):
             self.acknowledge(number, size)
 
     def open_windows(self, number: int) -> None:
-        """Let streams send on: one, or all when the connection's window grew."""
+        """Let streams continue to send: one, or all if the connection's window grew."""
         found = [self.streams[number]] if number in self.streams else [] if number else list(self.streams.values())
         for stream in found:
             stream.window.set()
@@ -190,7 +190,7 @@ class Http2Connection(asyncio.Protocol):
         await self.writable.wait()
 
     def send_head(self, number: int, fields: list[tuple[bytes, bytes]]) -> None:
-        with suppress(H2Error):  # the client may have cancelled it in what we have not read
+        with suppress(H2Error):  # the client may have cancelled it in data not read yet
             self.state.send_headers(number, fields)
             self.flush()
 
@@ -205,7 +205,7 @@ class Http2Connection(asyncio.Protocol):
                 self.state.send_data(number, bytes(data[done : done + size]))
                 self.budget.add_credit(PER_DATA_FRAME)
                 done += size
-        except H2Error:  # the client cancelled it in what we have not handled yet
+        except H2Error:  # the client cancelled it in an event not handled yet
             self.abandon(number)
         self.flush()
         return min(done, len(data))
@@ -219,14 +219,14 @@ class Http2Connection(asyncio.Protocol):
         self.flush()
 
     def acknowledge(self, number: int, size: int) -> None:
-        """Extend the client's windows by what was read."""
+        """Extend the client's windows by the bytes that were read."""
         if size and not self.transport.is_closing():
             with suppress(H2Error):
                 self.state.acknowledge_received_data(size, number)
             self.flush()
 
     def reset_stream(self, number: int, code: ErrorCodes = ErrorCodes.INTERNAL_ERROR) -> None:
-        """Reset one stream: its response is incomplete."""
+        """Reset one stream, which tells the client that its response is incomplete."""
         with suppress(H2Error):
             self.state.reset_stream(number, code)
         self.flush()
@@ -288,7 +288,7 @@ class Http2Connection(asyncio.Protocol):
             self.timer = None
 
     def time_out(self) -> None:
-        """Cut a client that sends nothing or reads nothing."""
+        """Disconnect a client that sends nothing or reads nothing."""
         self.timer = None
         if self.writable.is_set():
             self.close(ErrorCodes.NO_ERROR)
@@ -319,7 +319,7 @@ def _build_base_scope(first: Protocol) -> Scope:
 
 
 class NegotiatedProtocol(Protocol):
-    """A connection by TLS, which speaks what client and server agreed on."""
+    """A TLS connection, which speaks the protocol that ALPN chose."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start HTTP/2 if ALPN chose it."""

@@ -1,7 +1,7 @@
 """Limits on HTTP/2 frames that cost more to answer than to send: resets, pings, settings, empty frames.
 
-Every such frame takes from a budget that time refills; what makes progress (a request, bytes that are taken) adds to
-it. So a client may send two window updates for each frame it got, and cannot send a million for nothing. Pure.
+Every such frame takes from a budget that refills over time; progress (a request, bytes that the client accepts) adds to
+it. So a client may send two window updates for each frame it received, and cannot send a million for nothing. No I/O.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESETS_PER_S = 10.0
 
 @dataclass(slots=True)
 class FloodBudget:
-    """The remaining budget for costly frames."""
+    """A connection's remaining budget for costly frames."""
 
     at: float
     credit: float = MAX_CREDIT
@@ -34,7 +34,7 @@ class FloodBudget:
         self.credit = min(MAX_CREDIT, self.credit + amount)
 
     def spend(self) -> None:
-        """Take for a frame that costs an answer or nothing but time."""
+        """Charge for a frame that needs an answer, or costs only time."""
         self.credit -= 1
 
     def spend_reset(self) -> None:

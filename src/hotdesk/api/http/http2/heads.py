@@ -1,4 +1,4 @@
-"""Heads of HTTP/2 requests as HTTP/1.1 would have them: one host, a path, no framing but the stream's own. Pure."""
+"""Heads of HTTP/2 requests, limited to what HTTP/1.1 can express: one host, a path, no framing headers. No I/O."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ _AUTHORITY = re.compile(rb"[A-Za-z0-9.:_\[\]-]{1,260}")
 _NAME = re.compile(rb"[a-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _DROPPED = frozenset((b"te", b"expect", b"http2-settings"))
-"""Headers that are about the connection, which ends here."""
+"""Headers about the connection, which are not passed on."""
 _FRAMING = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"))
-"""Headers that HTTP/2 does not have."""
+"""Headers that HTTP/2 forbids."""
 
 
 class HeadError(Exception):
-    """A head that cannot be a request's."""
+    """An invalid request head."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """One request."""
-
     method: str
     path: str
     raw_path: bytes
@@ -37,7 +35,7 @@ class RequestHead:
 
 
 def read_head(fields: Iterable[Header], *, has_body: bool, max_headers: int) -> RequestHead:
-    """Read a request's fields; `HeadError` for what HTTP/1.1 could not say or would read otherwise."""
+    """Parse a request's fields; `HeadError` for what HTTP/1.1 could not express or would read differently."""
     pseudo: dict[bytes, bytes] = {}
     headers: list[Header] = []
     cookies: list[bytes] = []
@@ -55,7 +53,7 @@ def read_head(fields: Iterable[Header], *, has_body: bool, max_headers: int) -> 
         elif name not in _DROPPED:
             headers.append((name, value.strip(b" \t")))
     if cookies:
-        headers.append((b"cookie", b"; ".join(cookies)))  # clients may send them apart
+        headers.append((b"cookie", b"; ".join(cookies)))  # clients may send cookies in separate fields
     return _assemble(pseudo, headers, has_body=has_body)
 
 
@@ -71,13 +69,13 @@ def _assemble(pseudo: dict[bytes, bytes], headers: list[Header], *, has_body: bo
         raise HeadError("the request has no valid host, or more than one")
     fields = [(b"host", authority), *(pair for pair in headers if pair[0] != b"host")]
     if has_body and not any(name == b"content-length" for name, _ in fields):
-        fields.append((b"transfer-encoding", b"chunked"))  # what HTTP/1.1 calls a body without a length
+        fields.append((b"transfer-encoding", b"chunked"))  # how HTTP/1.1 marks a body without a length
     raw_path, _, query = target.partition(b"?")
     return RequestHead(method.decode(), unquote(raw_path.decode()), raw_path, query, fields)
 
 
 def write_head(status: int, headers: Iterable[Header]) -> list[Header]:
-    """Write the fields of an answer; `RuntimeError` for ones no answer may have."""
+    """Return the fields of a response head; `RuntimeError` for headers that are not allowed."""
     fields = [(b":status", str(status).encode())]
     for name, value in headers:
         lowered = name.lower()

@@ -1,4 +1,4 @@
-"""One request of an HTTP/2 connection, as ASGI has it."""
+"""One request of an HTTP/2 connection, as ASGI defines it."""
 
 from __future__ import annotations
 
@@ -19,33 +19,31 @@ _ERROR = b"Internal Server Error"
 
 
 class Http2Stream:
-    """A request, and its answer."""
-
     def __init__(self, connection: Http2Connection, number: int, scope: Scope, *, has_body: bool) -> None:
         self.connection = connection
         self.number = number
         self.scope = scope
         self.is_aimed = is_aimed(scope["headers"])
-        """Whether a sandbox reads the body, which takes its time."""
+        """Whether a sandbox reads the body, which may take any time."""
         self.body = bytearray()
         self.unacknowledged = 0
-        """Bytes of the body that the client has no new window for yet."""
+        """Bytes of the body for which the client's window has not been extended yet."""
         self.more_body = has_body
         self.is_read = False
-        """Whether the application had all of the body."""
+        """Whether the application has received all of the body."""
         self.changed = asyncio.Event()
         """Set when there is something to read, or reading has ended."""
         self.window = asyncio.Event()
-        """Set when more may be sent."""
+        """Set when the client's window may allow sending more."""
         self.is_gone = False
-        """Whether the client cancelled it, or was cut off."""
+        """Whether the client cancelled the request, or was disconnected."""
         self.has_started = False
         self.is_complete = False
 
     # -- the connection's side ---------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, size: int) -> None:
-        """Take a piece of the body; the client's window is extended once it was read."""
+        """Store a piece of the body; the client's window is extended once the application has read it."""
         if self.is_complete or self.is_gone:
             self.connection.acknowledge(self.number, size)
             return
@@ -58,7 +56,7 @@ class Http2Stream:
         self.changed.set()
 
     def abandon(self) -> None:
-        """End it: the client is gone."""
+        """End the request: the client is gone."""
         self.is_gone = True
         self.changed.set()
         self.window.set()
@@ -95,7 +93,7 @@ class Http2Stream:
         return {"type": "http.request", "body": data, "more_body": self.more_body}
 
     async def _wait_for_client(self) -> None:
-        """Wait for what the client must send; a body that does not come is not waited for."""
+        """Wait for more of the body, or for the end of the request; reset the stream if the body does not arrive."""
         seconds = BODY_TIMEOUT_S if self.more_body and not self.is_aimed else None
         try:
             async with asyncio.timeout(seconds):
@@ -120,7 +118,7 @@ class Http2Stream:
             self.changed.set()
 
     async def _send_body(self, body: memoryview) -> None:
-        """Send bytes as fast as the client lets us."""
+        """Send bytes as the client's window allows."""
         while body and not self.is_gone:
             self.window.clear()
             done = self.connection.send_data(self.number, body)
@@ -129,10 +127,10 @@ class Http2Stream:
 
 
 def build_scope(base: Scope, reset: Callable[[], None]) -> Scope:
-    """Add what ours may ask for: to cut a stream; no connection of HTTP/2 is handed over."""
+    """Add the functions that an application may call: `reset` cuts the stream; `take` fails with HTTP/2."""
     return {**base, "extensions": {"hotdesk.reset": reset, "hotdesk.take": _refuse_take}}
 
 
 def _refuse_take() -> NoReturn:
-    """Refuse to hand a connection over: other requests are on it."""
+    """Refuse to hand over a connection, because other requests use it."""
     raise RuntimeError("an HTTP/2 connection cannot be handed over: other requests use it")
