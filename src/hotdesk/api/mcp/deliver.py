@@ -29,12 +29,12 @@ from hotdesk.job.verify import CleanDesk, judge_evidence
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_text
 
 MAX_FILE_BYTES = 64 << 20
-"""Bytes of a file that can be delivered."""
+"""Maximum bytes of a file that can be delivered."""
 ACTIVE = "active-content"
 KINDS = frozenset({"xlsx", "docx", "pptx", "pdf", "csv", "json", "png", "zip"})
 """Kinds of files, by their suffix, that have a check of their own."""
 _CHECK_TIMEOUT_S = 600.0
-"""Seconds a desk for looking may last."""
+"""Seconds a clean desk for checks may last."""
 DELIVER = Tool(
     "deliver",
     "Deliver a finished file to the user. A separate, clean desk checks that the file opens and has no active content "
@@ -52,7 +52,7 @@ DELIVER = Tool(
 
 @dataclass(frozen=True, slots=True)
 class Delivering:
-    """Delivers for one client."""
+    """Delivers files for one client."""
 
     host: Host
     owner: str
@@ -78,7 +78,7 @@ class Delivering:
         return ToolAnswer("\n".join(lines))
 
     async def verify(self, item: Deliverable, data: bytes) -> tuple[list[StoredVerdict], list[str]]:
-        """Run every check of a file's type; return the names of those that are not available here."""
+        """Run every check of a file's type; return the verdicts, and the checks that are not available here."""
         verdicts, skipped = [], []
         for name, expect in list_checks(item, office=True):
             try:
@@ -105,12 +105,12 @@ class Delivering:
             trouble = evidence.trouble or await place.check_leftovers()
             attempts = (
                 await place.count_send_attempts() if place.processes else None
-            )  # a wall without a count of processes
+            )  # a wall without a count of processes has none of attempts
             evidence = replace(evidence, trouble=trouble, attempts=attempts)
         return (await anyio.to_thread.run_sync(judge_evidence, check, evidence, name, check.image, expect))[1]
 
     async def keep(self, name: str, data: bytes, checks: tuple[str, ...]) -> Version:
-        """Keep a file; that it is, and which checks it passed, is written down before."""
+        """Store a file; the change and the checks it passed are written to the journal first."""
         settings = self.host.config
         await self.host.prepare()
 

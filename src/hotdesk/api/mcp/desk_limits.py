@@ -1,4 +1,4 @@
-"""Limits of a session's desk: set by the operator, never by a client."""
+"""Settings of a session's desk: chosen by the operator, never by a client."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from hotdesk.desk.seam import Spec
 from hotdesk.door.policy.presets import build_preset_environment
 
 IDLE = 900.0
-"""Seconds without a word after which a session, or its desk, is over."""
+"""Seconds without a request after which a session, or its desk, ends."""
 LASTING = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class McpPolicy:
-    """The settings of every session."""
-
     spec: Spec = field(default_factory=lambda: Spec(image="desktop", deadline=LASTING, idle=IDLE))
     scope: Scope = CLOSED
 

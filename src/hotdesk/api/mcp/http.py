@@ -28,28 +28,26 @@ from hotdesk.errors import HotdeskError, make_printable
 
 log = logging.getLogger(__name__)
 _MAX_REQUEST_BYTES = 1 << 20
-"""Bytes of a request."""
+"""Maximum bytes of a request."""
 MAX_SESSIONS = 64
-"""Sessions of a server at once."""
+"""Concurrent sessions of a server."""
 MAX_SESSIONS_PER_TENANT = 32
-"""Sessions of one tenant at once, whatever keys it makes."""
+"""Concurrent sessions of one tenant, however many keys it has."""
 MAX_SESSIONS_PER_KEY = 16
-"""Sessions of one key at once."""
+"""Concurrent sessions of one key."""
 _WHOSE = "unknown key; create one with `hotdesk key new` and send it as `Authorization: Bearer KEY`"
 
 
 @dataclass(slots=True)
 class LiveSession:
-    """A session that goes on."""
-
     transport: StreamableHTTPServerTransport
     key: str
-    """The id of the key that began it."""
+    """The id of the key that started it."""
     tenant: str
     streams: int = 0
-    """Streams its client holds open."""
+    """Number of streams its client has open."""
     calls: int = 0
-    """How often its client called."""
+    """Number of its client's requests."""
 
 
 @dataclass(slots=True)
@@ -61,7 +59,7 @@ class Mcp:
     policy: McpPolicy
     tasks: TaskGroup
     grace: float
-    """Seconds a client that held a stream open may be gone before its session is over."""
+    """Seconds after which a session ends when its client, which had a stream open, has disconnected."""
     live: dict[str, LiveSession] = field(default_factory=dict)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,7 +88,7 @@ class Mcp:
         await self.go_on(live, request, receive, send)
 
     async def go_on(self, live: LiveSession, request: Request, receive: Receive, send: Send) -> None:
-        """Pass a request on to its session; a client that hangs up is waited for, but not long."""
+        """Pass a request on to its session; a client that disconnects has a grace period to return."""
         live.calls += 1
         is_stream = request.method == "GET"
         live.streams += is_stream
@@ -102,7 +100,7 @@ class Mcp:
                 self.tasks.start_soon(self.miss, live)
 
     async def miss(self, live: LiveSession) -> None:
-        """End a session whose client hung up and does not come back."""
+        """End a session whose client disconnected and does not return in time."""
         calls = live.calls
         await anyio.sleep(self.grace)
         if live.calls == calls and not live.streams:
@@ -114,7 +112,7 @@ class Mcp:
         await live.transport.terminate()
 
     async def begin(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Begin a session; one whose first request is no right one is over at once."""
+        """Start a session; one whose first request is invalid ends at once."""
         own = [each for each in self.live.values() if each.tenant == caller.tenant]
         of_key = sum(each.key == caller.key for each in own)
         if len(self.live) >= MAX_SESSIONS or len(own) >= MAX_SESSIONS_PER_TENANT or of_key >= MAX_SESSIONS_PER_KEY:
@@ -144,7 +142,7 @@ class Mcp:
                     await transport.terminate()
 
     async def run(self, live: LiveSession, caller: Caller, *, task_status: TaskStatus[None]) -> None:
-        """Serve one session until it ends; its desk burns with it."""
+        """Serve one session until it ends; its desk is burnt with it."""
         tenant = await self.tenants.get_tenant(caller.tenant)
         by = f"key {caller.key} mcp"
         server = build_server(McpSession(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
@@ -158,7 +156,7 @@ class Mcp:
                     with live.transport.idle_scope or anyio.CancelScope():
                         await server.run(read, write, server.create_initialization_options())
                     tasks.cancel_scope.cancel()
-        except Exception:  # one session's failure is no other's
+        except Exception:  # a failure of one session must not affect others
             log.exception("a session failed")
         finally:
             self.live.pop(number, None)
@@ -167,7 +165,7 @@ class Mcp:
 
 
 def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
-    """Return why a request is refused; None if it is not."""
+    """Return the response that refuses a request, or `None`."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.scope['scheme']}://{request.headers.get('host', '')}":
         return _make_fault_response(

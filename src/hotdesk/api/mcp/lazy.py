@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LazyMcp:
-    """Hands every request to the application, once that is loaded."""
+    """Passes every request to the application, and loads it first if necessary."""
 
     def __init__(self, keys: ApiKeys, tenants: Tenants, policy: McpPolicy, tasks: TaskGroup, grace: float) -> None:
         self.keys, self.tenants, self.policy, self.tasks, self.grace = keys, tenants, policy, tasks, grace

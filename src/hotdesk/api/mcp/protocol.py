@@ -1,4 +1,4 @@
-"""A session in MCP's words: its tools, listed and used, with word of how it goes, and an end when it is cancelled."""
+"""The MCP server of a session: lists and calls its tools, reports progress, and cancels calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.tool import Tool
 
 PROGRESS_INTERVAL_S = 2.0
-"""Seconds between two words on how it goes."""
+"""Seconds between two progress reports."""
 _INSTRUCTIONS = (
     "These tools control one disposable computer, a desk. It is opened when a tool is first used and "
     "destroyed with everything in it when this session ends. Paths are inside the desk; the machine you run "
@@ -37,7 +37,7 @@ _INSTRUCTIONS = (
 
 
 def build_server(session: McpSession) -> Server[None]:
-    """Return the MCP server of one session; its desk burns when the server is done."""
+    """Return the MCP server of one session; its desk is burnt when the server ends."""
 
     async def list_tools(ctx: ServerRequestContext[None], params: PaginatedRequestParams | None) -> ListToolsResult:
         try:

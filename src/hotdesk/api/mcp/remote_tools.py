@@ -13,7 +13,7 @@ from hotdesk.errors import KeeperError
 from hotdesk.tool import Observation
 
 _CALL_TIMEOUT_S = 3700.0
-"""Seconds one use may take: a tool's own limit is an hour."""
+"""Seconds one call may take: a tool's own limit is an hour."""
 
 
 @dataclass(frozen=True, slots=True)

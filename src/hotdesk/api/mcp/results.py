@@ -1,7 +1,8 @@
 """Tool results for MCP clients: fenced, bounded, and made of text and pictures only.
 
-Whoever reads it has other tools. So what a desk says stands between two lines the desk cannot write, because it cannot
-guess their number; and nothing of it becomes a link, a resource or anything else that a client would follow.
+The model that reads a result has other tools. So a desk's output stands between two lines that the desk cannot forge,
+because it cannot guess their number; and nothing of it becomes a link, a resource or anything else that a client would
+follow.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from hotdesk.errors import make_printable
 from hotdesk.tool import Observation
 
 MAX_TEXT_CHARS = 60_000
-"""Characters of a desk's text that are passed on."""
+"""Characters of a desk's text that are returned."""
 MAX_IMAGE_BYTES = 4 << 20
-"""Bytes of a picture that are passed on."""
+"""Maximum bytes of a picture that is returned."""
 MEDIA = frozenset({"image/png", "image/jpeg"})
 Content: TypeAlias = list[TextContent | ImageContent]
 
@@ -29,9 +30,9 @@ class ToolAnswer:
     """The result of a tool: our own text, the desk's output, or both."""
 
     text: str = ""
-    """By this server; it may quote names a client chose."""
+    """Text of this server; it may quote names that a client chose."""
     observation: Observation | None = None
-    """The desk's word."""
+    """The desk's output."""
     ok: bool = True
 
 
@@ -47,7 +48,7 @@ def make_result(answer: ToolAnswer) -> CallToolResult:
 
 
 def _fence_text(text: str) -> str:
-    """Put a desk's words between two lines it cannot have written."""
+    """Put a desk's output between two lines that it cannot forge."""
     number = secrets.token_hex(8)
     shown = clean(shorten_text(text))
     return (
@@ -64,5 +65,5 @@ def shorten_text(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Escape what steers a terminal or hides in a text; lines and tabs stay."""
+    """Escape characters that control a terminal or are invisible; line breaks and tabs remain."""
     return "\n".join("\t".join(map(make_printable, line.split("\t"))) for line in text.split("\n"))

@@ -21,7 +21,7 @@ from hotdesk.host import Host
 from hotdesk.tool import Observation, Tool, ToolArgumentError
 
 _MAX_CONCURRENT_TOOLS = 8
-"""Tools that one client may use at once."""
+"""Concurrent tool calls of one client."""
 GONE = (
     "the desk is gone: it was idle too long, reached its deadline, or was burnt. Its files are lost. "
     "The next tool call opens a new desk."
@@ -34,30 +34,30 @@ _UNDELIVERED = (
 
 
 class Using(Protocol):
-    """A caller of a desk's tools."""
+    """Something through which a desk's tools are called."""
 
     async def use(self, name: str, arguments: object) -> Observation:
-        """Use one; raises `DeskGone` when the desk no longer exists."""
+        """Call a tool; raise `DeskGone` when the desk no longer exists."""
         ...
 
 
 @dataclass(slots=True)
 class McpSession:
-    """A client, and its desk once it needs one."""
+    """A client, and its desk from the first tool call on."""
 
     host: Host
     policy: McpPolicy
     owner: str
-    """Whose what it delivers is, as the drive names people."""
+    """The owner of the files it delivers, as the drive names owners."""
     by: str
-    """Who it is, for the journal."""
+    """The client's name in the journal."""
     desk: Desk | None = None
     toolbox: Using | None = None
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CONCURRENT_TOOLS))
 
     async def list_tools(self) -> Sequence[Tool | Mapping[str, Any]]:
-        """List what can be used; where another process opens desks, that is known of an open one only."""
+        """List the tools; if another process owns the desk, that needs an open desk."""
         if not isinstance(self.host.runtime, RemoteRuntime):
             return [*self.host.list_worker_tools(self.policy.spec.image), DELIVER]
         desk, _ = await self.ensure_desk()
@@ -106,13 +106,13 @@ class McpSession:
             await self.burn(desk)
 
     async def close(self) -> None:
-        """Burn the desk, whatever else is going on."""
+        """Burn the desk, even if a tool is in use."""
         desk, self.desk, self.toolbox = self.desk, None, None
         if desk is not None:
             await self.burn(desk)
 
     async def burn(self, desk: Desk) -> None:
-        """Burn a desk; that it is gone already is no error."""
+        """Burn a desk, unless it is gone already."""
         with anyio.move_on_after(BURN_SECONDS, shield=True):
             try:
                 await self.host.burn(desk.id)

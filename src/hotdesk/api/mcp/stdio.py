@@ -1,4 +1,4 @@
-"""MCP over standard input and output: one client, which is gone when its end of the pipe is."""
+"""MCP over standard input and output: one client, which is gone when it closes its end of the pipe."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from hotdesk.api.mcp.session import McpSession
 from hotdesk.dataclass import dataclass
 
 _MAX_LINE_BYTES = 4 << 20
-"""Bytes of a line; a longer one is no message."""
+"""Maximum bytes of a line; a longer one is not a message."""
 CHUNK = 1 << 16
 _PIPE_BUF = 4096
-"""Bytes a pipe that can be written takes at once."""
+"""Bytes that a writable pipe accepts at once."""
 
 
 @dataclass(slots=True)
 class Lines:
-    """A pipe's lines, read without a thread: one could not be interrupted."""
+    """The lines of a pipe, read without a thread, which could not be interrupted."""
 
     fd: int
     rest: bytearray = field(default_factory=bytearray)
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield each line; of one that is too long nothing, but that something came."""
+        """Yield each line; for one that is too long, yield a text that is no message."""
         pollable = not stat.S_ISREG(os.fstat(self.fd).st_mode)
         dropped = False
         while True:
@@ -51,7 +51,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class PipeWriter:
-    """A pipe that is written without a thread."""
+    """A pipe that is written to without a thread."""
 
     fd: int
 
@@ -62,11 +62,11 @@ class PipeWriter:
             remaining = remaining[os.write(self.fd, remaining[:_PIPE_BUF]) :]
 
     async def flush(self) -> None:
-        """Hold nothing back."""
+        """Do nothing: writes are not buffered."""
 
 
 async def serve(session: McpSession) -> None:
-    """Serve one client until it hangs up; its desk is gone then."""
+    """Serve one client until it disconnects; then burn its desk."""
     source, sink = _claim_stdio()
     server = build_server(session)
     streams = stdio_server(cast("Any", Lines(source)), cast("Any", PipeWriter(sink)))
@@ -75,7 +75,7 @@ async def serve(session: McpSession) -> None:
 
 
 def _claim_stdio() -> tuple[int, int]:
-    """Keep standard input and output for the client: what is printed by anything else goes to standard error."""
+    """Reserve standard input and output for the client: what anything else prints goes to standard error."""
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(nothing, 0)

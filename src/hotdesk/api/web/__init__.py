@@ -1,5 +1,5 @@
-"""The page by which people start, watch and steer everything: files that never change, and a second origin.
+"""The web page for starting, watching and controlling jobs and desks: static files, and a second origin.
 
-`page.py` serves the files below `static/` and noVNC's. They talk to `/api/v1` with a session cookie.
-`content.py` serves what a desk wrote, at a name of its own, where no cookie and no script is.
+`page.py` serves the files below `static/` and noVNC's. They talk to `/api/v1` with a session cookie. `content.py`
+serves files that a desk wrote, at a separate origin without cookies and scripts.
 """

@@ -1,7 +1,7 @@
-"""Serve content of desks at a separate origin: by links that last a minute, without cookies and scripts.
+"""Serves content of desks at a separate origin: by links that last a minute, without cookies and scripts.
 
-A link is all there is: whoever has it sees one thing, for a moment. Only pictures, plain text and our own report are
-shown; anything else is a download.
+A link needs no other authorization: anyone who has it can read one file until it expires. Only pictures, plain text and
+our own report are displayed; anything else is downloaded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 from hotdesk.dataclass import dataclass
 
 LINK_LIFETIME_S = 60.0
-"""How long a link lasts."""
+"""Seconds a link is valid."""
 MAX_LINKS, MAX_LINK_BYTES = 256, 64 << 20
-"""Links one tenant has at a time, and the bytes they hold: the oldest end first."""
+"""Links of one tenant, and the bytes they hold: the oldest end first."""
 LABEL = "content"
 PICTURES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
@@ -29,7 +29,7 @@ TEXTS = frozenset({
     ".txt", ".md", ".csv", ".tsv", ".log", ".json", ".toml", ".yaml", ".yml", ".xml", ".html", ".htm", ".svg", ".css",
     ".js", ".py", ".sh", ".sql", ".patch", ".diff", ".ini", ".cfg",
 })  # fmt: skip
-"""Types that are shown as plain text, whatever a browser would make of them."""
+"""Types that are displayed as plain text, even if a browser could render them."""
 REPORT = "text/html; charset=utf-8"
 RULES = {
     "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
@@ -43,18 +43,18 @@ RULES = {
 
 @dataclass(frozen=True, slots=True)
 class ContentLink:
-    """One thing that may be looked at."""
+    """The content behind one link."""
 
     tenant: str
     data: bytes
     name: str
     report: bool
-    """Whether we wrote it: a page of ours is shown as one."""
+    """Whether it is our own report, which is displayed as a page."""
     until: float
 
 
 class Content:
-    """Links that were given out, and what they lead to."""
+    """The links that are valid, and their content."""
 
     def __init__(self, domain: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.domain = domain

@@ -1,4 +1,4 @@
-"""Serve the page's files, read once so that no request chooses a path, with their security headers."""
+"""Serves the page's files with their security headers; they are read once, so that no request chooses a path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hotdesk.hands.page.server import PageFile
 
 INDEX = "index.html"
 ELSEWHERE = frozenset({"localhost", "[::1]"})
-"""Names that lead to the one people sign in at: what desks wrote is below `localhost`."""
+"""Names that redirect to the one people sign in at: desks' ports are below `localhost`."""
 _NO_VIEWER = (
     "noVNC, which shows a desk's screen, is not installed on this server. Run `hotdesk setup` there, then reload this "
     "page. The terminal and the files work without it."
@@ -39,26 +39,24 @@ ALWAYS = {
 
 @dataclass(frozen=True, slots=True)
 class WebFile:
-    """One file of the page."""
-
     media: str
     plain: bytes
     packed: bytes
-    """The same, as gzip."""
+    """The same bytes, compressed with gzip."""
     tag: str
-    """What a browser knows it again by."""
+    """Its entity tag."""
 
 
 class WebPage:
-    """Serves the page at the server's own name, and what desks wrote at the other."""
+    """Serves the page at the server's own name, and desks' content at the other."""
 
     def __init__(self, content: Content, lib: Path, name: str = "127.0.0.1") -> None:
         self.content = content
         self.name = name
-        """The one name people sign in at, from this machine."""
+        """The only name at which people on this machine sign in."""
         self.files = _read_files()
         self.lib = lib
-        """Where noVNC lies."""
+        """The state directory, below which noVNC is installed."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = Headers(scope=scope).get("host", "")
@@ -92,7 +90,7 @@ class WebPage:
         return {**ALWAYS, "content-security-policy": format_policy(scope["scheme"], host, self.content.domain)}
 
     async def find(self, name: str) -> WebFile | None:
-        """Find a file by name; the screen's script is large and assembled on first use."""
+        """Find a file by name; the screen's large script is assembled on first use."""
         if name == viewer.LIBRARY and name not in self.files:
             file = await anyio.to_thread.run_sync(load_library, novnc.get_folder(self.lib))
             self.files |= {} if file is None else {name: file}
@@ -129,7 +127,7 @@ def _read_files() -> dict[str, WebFile]:
 
 
 def load_library(folder: Path) -> WebFile | None:
-    """Read noVNC, which shows a desk's screen; None when it is not installed."""
+    """Read noVNC, which shows a desk's screen; `None` if it is not installed."""
     try:
         return _as_file(viewer.load_library(folder))
     except HostError:
