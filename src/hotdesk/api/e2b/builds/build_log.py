@@ -16,16 +16,16 @@ MAX_ENTRIES = 20_000
 MAX_BYTES = 8 << 20
 MAX_LINE = 4000
 PAGE = 100
-"""Entries of one answer."""
+"""Entries of one response."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 """Terminal control sequences."""
 _TAIL = 20
-"""Entries that are repeated beside the reason of a failure."""
+"""Entries that are repeated with the reason of a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One line."""
+    """One line of the log."""
 
     timestamp: str
     level: Level
@@ -40,7 +40,7 @@ class LogEntry:
 
 @dataclass(slots=True)
 class BuildLog:
-    """All lines of a build, up to a bound: what comes after is not stored."""
+    """All lines of a build, up to a limit; later ones are not stored."""
 
     entries: list[LogEntry] = field(default_factory=list)
     size: int = 0
@@ -66,19 +66,19 @@ class BuildLog:
 
 
 def clean_line(text: str) -> str:
-    """Return a line without what could steer a terminal, cut where it is too long."""
+    """Return a line without terminal control characters, shortened if it is too long."""
     shown = make_printable(_ESCAPES.sub("", text[: 4 * MAX_LINE]).expandtabs(4))
     return shown if len(shown) <= MAX_LINE else shown[:MAX_LINE] + "…"
 
 
 @dataclass(slots=True)
 class LineSplitter:
-    """Makes lines of a program's output as it comes."""
+    """Splits a program's output into lines as it arrives."""
 
     rest: bytes = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the lines that are complete; a line that never ends is cut."""
+        """Return the lines that are complete; a line that is too long is split."""
         *lines, self.rest = re.split(rb"\r\n|\n|\r", self.rest + data)
         while len(self.rest) > MAX_LINE:
             lines.append(self.rest[:MAX_LINE])

@@ -1,4 +1,4 @@
-"""Steps of a build, carried out in a desk. The desk is hostile: its output is bounded and timed."""
+"""Steps of a build, carried out in a desk. The desk is hostile: its output and its time are limited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PROGRAMS = files("hotdesk.api.e2b.builds")
 _UNPACK = _PROGRAMS.joinpath("unpack_program.py").read_bytes()
 _START = _PROGRAMS.joinpath("start_program.py").read_text()
 START_DIGEST = hashlib.sha256(_START.encode()).hexdigest()
-"""Tells one version of the start program from another."""
+"""Changes with the version of the start program."""
 _BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
 _BECOME = """
 import os, pwd, sys
@@ -48,9 +48,9 @@ for each in reversed(missing):
 _USER_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 MAX_COPY_ENTRIES = 200_000
 MAX_COPY_BYTES = 16 * GIB
-"""Bytes that one archive unpacks to; the disk of the desk is a bound as well."""
+"""Bytes to which one archive may unpack; the disk of the desk is a limit as well."""
 READY_TIMEOUT_S = 50
-"""Seconds the start command of a template may take until it is ready, whenever a sandbox begins."""
+"""Seconds until a template's start command must be ready, whenever a sandbox begins."""
 _CHUNK = 256 << 10
 _ACT_TIMEOUT_S = 60.0
 
@@ -61,7 +61,7 @@ class StepError(Exception):
     def __init__(self, step: str, message: str) -> None:
         super().__init__(clean_line(message))
         self.step = step
-        """`base`, `finalize`, or the step's number."""
+        """`base`, `finalize`, or the number of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class BuildDesk:
     log: BuildLog
 
     async def carry_out(self, numbered: NumberedStep, archive: Path | None) -> None:
-        """Carry out a step; `archive` is what a COPY step puts in place."""
+        """Carry out a step; `archive` has the files of a COPY step."""
         step, context = numbered.step, numbered.context
         number = str(numbered.number)
         match step.type:
@@ -104,7 +104,7 @@ class BuildDesk:
             raise StepError(number, f"failed to run command '{command[:500]}': {describe(done)}")
 
     async def require_user(self, number: str, user: str, command: str) -> None:
-        """Refuse a user that the image does not have, in the words E2B's programs know."""
+        """Refuse a user that the image does not have, with the message that E2B's programs know."""
         if user in ("user", "root"):
             return
         message = (
@@ -120,7 +120,7 @@ class BuildDesk:
         return (await self.desk.run(argv, timeout=_ACT_TIMEOUT_S, output_limit=1000)).ok
 
     async def add_user(self, number: str, user: str) -> None:
-        """Add a user if it is missing; its number is below 1000, as a desk has no others."""
+        """Add a user if it is missing, with a user id below 1000: a desk has no others."""
         if user in ("user", "root"):
             return
         if not _USER_SHAPE.fullmatch(user):
@@ -182,7 +182,7 @@ class BuildDesk:
             raise StepError("finalize", f"the start command could not be installed: {extract_last_line(done)}")
 
     async def try_start(self) -> None:
-        """Start what the template starts, as a sandbox will, and wait until it is ready."""
+        """Run the template's start command, as a sandbox will, and wait until it is ready."""
         process = await self.desk.start([READY, "build"], stdin=False, timeout=READY_TIMEOUT_S + 30.0)
         done = await self.follow(process, "finalize")
         if done.exit_code:
@@ -191,7 +191,7 @@ class BuildDesk:
             raise StepError("finalize", f"the start command did not become ready: {reason}")
 
     async def follow(self, process: Process, number: str) -> Done:
-        """Write what a program prints to the log, until it ends."""
+        """Write a program's output to the log until it ends."""
         try:
             if process.pid:
                 splitters = {"stdout": LineSplitter(), "stderr": LineSplitter()}
@@ -217,13 +217,13 @@ class BuildDesk:
 
 
 def resolve_target(context: BuildContext, target: str) -> str:
-    """Return where files go; a slash at the end says that it is a folder."""
+    """Return the absolute path where files go; a slash at its end marks a folder."""
     path = join_path(context.workdir or get_home(context.user), target)
     return path + "/" if target.endswith("/") and path != "/" else path
 
 
 def _check_mode(number: str, mode: str) -> str:
-    """Return the mode of copied files; empty: as they are."""
+    """Return the mode of copied files; empty: their own modes."""
     if mode and not re.fullmatch(r"0{0,2}[0-7]{3,4}", mode):
         raise StepError(number, f"'{mode[:20]}' is not a file mode; use octal digits, such as 0644")
     return mode

@@ -20,7 +20,7 @@ _E2B_IMAGES = {
     "e2bdev/code-interpreter": "code-interpreter-v1",
     "e2bdev/desktop": "e2b-desktop",
 }
-"""E2B's own images, and what they are here."""
+"""E2B's own images, and their equivalents here."""
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}")
 
 
@@ -52,7 +52,7 @@ def check_tag(tag: str) -> str:
 
 
 def merge_tags(tag: str | None, more: Sequence[str]) -> list[str]:
-    """Return the tags of a build: the one in its name and those beside it; without any, the default one."""
+    """Return the tags of a build: the one in its name and the requested ones; without any, the default tag."""
     tags = list(dict.fromkeys([*([tag] if tag else []), *map(check_tag, more)]))
     if len(tags) > MAX_TAGS:
         raise E2bError(400, f"This build has {len(tags)} tags. A build can have at most {MAX_TAGS}.")
@@ -60,7 +60,7 @@ def merge_tags(tag: str | None, more: Sequence[str]) -> list[str]:
 
 
 def list_local_images(reference: str, configured: Mapping[str, str]) -> list[str]:
-    """Return the names under which a base image may be on this machine, the likeliest first.
+    """Return the names that a base image may have on this machine, the likeliest first.
 
     `python:3.12` is the image `python-3.12`; without a tag, or with `latest`, it is `python`.
     """

@@ -17,11 +17,11 @@ _StepKind = Literal["RUN", "COPY", "ENV", "WORKDIR", "USER"]
 
 
 class BuildRequest(Body):
-    """A requested build, before any file of it is sent."""
+    """A requested build, before its files are sent."""
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = ""
     alias: _Reference = ""
-    """What older programs call the name."""
+    """The name, as older programs send it."""
     tags: Annotated[list[_Reference], Field(max_length=64)] | None = None
     cpu_count: Annotated[int, Field(ge=1, le=1024)] | None = None
     memory_mb: Annotated[int, Field(ge=128, le=1 << 24)] | None = Field(None, alias="memoryMB")
@@ -32,7 +32,7 @@ class BuildRequest(Body):
 
 
 class BuildStep(Body):
-    """One step."""
+    """One step of a build."""
 
     type: _StepKind
     args: Annotated[list[_Argument], Field(max_length=2048, default_factory=list)]
@@ -52,7 +52,7 @@ class BuildStep(Body):
         return self
 
     def get_argument(self, number: int) -> str:
-        """Return an argument; an empty text where there is none."""
+        """Return an argument; empty if there is none."""
         return self.args[number] if number < len(self.args) else ""
 
 
@@ -69,21 +69,20 @@ class BuildOrder(Body):
 
     @model_validator(mode="after")
     def check_base(self) -> BuildOrder:
-        """Refuse a template without exactly one base."""
         if bool(self.from_image) == bool(self.from_template):
             raise ValueError("a template needs exactly one of fromImage and fromTemplate")
         return self
 
 
 class TagAssignment(Body):
-    """Tags that a build gets."""
+    """Tags to add to a build."""
 
     target: _Reference
     tags: Annotated[list[_Reference], Field(min_length=1, max_length=64)]
 
 
 class TagRemoval(Body):
-    """Tags that a template loses."""
+    """Tags to remove from a template."""
 
     name: _Reference
     tags: Annotated[list[_Reference], Field(min_length=1, max_length=64)]

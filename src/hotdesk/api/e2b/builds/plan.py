@@ -1,4 +1,4 @@
-"""The layers of a build: which steps make one, and the key under which its image is found again. Pure."""
+"""The layers of a build: the steps of each, and the key under which its image is cached. No I/O."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hotdesk.dataclass import dataclass
 _PRESENT_USERS = frozenset({"user", "root"})
 """Users that every image has."""
 _PRESENT_FOLDERS = frozenset({"/", "/home", "/home/user", "/root", "/tmp", "/usr", "/var", "/etc", "/opt"})  # noqa: S108 - in an image
-"""Folders that need not be made."""
+"""Folders that need not be created."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedStep:
-    """A step, its place among all, and the context it runs in."""
+    """A step with its number and the context it runs in."""
 
     number: int
-    """From 1."""
+    """The number among all steps, from 1."""
     step: BuildStep
     context: BuildContext
 
@@ -40,16 +40,16 @@ class NumberedStep:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLayer:
-    """Steps that make one layer: all but the last only prepare it."""
+    """Steps that make one layer; all but the last only prepare it."""
 
     steps: tuple[NumberedStep, ...]
     key: str
     forced: bool
-    """The layer is made again even if it is cached."""
+    """Whether the layer is made again even if it is cached."""
 
     @property
     def acts(self) -> bool:
-        """Return whether it may change files; if not, there is nothing to save."""
+        """Return whether the layer may change files; if not, there is nothing to save."""
         return any(each.acts for each in self.steps)
 
 
@@ -59,7 +59,7 @@ class BuildPlan:
 
     layers: tuple[PlannedLayer, ...]
     context: BuildContext
-    """What is in force at the end."""
+    """The context after the last step."""
     final_key: str
 
 
@@ -116,12 +116,12 @@ def _list_context_words(context: BuildContext) -> list[str]:
 
 
 def hash_key(*words: str) -> str:
-    """Return a digest of texts, so that no two lists of them read the same."""
+    """Return a digest of a list of texts; different lists have different digests."""
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
 def merge_tail(layers: Sequence[PlannedLayer], room: int) -> list[PlannedLayer]:
-    """Return layers that fit into a number of image layers: where there are more, the last ones are made as one."""
+    """Return layers that fit into `room` image layers: if there are too many, the last ones are merged into one."""
     if len(layers) <= room:
         return list(layers)
     cut = max(0, room - 1)

@@ -1,7 +1,7 @@
-"""Run inside a desk: fetches an image from a registry through the door, and writes it out as an OCI layout in a tar.
+"""Run inside a desk: fetches an image from a registry through the door, and writes it as an OCI layout in a tar.
 
-The first line of input says what to fetch. The first line of output is the digest that was found; the next line of
-input says whether the image itself is wanted. Every blob is checked against its digest. Standard library only.
+The first line of input is the order. The first line of output is the digest that was found; the next line of input says
+whether the image itself is wanted. Every blob is checked against its digest. Standard library only.
 """
 
 # ruff: noqa: B904, UP031 - it runs inside a desk, and its last words are one line
@@ -29,7 +29,7 @@ CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
 class PullError(Exception):
-    """Why the image cannot be had."""
+    """The image cannot be fetched; the message is the reason."""
 
 
 class Registry:
@@ -45,7 +45,7 @@ class Registry:
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
 
     def get(self, path: str, accept: str = "*/*") -> IO[bytes]:
-        """Open something of the repository; fetch an anonymous token if one is required."""
+        """Open a path of the repository; fetch an anonymous token if one is required."""
         place = f"{self.address}/v2/{self.repository}/{path}"
         for attempt in (1, 2):
             request = urllib.request.Request(place, headers={"Accept": accept})  # noqa: S310 - the door decides where to
@@ -76,7 +76,7 @@ class Registry:
             raise PullError(f"cannot get an access token from {place[:200]}: {e}")
 
     def fetch_manifest(self, reference: str) -> tuple[str, bytes, dict[str, Any]]:
-        """Return a manifest: its digest, its bytes, and what it says."""
+        """Return a manifest: its digest, its bytes, and its parsed content."""
         with self.get("manifests/" + reference, ACCEPT) as answer:
             data = answer.read(MAX_JSON + 1)
         if len(data) > MAX_JSON:
@@ -109,7 +109,7 @@ def put(name: str, size: int, chunks: Any) -> None:
 
 
 def _read_blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
-    """Yield the bytes of a blob; what is not what its digest says ends the program before the tar is whole."""
+    """Yield the bytes of a blob; one that does not match its digest ends the program before the tar is complete."""
     digest, size = str(descriptor["digest"]), int(descriptor["size"])
     if not DIGEST.fullmatch(digest):
         raise PullError(f"the image has a blob with the digest {digest[:100]!r}; only sha256 digests are supported")

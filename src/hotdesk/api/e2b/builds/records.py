@@ -1,7 +1,7 @@
 """A tenant's template builds: templates with their builds and tags, and layers that later builds reuse.
 
-One JSON file below the tenant's state directory. A layer is noted before its image is made, so that what a crash leaves
-is found and removed.
+One JSON file below the tenant's state directory. A layer is recorded before its image is made, so that what a crash
+left behind is found and removed.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ FILE = "templates.json"
 MAX_TEMPLATES = 500
 """Templates one tenant may have."""
 _MAX_BUILDS = 20
-"""Builds of one template that are remembered beside those with a tag."""
+"""Builds of one template that are kept beside those with a tag."""
 BuildState = Literal["waiting", "building", "ready", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """User, folder and variables in which steps run; those at the end are the sandbox's defaults."""
+    """User, folder and variables in which steps run; the final ones are the sandbox's defaults."""
 
     user: str = "user"
     workdir: str = ""
-    """Empty: the user's home."""
+    """The working directory; empty for the user's home."""
     env: Mapping[str, str] = field(default_factory=dict)
     start: str = ""
     ready: str = ""
@@ -47,22 +47,20 @@ class BuildContext:
 
 @dataclass(frozen=True, slots=True)
 class BuildRecord:
-    """One build of a template."""
-
     id: str
     created: float
     status: BuildState = "waiting"
     image: str = ""
     context: BuildContext = BuildContext()
     cpus: int = 0
-    """Processors of its sandboxes; 0: as many as usual."""
+    """Processors of its sandboxes; 0 for the default."""
     memory: int = 0
-    """Bytes; 0: as many as usual."""
+    """Bytes of memory of its sandboxes; 0 for the default."""
     tags: tuple[str, ...] = ()
     """Tags it gets once it is ready."""
     message: str = ""
     step: str = ""
-    """Where it failed."""
+    """The step that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class TagRecord:
 
 @dataclass(frozen=True, slots=True)
 class TemplateRecord:
-    """A template: builds, and the names of some of them."""
+    """A template: its builds, and the tags of some of them."""
 
     id: str
     name: str
@@ -89,17 +87,17 @@ class TemplateRecord:
 
 @dataclass(frozen=True, slots=True)
 class LayerRecord:
-    """An image that steps led to."""
+    """A cached image that steps produced."""
 
     key: str
-    """Hash of everything the image follows from."""
+    """Hash of everything the image is made from."""
     image: str
     used: float
     size: int = 0
-    """Bytes it takes beside the image it stands on."""
+    """Bytes it takes in addition to the image below it."""
     done: bool = False
     proven: bool = False
-    """A desk was opened from it, and what it starts became ready."""
+    """Whether a desk was opened from it, and its start command became ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +110,6 @@ _ADAPTER = TypeAdapter(_Records)
 
 
 class TenantTemplates:
-    """The templates and layers of one tenant."""
-
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
         self.writing = anyio.Lock()
@@ -121,7 +117,7 @@ class TenantTemplates:
         self.templates = {each.id: _settle(each) for each in found.templates}
         self.layers = {each.key: each for each in found.layers if each.done}
         self.unfinished = {each.image: 0.0 for each in found.layers if not each.done}
-        """Images that are being made, by when that began, or that nothing needs: they are removed in time."""
+        """Images that are being made or are not needed any more, with the time that began; they are removed later."""
 
     # -- templates ------------------------------------------------------------------------------------------------
 
@@ -129,7 +125,7 @@ class TenantTemplates:
         return next((each for each in self.templates.values() if each.name == name), None)
 
     def find(self, reference: str) -> tuple[TemplateRecord, str | None]:
-        """Return the template with an id or name, and the tag in it; 404 if there is none."""
+        """Return the template with an id or name, and the tag in the reference; 404 if there is none."""
         name, tag = split_reference(self.tenant.name, reference)
         found = self.templates.get(name) or self.find_named(name)
         if found is None:
@@ -137,7 +133,7 @@ class TenantTemplates:
         return found, tag
 
     def find_build(self, reference: str) -> BuildRecord | None:
-        """Return the build a template's name and tag mean, if it can be used."""
+        """Return the build that a template's name and tag refer to, if it is ready."""
         try:
             found, tag = self.find(reference)
         except E2bError:
@@ -160,7 +156,7 @@ class TenantTemplates:
         return found
 
     def change(self, template: str, build: BuildRecord) -> None:
-        """Note what became of a build; one that is ready gets its tags."""
+        """Record the state of a build; one that is ready gets its tags."""
         found = self.templates.get(template)
         if found is None:
             return
@@ -181,7 +177,7 @@ class TenantTemplates:
         self.templates[template.id] = replace(template, tags=rest)
 
     def delete(self, template: TemplateRecord) -> None:
-        """Forget a template; its images go when nothing needs them."""
+        """Delete a template's record; its images are removed when nothing needs them."""
         del self.templates[template.id]
 
     # -- layers ---------------------------------------------------------------------------------------------------
@@ -195,7 +191,7 @@ class TenantTemplates:
         return layer
 
     def add(self, layer: LayerRecord) -> None:
-        """Note a layer whose image is there; the image of the one it replaces is no longer needed."""
+        """Record a layer whose image was made; the image of the layer it replaces is no longer needed."""
         old = self.layers.get(layer.key)
         self.layers[layer.key] = replace(layer, done=True)
         self.unfinished.pop(layer.image, None)
@@ -225,7 +221,7 @@ def make_missing_template_error(reference: str) -> E2bError:
 
 
 def _settle(template: TemplateRecord) -> TemplateRecord:
-    """Return up builds that an earlier server did not finish."""
+    """Mark builds as failed that an earlier server did not finish."""
     message = "The server was restarted while this template was built. Build it again."
 
     def settle_all() -> Iterator[BuildRecord]:

@@ -1,7 +1,7 @@
 """Base images from registries that the operator lists: fetched in a desk through the door, imported as hostile.
 
-The desk reaches that registry and nothing else, reads only, and holds no credential: the door attaches it. What it
-hands out is bounded here, and unpacked by the program that unpacks every foreign image (`desk/image/importer.py`).
+The desk can only read, from that registry alone, and has no credential: the door attaches it. Its output is bounded
+here, and unpacked by the program that unpacks every foreign image (`desk/image/importer.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HUB = "registry-1.docker.io"
 _LOOK = 64 * MIB
 _MAX_WORDS = 1000
 _PULL_IMAGE = "base"
-"""The image of the desk that fetches."""
+"""The image of the desk that fetches others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class RegistryImage:
 
 
 def find_registry(reference: str, registries: Sequence[str]) -> RegistryImage | None:
-    """Return what a reference means at a registry that is listed; None: it means none."""
+    """Return the image that a reference means at a listed registry; `None` if it means none."""
     first, slash, rest = reference.partition("/")
     if not slash or not ("." in first or ":" in first or first == "localhost"):
         first, rest = _HUB, reference if slash else f"library/{reference}"
@@ -95,7 +95,7 @@ def split_registry(text: str) -> tuple[Literal["http", "https"], str, int]:
 
 
 def build_scope(found: RegistryImage, credentials: dict[str, object] | None) -> Scope:
-    """Return what the desk that fetches reaches: its registry, to read; a password goes along outside."""
+    """Return the scope of the fetching desk: it may read from its registry; the door attaches the password."""
     rule = check_rule(Rule(found.host, scheme=found.scheme, port=found.port, methods=READ))
     if credentials is None:
         return Scope((NOWHERE, rule), may_ask=False)
@@ -117,7 +117,7 @@ def build_scope(found: RegistryImage, credentials: dict[str, object] | None) -> 
 
 
 async def pull(run: TemplateBuildRun, found: RegistryImage) -> Image:
-    """Return the image of a registry, pinned by its digest; it is fetched unless it was before."""
+    """Return the image of a registry, pinned by its digest; it is fetched if it is not cached."""
     try:
         scope = build_scope(found, run.order.from_image_registry)
     except BriefError as e:
@@ -139,7 +139,7 @@ async def pull(run: TemplateBuildRun, found: RegistryImage) -> Image:
 
 
 async def _converse(run: TemplateBuildRun, found: RegistryImage, process: Process) -> Image:
-    """Ask the program inside for the digest; then, if it is new, for the image."""
+    """Ask the program in the desk for the digest; then, if that is not cached, for the image."""
     order = {
         "address": found.address, "repository": found.repository, "reference": found.version,
         "machine": _MACHINES.get(os.uname().machine, os.uname().machine), "limit": MAX_IMAGE_BYTES,
@@ -164,16 +164,16 @@ async def _converse(run: TemplateBuildRun, found: RegistryImage, process: Proces
 
 
 class PullOutput:
-    """The output of the program inside: hostile, so bounded."""
+    """The output of the program in the desk: hostile, so bounded."""
 
     def __init__(self, pieces: AsyncIterator[tuple[str, bytes]]) -> None:
         self.pieces = pieces
         self.rest = b""
         self.words = b""
-        """What it complains of."""
+        """The end of its error output."""
 
     async def read_next(self) -> bytes | None:
-        """Return the next bytes of its output; None at the end."""
+        """Return the next bytes of its output; `None` at the end."""
         async for stream, data in self.pieces:
             if stream == "stdout":
                 return data

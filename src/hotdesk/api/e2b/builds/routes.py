@@ -1,4 +1,4 @@
-"""The wire calls about templates: build them, follow a build, tag, list and delete them."""
+"""The API calls about templates: build them, follow a build, tag, list and delete them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hotdesk.desk.image.image import get_record_path
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PARAMETER = "upload"
-"""The parameter of an upload link that shows who may send."""
+"""The parameter of an upload link that authorizes the sender."""
 
 
 async def receive_upload(builds: TemplateBuilds, request: Request, digest: str) -> Response:
@@ -43,7 +43,7 @@ async def receive_upload(builds: TemplateBuilds, request: Request, digest: str) 
 async def respond(
     builds: TemplateBuilds, tenant: Tenant, caller: Caller, request: Request, path: list[str]
 ) -> Response | None:
-    """Answer a call about templates; None: it is about something else."""
+    """Answer a call about templates; `None` if it is about something else."""
     store = builds.of(tenant)
     match request.method, path:
         case "POST", ["v3", "templates"] | ["v2", "templates"]:
@@ -167,7 +167,7 @@ def _parse_level(request: Request) -> Level:
 
 
 def _find_alias(store: TenantTemplates, name: str) -> Response | None:
-    """Return the template of a name; None: it may be a snapshot or an image."""
+    """Return the template of a name; `None` if it may be a snapshot or an image."""
     try:
         found, _ = store.find(name)
     except E2bError:
@@ -202,7 +202,7 @@ def _list_tags(store: TenantTemplates, name: str) -> Response:
 
 
 async def delete(builds: TemplateBuilds, store: TenantTemplates, name: str) -> Response | None:
-    """Delete a template; None: it may be a snapshot."""
+    """Delete a template; `None` if it may be a snapshot."""
     try:
         found, _ = store.find(name)
     except E2bError:

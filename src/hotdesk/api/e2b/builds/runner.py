@@ -1,4 +1,4 @@
-"""Carries out one build: reuses cached layers, makes the missing ones, tries the result."""
+"""Carries out one build: reuses cached layers, makes the missing ones, tests the result."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from hotdesk.errors import BriefError, DeskError, HotdeskError, ImageError
 
 MAX_BUILD_S = 3600.0
 _MAX_IMAGE_LAYERS = 60
-"""Layers of a template's image: snapshots of its sandboxes add more, and 64 are the most there may be."""
+"""Layers of a template's image: snapshots of its sandboxes add more, and the maximum is 64."""
 _BURN_TIMEOUT_S = 30.0
 
 
 @dataclass(slots=True)
 class TemplateBuildRun:
-    """One build, from its order to an image."""
+    """One build, from its request to an image."""
 
     store: TenantTemplates
     starter: LauncherClient
@@ -50,7 +50,7 @@ class TemplateBuildRun:
     reason: StepError | None = None
 
     async def run(self, places: anyio.CapacityLimiter) -> None:
-        """Build, and note how that went; whatever fails is the build's outcome."""
+        """Build, and record the outcome; any failure is an outcome of the build."""
         try:
             async with places:
                 self.note(replace(self.record, status="building"))
@@ -79,7 +79,7 @@ class TemplateBuildRun:
             picture = await self.make_layer(picture, layer)
         return await self.finalize(picture, plan, context), plan.context
 
-    # -- what is there ------------------------------------------------------------------------------------------------
+    # -- finding base images and cached layers ------------------------------------------------------------------------
 
     async def find_base(self) -> tuple[Image, BuildContext]:
         self.log.write(f"[base] FROM {self.order.from_image or self.order.from_template}", step="base")
@@ -142,10 +142,10 @@ class TemplateBuildRun:
             line = f"[builder {each.number}/{total}] {each.step.type} {words}"
             self.log.write(f"CACHED {line}" if cached else line, step=str(each.number))
 
-    # -- what is made -------------------------------------------------------------------------------------------------
+    # -- making layers ------------------------------------------------------------------------------------------------
 
     async def make_layer(self, below: Image, layer: PlannedLayer) -> Image:
-        """Carry out steps in a desk of an image; return the image that has what they wrote."""
+        """Carry out the steps of a layer in a desk of an image; return the image with their changes."""
         if not layer.acts:
             self.announce(layer)
             return below
@@ -158,7 +158,7 @@ class TemplateBuildRun:
             return await self.save(inside.desk, layer.key, below)
 
     def get_step_archive(self, digest: str | None, number: str) -> Path | None:
-        """Return the archive of a COPY step; None for others."""
+        """Return the archive of a COPY step; `None` for other steps."""
         if digest is None:
             return None
         found = uploads.find_archive(self.store.tenant, digest)
@@ -202,7 +202,7 @@ class TemplateBuildRun:
         return picture
 
     async def prove(self, picture: Image, context: BuildContext) -> None:
-        """Open a desk of an image that was built here, unless that was done before, and start what it starts."""
+        """Open a desk of an image that was built here and run its start command, unless that was done before."""
         key = next((each.key for each in self.store.layers.values() if each.image == picture.name), None)
         if key is None or self.store.layers[key].proven:
             return
@@ -214,7 +214,7 @@ class TemplateBuildRun:
 
     @asynccontextmanager
     async def open(self, picture: Image, step: str, scope: Scope | None = None) -> AsyncIterator[BuildDesk]:
-        """Open a desk of an image for the length of a block; its tenant's quota counts it."""
+        """Open a desk of an image, within the tenant's quota, and burn it at the end of the block."""
         host = self.store.tenant.host
         spec = host.route(self.make_spec(picture.name))
         try:
@@ -231,14 +231,14 @@ class TemplateBuildRun:
                 await host.burn(desk.id)
 
     async def find_scope(self) -> Scope:
-        """Return what steps reach: what the operator lets builds reach, and nothing the template names."""
+        """Return the egress rules of steps: those the operator set for builds, and none that the template names."""
         serving = self.sandboxes.serving
         if serving.egress_of_builds == serving.egress:
             return self.sandboxes.defaults.scope
         return await find_scope(replace(serving, egress=serving.egress_of_builds))
 
     def make_spec(self, name: str) -> Spec:
-        """Return the computer steps run on: as large as the template's sandboxes."""
+        """Return the spec of the desks for steps: as large as the template's sandboxes."""
         usual = self.sandboxes.make_spec(name, {})
         return replace(
             usual,
@@ -251,7 +251,7 @@ class TemplateBuildRun:
 
 
 def _as_step_error(error: Exception) -> StepError:
-    """Return a failure as the template's author can act on it; what only the operator can fix goes into the log."""
+    """Return a failure as the template's author can act on it; what only the operator can fix is logged."""
     match error:
         case StepError():
             return error

@@ -21,11 +21,11 @@ from hotdesk.desk.image.image import get_record_path
 from hotdesk.errors import BriefError, HotdeskError
 
 _BUILDS_AT_ONCE = 2
-"""Builds of one tenant that run at once; others wait."""
+"""Concurrent builds of one tenant; others wait."""
 _MAX_WAITING = 50
-"""Builds of one tenant that are under way or wait."""
+"""Running and waiting builds of one tenant."""
 _MAX_LAYERS = 500
-"""Layers of one tenant that are kept for later builds."""
+"""Cached layers of one tenant."""
 _LAYER_LIFETIME_S = 14 * 86400.0
 """Seconds after which a layer that no build used is removed."""
 _SWEEP_INTERVAL_S = 60.0
@@ -34,11 +34,9 @@ _RUNS_REMEMBERED = 200
 
 
 class TemplateBuilds:
-    """All template builds of a server."""
-
     def __init__(self, starter: LauncherClient, sandboxes: Sandboxes, snapshots: TenantSnapshots) -> None:
         self.starter = starter
-        """Who may delete images; this process may not."""
+        """Deletes and imports images; this process may not."""
         self.sandboxes = sandboxes
         self.snapshots = snapshots
         self.files = TemplateFiles()
@@ -53,11 +51,11 @@ class TemplateBuilds:
         if store is None:
             store = self.stores[tenant.name] = TenantTemplates(tenant)
             self.sweeping.set()
-        store.tenant = tenant  # its keeper may be another one by now
+        store.tenant = tenant  # its keeper may have been replaced
         return store
 
     def find(self, tenant: Tenant, reference: str) -> BuildRecord | None:
-        """Return the build that a sandbox's template names, unless it is a snapshot's."""
+        """Return the build that a sandbox's template refers to; `None` if it refers to a snapshot."""
         if self.snapshots.find(tenant, reference) is not None:
             return None
         return self.of(tenant).find_build(reference)
@@ -65,7 +63,7 @@ class TemplateBuilds:
     def start(
         self, store: TenantTemplates, template: TemplateRecord, build: BuildRecord, order: BuildOrder, by: str
     ) -> None:
-        """Begin a build; it continues without followers."""
+        """Start a build, which runs in the background."""
         key = (store.tenant.name, build.id)
         if build.status != "waiting" or key in self.runs:
             raise E2bError(400, "This build was started already. Request a new build.")
@@ -95,7 +93,7 @@ class TemplateBuilds:
     def find_run(self, tenant: str, build: str) -> TemplateBuildRun | None:
         return self.runs.get((tenant, build))
 
-    # -- what is removed ----------------------------------------------------------------------------------------------
+    # -- removal ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         while True:
@@ -109,7 +107,7 @@ class TemplateBuilds:
                     log(e)
 
     async def sweep(self, store: TenantTemplates) -> None:
-        """Remove a tenant's images that no template has and that are too old or too many for later builds."""
+        """Remove a tenant's images that no template uses and that are too old or too many to cache."""
         surplus = list(self.find_surplus(store))
         for layer in surplus:
             del store.layers[layer.key]
@@ -126,7 +124,7 @@ class TemplateBuilds:
             await store.write()
 
     def find_surplus(self, store: TenantTemplates) -> Iterator[LayerRecord]:
-        """Yield the layers beyond the tenant's limit, least recently used first."""
+        """Yield cached layers that are too old or beyond the tenant's limits, least recently used first."""
         needed, now, begin = store.list_needed(), time.time(), self.find_begin(store.tenant.name)
         unneeded = (each for each in store.layers.values() if each.image not in needed and each.used < begin)
         spare = sorted(unneeded, key=lambda each: each.used)
@@ -137,7 +135,7 @@ class TemplateBuilds:
                 yield each
 
     def find_begin(self, tenant: str) -> float:
-        """Return when the first build of a tenant began that still runs: what was used since then may be used again."""
+        """Return when a tenant's oldest running build was created: layers used since then may be used again."""
         runs = (run for (name, _), run in self.runs.items() if name == tenant and not is_over(run.record))
         return min((run.record.created for run in runs), default=math.inf)
 
@@ -146,7 +144,7 @@ class TemplateBuilds:
         return layers or self.sandboxes.stand_on(name)
 
     async def remove(self, store: TenantTemplates, name: str) -> bool:
-        """Remove an image; False while a desk stands on it."""
+        """Remove an image; `False` while a desk uses it."""
         try:
             await self.starter.remove_image(store.tenant.name, name)
         except BriefError:

@@ -1,6 +1,6 @@
-"""In a template's image as `/usr/local/lib/hotdesk/ready`: starts what the template starts, waits until it is ready.
+"""Stored in a template's image as `/usr/local/lib/hotdesk/ready`: runs the start command and waits until it is ready.
 
-Run whenever a desk of the image begins. `build` shows what the command prints, and ends it once it is ready.
+Run whenever a desk of the image starts. `build` shows the command's output, and kills the command once it is ready.
 """
 
 # ruff: noqa: S108, S606, UP031 - it runs inside a desk
@@ -16,9 +16,9 @@ import sys
 import time
 from typing import Any
 
-ORDER: dict[str, Any] = json.loads("{}")  # replaced by what the template starts
+ORDER: dict[str, Any] = json.loads("{}")  # replaced by the template's start settings
 MARK = "/dev/shm/.template-started"
-"""In memory, so that a desk that starts anew has none."""
+"""In memory, so that a desk that starts again does not have it."""
 SHELL = ["/bin/bash", "-l", "-c"]
 LISTENING = """
 import sys
@@ -30,7 +30,7 @@ for kind in ("tcp", "tcp6", "udp", "udp6"):
             print(kind, port)
 """
 PORTS = 'command -v ss >/dev/null || ss() { "$TEMPLATE_PYTHON" -I -S -c "$TEMPLATE_LISTENING" "$@"; }; '
-"""What the SDK's `wait_for_port` asks for, in an image without `ss`."""
+"""Replaces `ss`, which the SDK's `wait_for_port` runs, in an image without it."""
 
 
 def become(name: str) -> None:
@@ -42,7 +42,7 @@ def become(name: str) -> None:
 
 
 def start(shows: bool) -> subprocess.Popen[bytes] | None:
-    """Start the command, unless it was; return it when it was started here."""
+    """Run the start command, unless that was done; return its process if it was started here."""
     try:
         os.close(os.open(MARK, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileExistsError:
@@ -54,7 +54,7 @@ def start(shows: bool) -> subprocess.Popen[bytes] | None:
 
 
 def wait_ready(end: float, command: subprocess.Popen[bytes] | None) -> bool:
-    """Try the ready command until it succeeds; False when the time is up, or what was started has failed."""
+    """Run the ready command until it succeeds; `False` on a timeout, or if the start command has failed."""
     pause = 0.05
     while time.monotonic() < end:
         try:
@@ -80,7 +80,7 @@ def wait_ready(end: float, command: subprocess.Popen[bytes] | None) -> bool:
 
 
 def main() -> None:
-    """Start and wait; as the user the template names."""
+    """Start and wait, as the template's user."""
     name = pwd.getpwuid(os.getuid()).pw_name
     if name != ORDER["user"]:
         if os.getuid() != 0:

@@ -1,7 +1,8 @@
 """Run inside a desk, as root: unpacks the archive of a COPY step and puts its files in place.
 
-The archive is hostile: it may name anything. It is unpacked in a fresh folder, name by name below open folders; no link
-in it is followed, devices and steps out of it are refused, and entries and bytes are counted. Standard library only.
+The archive is hostile: it may name anything. It is unpacked in a fresh folder, name by name relative to open folders;
+no link in it is followed, devices and paths that leave the folder are refused, and entries and bytes are counted.
+Standard library only.
 """
 
 # ruff: noqa: B904 - it runs inside a desk, and its last words are one line
@@ -26,7 +27,7 @@ GLOB = set("*?[{\\")
 
 
 class RefusedArchive(Exception):  # noqa: N818 - a state of the archive
-    """Why the archive is not unpacked."""
+    """The archive cannot be unpacked; the message is the reason."""
 
 
 def split(name: str) -> list[str]:
@@ -39,7 +40,7 @@ def split(name: str) -> list[str]:
 
 
 def enter(top: int, parts: list[str]) -> int:
-    """Open a folder below the top, making what is missing; nothing that is a link is entered."""
+    """Open a folder below the top and create missing ones; links are not followed."""
     place = os.dup(top)
     for part in parts:
         with contextlib.suppress(FileExistsError):
@@ -59,8 +60,6 @@ def enter(top: int, parts: list[str]) -> int:
 
 
 class Unpacking:
-    """Unpacks one archive."""
-
     def __init__(self, top: int, entries: int, size: int) -> None:
         self.top = top
         self.entries = entries
@@ -143,7 +142,7 @@ class Unpacking:
 
 
 def _parse_owner(text: str) -> tuple[int, int]:
-    """Return the numbers of `USER[:GROUP]`."""
+    """Return the user id and group id of `USER[:GROUP]`."""
     name, _, group = text.partition(":")
     try:
         user = int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid
@@ -163,7 +162,7 @@ def _parse_owner(text: str) -> tuple[int, int]:
 
 
 def _find_source(top: str, pattern: str) -> str:
-    """Return what of the archive is copied: the path itself, or the folder before the first part with a wildcard."""
+    """Return the path to copy: the pattern itself, or the folder before its first part with a wildcard."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     stack: list[str] = []
     for part in parts:
@@ -186,7 +185,7 @@ def _find_source(top: str, pattern: str) -> str:
 
 
 def set_attributes(path: str, owner: tuple[int, int], mode: int | None) -> None:
-    """Give a tree its owner and, if there is one, its mode; links are not followed."""
+    """Set the owner of a tree and, if given, its mode; links are not followed."""
     os.lchown(path, *owner)
     if os.path.islink(path):
         return
@@ -198,7 +197,7 @@ def set_attributes(path: str, owner: tuple[int, int], mode: int | None) -> None:
 
 
 def make_folders(path: str, owner: tuple[int, int]) -> None:
-    """Make a folder and those above it; new ones get the owner."""
+    """Create a folder and its missing parents; new ones get the owner."""
     if os.path.isdir(path):
         return
     if os.path.lexists(path):

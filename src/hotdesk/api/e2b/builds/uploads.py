@@ -1,4 +1,4 @@
-"""Archives for COPY steps: sent to a link that works once, for one tenant and one digest, and never read out here."""
+"""Archives for COPY steps: sent to a link that works once, for one tenant and one digest; never parsed on the host."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MAX_TENANT_BYTES = 8 * GIB
 """Bytes of all archives of one tenant; the oldest are removed for new ones."""
 LINK_LIFETIME_S = 3600.0
 _MAX_LINKS = 10_000
-"""Links that are open at once."""
+"""Unused upload links of all tenants."""
 _LOOK = 8 * MIB
-"""Bytes after which the disk is looked at again."""
+"""Bytes after which the free disk space is checked again."""
 _SILENCE_S = 60.0
-"""Seconds between two pieces of an archive."""
+"""Seconds to wait for the next piece of an archive."""
 _CHUNK = 256 << 10
 
 
@@ -45,12 +45,12 @@ class UploadLink:
 
 @dataclass(slots=True)
 class TemplateFiles:
-    """The archives of all tenants, and the links that are open."""
+    """The archives of all tenants, and the unused upload links."""
 
     links: dict[str, UploadLink] = field(default_factory=dict)
 
     def open_link(self, tenant: Tenant, digest: str) -> str:
-        """Allow one archive to be sent; return the word that shows it."""
+        """Create a link for one archive; return its token."""
         now = time.time()
         if len(self.links) >= _MAX_LINKS:
             self.links = {word: each for word, each in self.links.items() if each.until > now}
@@ -67,7 +67,7 @@ class TemplateFiles:
         return link
 
     async def save(self, link: UploadLink, request: Request) -> None:
-        """Store an archive; one that breaks off leaves nothing."""
+        """Store an archive; an interrupted upload leaves nothing."""
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > MAX_ARCHIVE_BYTES:
             raise _make_too_large_error()
@@ -119,7 +119,7 @@ def prepare_folder(tenant: Tenant) -> Path:
 
 
 def find_archive(tenant: Tenant, digest: str) -> Path | None:
-    """Return a tenant's archive, and note its use; None if there is none."""
+    """Return a tenant's archive and record its use; `None` if there is none."""
     path = prepare_folder(tenant) / digest
     try:
         os.utime(path, follow_symlinks=False)
@@ -129,7 +129,7 @@ def find_archive(tenant: Tenant, digest: str) -> Path | None:
 
 
 def make_room(place: Path, size: int) -> None:
-    """Remove the archives that were used longest ago until another one has room, and what was never finished."""
+    """Remove expired unfinished uploads, and the least recently used archives until a new one has room."""
     found = []
     for path in place.iterdir():
         with suppress(FileNotFoundError):

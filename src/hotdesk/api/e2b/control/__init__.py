@@ -1,1 +1,1 @@
-"""E2B's control plane: sandboxes and snapshots are made, listed, paused, ended."""
+"""E2B's control plane: creates, lists, pauses and ends sandboxes and snapshots."""

@@ -1,4 +1,4 @@
-"""E2B's control plane: sandboxes are made, listed, paused, ended."""
+"""E2B's control plane: creates, lists, pauses and ends sandboxes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hotdesk.dataclass import dataclass
 
 Act = Callable[["ControlPlane", Request, Sandbox], Awaitable[Response]]
 DEFAULT_TIMEOUT, OLD_TIMEOUT, FORK_TIMEOUT = 300, 15, 15
-"""Seconds a sandbox gets whose program says nothing: since version 2, before, and when it is a fork."""
+"""Seconds a sandbox lasts by default: in version 2 of the API, in version 1, and as a fork."""
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{1,255}")
 
 
@@ -40,8 +40,6 @@ def _make_key_reused_error() -> E2bError:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """Answers the control plane's requests."""
-
     keys: ApiKeys
     tenants: Tenants
     sandboxes: Sandboxes
@@ -236,7 +234,7 @@ class ControlPlane:
         return answer_empty()
 
     async def refresh(self, request: Request, sandbox: Sandbox) -> Response:
-        """Let a sandbox last at least so long from now."""
+        """Let a sandbox last for at least the requested seconds from now."""
         self.sandboxes.lengthen(sandbox, (await requests.read(request, requests.Refresh)).duration)
         return answer_empty()
 
@@ -254,7 +252,7 @@ class ControlPlane:
         return answer(await metrics.list_samples(sandbox, request.query_params))
 
     async def get_logs(self, request: Request, sandbox: Sandbox) -> Response:
-        """Return a sandbox's log: always empty, as E2B's own machinery is not here."""
+        """Return a sandbox's log: always empty, because it would hold messages of E2B's own machinery."""
         return answer({"logs": [], "logEntries": []})
 
     async def share(self, request: Request, sandbox: Sandbox) -> Response:
@@ -291,7 +289,7 @@ ACTS: dict[tuple[str, str], Act] = {
 
 
 def _split_path(scope: Scope) -> list[str]:
-    """Return the segments of a request's path as they were sent: an encoded slash is part of a name."""
+    """Return the decoded segments of a request's path; an encoded slash is part of a name."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return [unquote(part) for part in raw.partition(b"?")[0].decode("ascii", "replace").strip("/").split("/")]
 

@@ -57,7 +57,7 @@ def apply_build(order: SandboxOrder, build: BuildRecord) -> SandboxOrder:
 
 
 async def find_scope(sandboxes: Sandboxes, body: New, tenant: str) -> Scope:
-    """Return what a sandbox reaches: where its program says nothing, what was worked out once."""
+    """Return a sandbox's scope; without network options it is the default one, which was computed once."""
     if body.network is None and body.allow_internet_access is None:
         return sandboxes.defaults.scope
     serving = sandboxes.serving

@@ -1,4 +1,4 @@
-"""Lists as E2B gives them: filtered, ordered as a whole, then cut into pages."""
+"""Lists as E2B returns them: filtered, sorted as a whole, then cut into pages."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from hotdesk.api.e2b.responses import E2bError
 from hotdesk.dataclass import dataclass
 
 MAX_PAGE_ITEMS = 100
-"""What one page has at most."""
+"""Maximum items of one page."""
 STATES = frozenset({"running", "paused"})
 Item = TypeVar("Item")
 Place = tuple[float, str]
-"""Where something stands in a list: when it was made, and its id."""
+"""The sort key of an item: when it was created, and its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequested:
-    """The requested page of a list."""
-
     limit: int = MAX_PAGE_ITEMS
     after: Place | None = None
     ascending: bool = False
@@ -65,12 +63,12 @@ def _read_place(token: str) -> Place:
 
 
 def parse_metadata(text: str) -> dict[str, str]:
-    """Read a metadata filter: a query string in a query string, with names and values encoded once more."""
+    """Parse a metadata filter: a query string within a query string, with names and values encoded once more."""
     return {unquote(key): unquote(value) for key, value in parse_qsl(text, keep_blank_values=True, max_num_fields=100)}
 
 
 def parse_states(values: Iterable[str]) -> frozenset[str]:
-    """Read the requested states; none means all."""
+    """Parse the requested states; none means all."""
     named = {each for value in values for each in value.split(",") if each}
     if not named <= STATES:
         raise E2bError(400, "state must be running, paused, or both separated by a comma")
@@ -78,7 +76,7 @@ def parse_states(values: Iterable[str]) -> frozenset[str]:
 
 
 def parse_moment(text: str) -> float:
-    """Read a moment as RFC 3339 writes it; without a zone it is UTC."""
+    """Parse an RFC 3339 time; without a time zone it is UTC."""
     try:
         moment = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:

@@ -26,43 +26,43 @@ def _require_printable(text: str) -> str:
 
 
 class Body(BaseModel):
-    """A request's body; fields that newer programs send are let be."""
+    """A request body; unknown fields, which newer programs send, are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", alias_generator=to_camel)
 
 
 class Resuming(Body):
-    """Whether traffic wakes a paused sandbox."""
+    """Whether requests to a paused sandbox resume it."""
 
     enabled: bool = False
 
 
 class VolumeMount(Body):
-    """A volume that a sandbox shall have, by its name or id, and where."""
+    """A volume to mount, by its name or id, and the path in the sandbox."""
 
     name: Name
     path: Name
 
 
 class NewVolume(Body):
-    """A volume that is requested."""
+    """A volume to create."""
 
     name: Name
     source: Annotated[str, Field(max_length=200)] = ""
-    """The volume with whose files it begins, by its name or id; E2B's programs name none."""
+    """The volume whose files it starts with, by its name or id; E2B's programs send none."""
 
 
 class NewShare(Body):
-    """A link to a port that is requested."""
+    """A share link to create."""
 
     port: Annotated[int, Field(ge=1, le=65535)]
     expires_in: Annotated[int, Field(ge=1, le=86400)] = 3600
-    """Seconds for which it is valid."""
+    """Seconds for which the link is valid."""
     path: Annotated[str, Field(max_length=1024, pattern=r"^/[^?#\\]*$")] = "/"
 
 
 class IamToken(Body):
-    """A workload token that a sandbox shall have."""
+    """A workload token for a sandbox."""
 
     audience: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_require_printable)]
     token_type: Literal["JWT-SVID"]
@@ -72,13 +72,13 @@ TokenName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^{}]+
 
 
 class Iam(Body):
-    """Workload tokens, by the names that network rules call them."""
+    """Workload tokens, by the names that network rules use for them."""
 
     tokens: Annotated[dict[TokenName, IamToken], Field(max_length=32)] = {}
 
 
 class New(Body):
-    """A sandbox that is asked for."""
+    """A sandbox to create."""
 
     template: Name = Field(alias="templateID")
     timeout: int | None = None
@@ -104,7 +104,7 @@ class New(Body):
 
 
 class Connecting(Body):
-    """How long a sandbox shall go on, and whether what was in memory comes back."""
+    """How long a sandbox continues, and whether its memory is restored."""
 
     timeout: int | None = None
     memory: bool | None = None
@@ -112,26 +112,26 @@ class Connecting(Body):
 
 
 class Timeout(Body):
-    """How long from now."""
+    """When a sandbox ends, in seconds from now."""
 
     timeout: Annotated[int, Field(ge=0)]
 
 
 class Refresh(Body):
-    """How long at least from now."""
+    """The earliest end of a sandbox, in seconds from now."""
 
     duration: Annotated[int, Field(ge=0, le=3600)] = 15
 
 
 class Pausing(Body):
-    """What is kept over a pause."""
+    """What a pause keeps."""
 
     memory: bool | None = None
     require_healthy_guest: bool | None = None
 
 
 class Networking(Body):
-    """What a sandbox reaches from now on; what is not said is cleared."""
+    """New network options of a sandbox; those that are missing are cleared."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
     allow_internet_access: bool | None = Field(None, alias="allow_internet_access")
@@ -142,21 +142,21 @@ class Networking(Body):
 
 
 class Forking(Body):
-    """How many are made of one."""
+    """How many copies of a sandbox to make."""
 
     timeout: int | None = None
     count: Annotated[int, Field(ge=1, le=20)] | None = None
 
 
 class Snapshotting(Body):
-    """What a snapshot is called."""
+    """The name of a new snapshot."""
 
     name: Annotated[str, Field(max_length=128)] | None = None
     memory: bool | None = None
 
 
 async def read(request: Request, kind: type[BodyT]) -> BodyT:
-    """Read a request's body; an empty one has no fields."""
+    """Read and validate a request's body; an empty one has no fields."""
     data = bytearray()
     async for part in request.stream():
         data += part
@@ -169,7 +169,7 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
 
 
 def describe_error(error: ValidationError) -> str:
-    """Describe what is wrong with a body without quoting it: it may be a secret."""
+    """Describe the first error of a body without quoting the body: it may have a secret."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier())
     return f"invalid body at {place[:100]!r}: {first['msg']}" if place else f"invalid body: {first['msg']}"

@@ -1,7 +1,7 @@
-"""E2B's secrets, in the tenant's vault under names of their own: no other secret of the vault is reached by them.
+"""E2B's secrets, stored in the tenant's vault under a prefix; this API reaches no other secret of the vault.
 
-A value is written and never read back. A program names it as `${e2b.secrets.NAME}` in a header that its network rules
-attach; the door puts the value in on the way out, and no sandbox sees it.
+A value is written and never read back. A program refers to it as `${e2b.secrets.NAME}` in a header that its network
+rules attach; the door inserts the value on the way out, and no sandbox sees it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _METADATA = TypeAdapter(dict[str, dict[str, str]])
 
 
 class SecretValue(requests.Body):
-    """A value that a secret shall have."""
+    """The new value of a secret."""
 
     value: Annotated[str, Field(min_length=1, max_length=MAX_VALUE_BYTES, repr=False)]
     metadata: Annotated[dict[str, str], Field(max_length=_MAX_METADATA)] | None = None
@@ -57,17 +57,15 @@ class SecretValue(requests.Body):
 
 
 class NewSecretValue(SecretValue):
-    """A secret that is to be made."""
+    """A secret to create."""
 
     name: requests.Name
 
 
 class E2bSecrets:
-    """Answers requests about secrets."""
-
     def __init__(self, starter: LauncherClient) -> None:
         self.starter = starter
-        """Who may write to vaults; this process may not."""
+        """Writes to vaults; this process may not."""
         self.writing = anyio.Lock()
 
     async def respond(self, caller: Caller, tenant: Tenant, request: Request, rest: list[str]) -> Response:
@@ -114,7 +112,7 @@ class E2bSecrets:
         return await self.describe(tenant, name)
 
     async def destroy(self, caller: Caller, tenant: Tenant, name: str) -> Response:
-        """Remove a secret; sandboxes that use it no longer can."""
+        """Delete a secret; sandboxes can no longer use it."""
         await self.find(tenant, name)
         stored = VAULT_PREFIX + name
         await self.note(tenant, VaultChanged(new_id(), stored, "removed", caller.described))
@@ -123,7 +121,7 @@ class E2bSecrets:
         return answer_empty()
 
     async def check_placeholders(self, caller: Caller, tenant: Tenant, settings: Mapping[str, object] | None) -> None:
-        """Refuse network rules that name secrets which are not there, or that this key may not use."""
+        """Refuse network rules that name missing secrets, or any secret if the key may not use the vault."""
         named = network.list_secrets(settings or {})
         if not named:
             return
@@ -153,7 +151,7 @@ class E2bSecrets:
         return _describe_secret(name, entry, await anyio.to_thread.run_sync(_read, _get_folder(tenant)))
 
     async def write(self, tenant: Tenant, name: str, metadata: dict[str, str] | None) -> None:
-        """Write a secret's metadata down; None: it has none any more."""
+        """Store a secret's metadata; `None` deletes it."""
         async with self.writing:
             table = await anyio.to_thread.run_sync(_read, _get_folder(tenant))
             table = {each: pairs for each, pairs in table.items() if each != name}

@@ -1,4 +1,4 @@
-"""Share links as a program makes, lists and revokes them."""
+"""Creates, lists and revokes share links."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MAX_SHARES = 256
 _MAX_REVOKED = 4096
 _ID = re.compile(r"[0-9a-f]{12}")
 _UNSHARED = frozenset((envd.PORT, INTERPRETER_PORT, GATE[1]))
-"""Ports that run commands, or lead out: they are for those who have the sandbox's own token."""
+"""Ports that run commands, and the port of the egress proxy: only the sandbox's own token opens them."""
 
 
 def make(sandbox: Sandbox, serving: Serving, order: NewShare) -> dict[str, object]:
-    """Make a link; it expires with the sandbox at the latest."""
+    """Create a link; it expires with the sandbox at the latest."""
     if order.port in _UNSHARED:
         raise E2bError(
             400, f"port {order.port} cannot be shared: a client of this port can run commands in the sandbox"
@@ -44,7 +44,7 @@ def make(sandbox: Sandbox, serving: Serving, order: NewShare) -> dict[str, objec
 
 
 def list_valid(sandbox: Sandbox) -> list[Share]:
-    """Return the links that this server made and that are valid; those that expired are forgotten."""
+    """Return the valid links that this server created; expired ones are removed."""
     for share in [each for each in sandbox.shares.values() if each.expires <= time.time()]:
         del sandbox.shares[share.id]
     return sorted(sandbox.shares.values(), key=lambda share: (share.expires, share.id))
@@ -67,5 +67,5 @@ def revoke(sandbox: Sandbox, share: str) -> None:
 
 
 def describe(share: Share) -> dict[str, object]:
-    """Describe the public part of a link: never its token."""
+    """Describe the public part of a link, without its token."""
     return {"shareID": share.id, "port": share.port, "expiresAt": as_time(share.expires)}

@@ -25,10 +25,10 @@ from hotdesk.linux import private_files
 
 FILE = "snapshots.json"
 PREFIX = "snapshot-"
-"""What images begin with that are somebody's snapshots: no template's name may."""
+"""Prefix of the images of snapshots; no template's name may begin with it."""
 _TAG = "default"
 RETRY_INTERVAL_S = 30.0
-"""Seconds between two tries to delete what was in use."""
+"""Seconds between two attempts to delete images that were in use."""
 _MAX_SNAPSHOTS = 1000
 """Snapshots one tenant may have."""
 SHAPE = re.compile(
@@ -41,17 +41,17 @@ class Snapshot:
     """The files of a sandbox at one moment."""
 
     id: str
-    """What programs name it by: `ID:default`, or `TENANT/NAME:default`."""
+    """The id for programs: `ID:default`, or `TENANT/NAME:default`."""
     image: str
     sandbox: str
-    """What it was taken of."""
+    """The id of the sandbox it was taken from."""
     made: float
     named: bool = False
     deleted: bool = False
-    """No one finds it any more; its image goes when no sandbox stands on it."""
+    """Whether it is deleted: it cannot be found, and its image is removed when no sandbox uses it."""
     user: str = ""
     workdir: str = ""
-    """As whom and where programs of its sandboxes run unless they say, as in the sandbox it was taken of."""
+    """Default user and working folder of programs in its sandboxes, as in the sandbox it was taken from."""
 
     @property
     def names(self) -> list[str]:
@@ -70,7 +70,7 @@ class TenantSnapshots:
 
     def __init__(self, starter: LauncherClient, sandboxes: Sandboxes) -> None:
         self.starter = starter
-        """Who may delete images; this process may not."""
+        """Deletes images; this process may not."""
         self.sandboxes = sandboxes
         self.tenants: dict[str, Tenant] = {}
         self.by_tenant: dict[str, list[Snapshot]] = {}
@@ -78,7 +78,7 @@ class TenantSnapshots:
         self.deleted = anyio.Event()
 
     async def run(self) -> None:
-        """Delete images that no snapshot names, at once or when the last sandbox on them ends."""
+        """Delete images of deleted snapshots, at once or when the last sandbox that uses them ends."""
         while True:
             with anyio.move_on_after(RETRY_INTERVAL_S):
                 await self.deleted.wait()
@@ -96,7 +96,7 @@ class TenantSnapshots:
         return {each.id: each for each in self.list_all(tenant) if not each.deleted}
 
     async def take(self, sandbox: Sandbox, name: str | None) -> Snapshot:
-        """Keep a sandbox's files; a name that was taken is this one's from then on."""
+        """Save a sandbox's files as a snapshot; a name that was used before refers to the new one."""
         tenant = sandbox.tenant
         if sandbox.opened is None:
             raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first, which resumes it")
@@ -118,7 +118,7 @@ class TenantSnapshots:
         await self.drop(tenant, found)
 
     async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
-        """Replace one snapshot by others, even if the caller is cancelled."""
+        """Mark one snapshot as deleted and add others, even if the caller is cancelled."""
         with anyio.CancelScope(shield=True):
             rest = [replace(each, deleted=each is old or each.deleted) for each in self.list_all(tenant)]
             self.by_tenant[tenant.name] = [*rest, *new]
@@ -127,19 +127,19 @@ class TenantSnapshots:
                 self.deleted.set()
 
     async def expect(self, tenant: Tenant, *images: str) -> None:
-        """Note images that are about to be made: each goes when no sandbox stands on it."""
+        """Record images that are about to be made; each is removed when no sandbox uses it."""
         now = time.time()
         await self.drop(tenant, None, *(Snapshot(f"{each}:{_TAG}", each, "", now, deleted=True) for each in images))
 
     async def clear(self, tenant: Tenant) -> None:
-        """Delete the images of snapshots that are deleted, unless sandboxes stand on them."""
+        """Remove the images of deleted snapshots, unless sandboxes use them."""
         for each in [each for each in self.list_all(tenant) if each.deleted]:
             if not self.sandboxes.stand_on(each.image) and await self.forget(tenant, each):
                 self.by_tenant[tenant.name] = [other for other in self.list_all(tenant) if other.image != each.image]
                 await self.write(tenant)
 
     async def forget(self, tenant: Tenant, snapshot: Snapshot) -> bool:
-        """Delete a snapshot's image; False while sandboxes stand on it."""
+        """Remove a snapshot's image; `False` while sandboxes use it."""
         try:
             await self.starter.remove_image(tenant.name, snapshot.image)
         except BriefError:
@@ -150,7 +150,7 @@ class TenantSnapshots:
         return True
 
     def find(self, tenant: Tenant, reference: str) -> Snapshot | None:
-        """Return the snapshot a program means: by its id, or by its name with or without team and tag."""
+        """Return the snapshot that a reference means: its id, or its name with or without team and tag."""
         shape = SHAPE.fullmatch(reference)
         if shape is None or shape["team"] not in (None, tenant.name) or shape["tag"] not in (None, _TAG):
             return None

@@ -9,7 +9,7 @@ from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
 
 CLIENT = "hotdesk"
-"""A field no one uses any more, and every SDK insists on."""
+"""The value of an obsolete field that every SDK requires."""
 
 
 def describe_connection(sandbox: Sandbox, domain: str) -> dict[str, object]:
