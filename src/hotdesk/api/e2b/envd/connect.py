@@ -28,7 +28,7 @@ Say: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 class RpcError(Exception):
-    """An error of a call, by Connect's own code."""
+    """An error of a call, with Connect's error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -110,7 +110,7 @@ async def iterate_messages(request: Request) -> AsyncIterator[Message]:
 
 
 def take(buffer: bytearray) -> tuple[int, bytes] | None:
-    """Take the next envelope off a buffer; None while it is not whole."""
+    """Take the next envelope off a buffer; `None` until it is complete."""
     if len(buffer) < 5:
         return None
     flags, size = buffer[0], int.from_bytes(buffer[1:5], "big")
@@ -126,7 +126,7 @@ def take(buffer: bytearray) -> tuple[int, bytes] | None:
 
 
 async def read_single_message(request: Request) -> Message:
-    """Return the one message of a call that answers with a stream; the rest is read, so that the next call is whole."""
+    """Return the only message of a call with a streaming response; the rest is read, so that the next call is whole."""
     found: Message | None = None
     async for message in iterate_messages(request):
         found = message if found is None else found
@@ -136,7 +136,7 @@ async def read_single_message(request: Request) -> Message:
 
 
 async def read_body(request: Request) -> AsyncIterator[bytes]:
-    """Yield a body's bytes; one that is encoded is not understood."""
+    """Yield a body's bytes; compressed bodies are refused."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RpcError("unimplemented", "compressed requests are not supported; send the body uncompressed")
     try:
@@ -157,12 +157,12 @@ def _as_message(data: bytes) -> Message:
 
 
 def parse_deadline(request: Request) -> float | None:
-    """Return the seconds a caller grants a call; None when it does not say."""
+    """Return the seconds that the caller allows a call; `None` if it sets no limit."""
     text = request.headers.get("connect-timeout-ms", "")
     return int(text) / 1000 if text.isdecimal() and text.isascii() and 0 < len(text) <= 10 and int(text) else None
 
 
 def parse_keepalive(request: Request) -> float:
-    """Return after how many silent seconds a stream shows that it lives."""
+    """Return the seconds of silence after which a stream sends a keepalive."""
     text = request.headers.get("keepalive-ping-interval", "")
     return float(text) if text.isdecimal() and text.isascii() and 0 < len(text) <= 5 and int(text) else 90.0

@@ -1,4 +1,4 @@
-"""A file of a sandbox, read: in whole or in part, as it is or compressed."""
+"""Reads a file of a sandbox: whole or in part, plain or compressed."""
 
 from __future__ import annotations
 
@@ -25,20 +25,18 @@ if TYPE_CHECKING:
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 NEVER = re.compile(r"q\s*=\s*0(\.0*)?\s*$")
 GZIP = 31
-"""zlib's word for gzip."""
+"""The `wbits` value with which zlib writes gzip."""
 CALLERS = frozenset(
     "EINVAL ENOTDIR ENAMETOOLONG ELOOP ENXIO EACCES EPERM EROFS EOPNOTSUPP ENOTSUP EEXIST ETXTBSY EBUSY EAGAIN".split()
 )
-"""What the caller can do something about."""
+"""Errors that the caller can correct."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """The requested part of a file."""
-
     first: int
     last: int | None
-    """The first byte that is not; None: to its end, wherever that is."""
+    """The first byte after the part; `None`: up to the end of the file."""
     size: int
 
     @property
@@ -47,7 +45,7 @@ class ByteRange:
 
 
 def parse_range(header: str, size: int) -> ByteRange:
-    """Return what a range means; what is not understood means everything."""
+    """Parse a Range header; one that is not understood means the whole file."""
     found = _RANGE.fullmatch(header.strip())
     if found is None or found[0] == "bytes=-" or size == 0:
         return ByteRange(0, size or None, size)
@@ -60,7 +58,7 @@ def parse_range(header: str, size: int) -> ByteRange:
 
 
 def is_packed(header: str) -> bool:
-    """Return whether an answer is to be compressed; refuse what leaves no way."""
+    """Return whether to compress a response; refuse a header that accepts neither gzip nor identity."""
     words = [word.partition(";") for word in header.lower().split(",") if word.strip()]
     encodings = {name.strip(): not NEVER.search(weight) for name, _, weight in words}
     accepted = {name for name, is_accepted in encodings.items() if is_accepted}
@@ -74,7 +72,7 @@ def is_packed(header: str) -> bool:
 
 
 class FileResponse(Response):
-    """A file's bytes, as the program inside reads them."""
+    """A file's bytes, as the program inside the desk reads them."""
 
     def __init__(self, call: EnvdCall, path: str) -> None:
         super().__init__()
@@ -98,7 +96,7 @@ class FileResponse(Response):
                     tasks.cancel_scope.cancel()
         except* (E2bError, GuestFilesError, HotdeskError) as group:
             if begun or isinstance(error := unwrap_group(group), DeskGone):
-                self.call.reset()  # half a file is none
+                self.call.reset()  # an incomplete file must not look complete
             else:
                 await as_refusal(error, self.path).make_response()(scope, receive, send)
 
@@ -131,7 +129,7 @@ class FileResponse(Response):
         if remaining:
             raise LinkError("the file shrank while it was read")
         rest = packer.flush() if packer is not None else b""
-        self.call.sandbox.cuts.discard(self.call.reset)  # with its last byte the connection is for other requests
+        self.call.sandbox.cuts.discard(self.call.reset)  # after its last byte the connection is for other requests
         await send({"type": "http.response.body", "body": waiting + rest, "more_body": False})
 
 
@@ -143,7 +141,7 @@ def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
 
 
 def _build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
-    """Return what is sent: never anything a browser would run."""
+    """Return the response headers, with which a browser never runs the content."""
     lines = {
         "content-type": "application/octet-stream",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2], safe='')}",
@@ -164,7 +162,7 @@ def _build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> l
 
 
 def as_refusal(error: BaseException, path: str) -> E2bError:
-    """Return what went wrong with a file as callers of `/files` know it."""
+    """Convert a failure to the error response of `/files`."""
     if isinstance(error, E2bError):
         return error
     if isinstance(error, GuestFilesError):

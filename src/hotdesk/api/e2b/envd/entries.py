@@ -10,13 +10,13 @@ from hotdesk.errors import LinkError
 TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY"}
 TEXTS = ("name", "path", "permissions", "owner", "group")
 _FOLDER_SIZE = 4096
-"""Bytes of a folder on E2B's file system, ext4; btrfs counts 0 for an empty one."""
+"""The size of a folder on ext4, E2B's file system; btrfs reports 0 for an empty one."""
 EARLIEST, LATEST = -62135596800, 253402300799
-"""Seconds between which a moment has a date."""
+"""The first and last Unix time that has a date."""
 
 
 def as_entry(value: object) -> Message:
-    """Return a description as E2B's callers read it."""
+    """Convert a file description to the format of E2B's API."""
     if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in TEXTS):
         raise make_malformed_error()
     size, mode, modified = (value.get(name) for name in ("size", "mode", "modified"))

@@ -1,4 +1,4 @@
-"""The service that E2B programs reach at port 49983 of a sandbox. It runs on the host; inside is only the guest."""
+"""The service that E2B programs use at port 49983 of a sandbox. It runs on the host; the desk has only the guest."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ from hotdesk.errors import BriefError, DeskGone, HotdeskError, make_printable, u
 
 PORT = 49983
 _INTERNAL = frozenset({"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"})
-"""Calls of E2B's own machinery; nothing here uses them."""
+"""Calls of E2B's own machinery, which are not supported."""
 SERVICES = {"process.Process": process.METHODS, "filesystem.Filesystem": filesystem.METHODS}
 
 
 @dataclass(frozen=True, slots=True)
 class EnvdCall:
-    """One call of envd."""
-
     request: Request
     sandbox: Sandbox
     reset: Callable[[], None]
-    """Cuts the connection so that no one takes it for an end."""
+    """Cuts the connection, so that no client takes its end for a complete response."""
     tasks: TaskGroup
-    """Who hears programs that go on when their caller has gone."""
+    """Runs the readers of programs that continue after their caller has disconnected."""
 
     @property
     def room(self) -> EnvdState:
@@ -62,7 +60,7 @@ class EnvdCall:
         return Envelopes(produce)
 
     def convert_error(self, error: BaseException) -> BaseException:
-        """Return an error in the middle of a stream as its reader knows it; when the sandbox is gone, break off."""
+        """Convert an error in the middle of a stream for its reader; if the sandbox is gone, cut the connection."""
         if isinstance(error, DeskGone):
             self.reset()
         return _as_rpc(error) if isinstance(error, HotdeskError) else error
@@ -78,7 +76,7 @@ def get_reset(scope: Scope) -> Callable[[], None]:
 
 
 async def respond(call: EnvdCall) -> Response:
-    """Answer a call; streams answer as they go."""
+    """Answer a call; the errors of a streaming call are sent as a stream."""
     try:
         return await _route_call(call)
     except RpcError as e:

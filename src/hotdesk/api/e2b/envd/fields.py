@@ -1,4 +1,4 @@
-"""Fields of messages, each of the kind it must be: a caller may send anything."""
+"""Typed access to the fields of messages, in which a caller may send anything."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def get_field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
 
 
 def get_table(message: Message, name: str) -> Message:
-    """Return a field that is a message itself; an empty one when it is not there."""
+    """Return a field that is a message itself; empty if it is missing."""
     found = get_field(message, name, dict)
     return {} if found is None else found
 
 
 def get_text(message: Message, name: str) -> str:
-    """Return a text; an empty one when it is not there."""
+    """Return a text; empty if it is missing."""
     found = get_field(message, name, str) or ""
     if "\0" in found:
         raise RpcError("invalid_argument", f"{name} contains a NUL byte")
@@ -54,7 +54,7 @@ def _reject_field(name: str) -> NoReturn:
 
 
 def get_number(message: Message, name: str) -> int:
-    """Return a number; 0 when it is not there. Large ones come as texts."""
+    """Return a number; 0 if it is missing. Large numbers are sent as text."""
     value = message.get(name)
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         return int(value)
@@ -72,12 +72,12 @@ def get_bytes(message: Message, name: str) -> bytes | None:
 
 
 def get_path(message: Message, name: str, home: str) -> str:
-    """Return a path from the root; one that is relative, or begins with `~`, lies in the user's home."""
+    """Return an absolute path; a relative one, or one that begins with `~`, is in the user's home."""
     return resolve(get_text(message, name), home)
 
 
 def resolve(path: str, home: str) -> str:
-    """Make a path begin at the root, without steps up or empty ones."""
+    """Make a path absolute, without `..` and empty parts."""
     if "\0" in path or len(path.encode("utf-8", "replace")) > MAX_PATH_BYTES:
         raise RpcError("invalid_argument", f"the path contains a NUL byte, or has more than {MAX_PATH_BYTES} bytes")
     if path == "~" or path.startswith("~/"):

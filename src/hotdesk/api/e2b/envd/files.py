@@ -1,4 +1,4 @@
-"""`/files`: files of a sandbox, read and written over plain HTTP, by token or by signature."""
+"""`/files`: files of a sandbox, read and written over plain HTTP, authorized by token or signature."""
 
 from __future__ import annotations
 

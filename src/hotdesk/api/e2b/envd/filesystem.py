@@ -1,4 +1,4 @@
-"""`filesystem.Filesystem`: paths are described, listed, made, moved, removed, watched."""
+"""`filesystem.Filesystem`: describes, lists, creates, moves, removes and watches paths."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MAX_DEPTH = 1000
 
 
 async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
-    """Run an operation inside; failures get the codes that callers know."""
+    """Run an operation inside the desk; failures get the error codes of E2B's API."""
     try:
         return await call.room.inside.do(call.sandbox.desk, act, path, **more)
     except GuestFilesError as e:
@@ -138,7 +138,7 @@ async def watch_dir(call: EnvdCall) -> Response:
 
 
 async def _tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> None:
-    """Report changes until cancelled; after a long silence send a keepalive."""
+    """Report changes until cancelled, and send keepalives during silence."""
     interval = parse_keepalive(call.request)
     send, receive = anyio.create_memory_object_stream[list[Change]](1)
 

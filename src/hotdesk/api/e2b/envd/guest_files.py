@@ -1,6 +1,6 @@
-"""File operations of a sandbox, done as root by a small program inside that is driven from here.
+"""File operations of a sandbox, done as root by a small program in the desk that is controlled from here.
 
-Nothing out here ever opens a path of the desk, and every byte that comes back is hostile: bounded, checked, timed.
+The host never opens a path of the desk, and every byte that comes back is hostile: bounded, checked, timed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_FRAME_BYTES = 1 << 20
 _STEP_TIMEOUT_S = 60.0
 """Seconds the program may take for one step."""
 _PING_TIMEOUT_S = 5.0
-"""Seconds a program that waits for work may take to say so."""
+"""Seconds in which an idle program must answer a ping."""
 _MAX_IDLE = 4
-"""Programs that wait for work."""
+"""Idle programs that are kept."""
 _MAX_BUSY = 32
-"""Programs that work at a time; further callers wait."""
+"""Programs that work at the same time; further callers wait."""
 MAX_ENTRIES = 100_000
 """Entries of one listing."""
 MAX_LISTING_BYTES = 64 << 20
@@ -44,18 +44,18 @@ class GuestFilesError(Exception):
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
         self.code = code
-        """The error's name, as in errno."""
+        """The errno name, such as `ENOENT`."""
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One program inside, which does one thing at a time."""
+    """One program inside the desk, which handles one request at a time."""
 
     process: Process
     output: AsyncIterator[tuple[str, bytes]]
     buffer: bytearray = field(default_factory=bytearray)
     spoilt: bool = False
-    """It was given something that it will take for something else."""
+    """Whether it was sent data that it would take for the next request."""
 
     async def give(self, data: bytes) -> None:
         await self.process.send(len(data).to_bytes(4, "big") + data)
@@ -64,7 +64,7 @@ class Worker:
         await self.give(json.dumps(ask).encode())
 
     async def hear(self, silence: float = _STEP_TIMEOUT_S) -> tuple[str, bytes]:
-        """Return its next frame; a failure is raised."""
+        """Return the program's next frame; raise an exception if it reports a failure."""
         with anyio.move_on_after(silence) as scope:
             letter, size = (head := await self.take(5))[:1], int.from_bytes(head[1:], "big")
             if size > MAX_FRAME_BYTES or letter not in b"DEHRF":
@@ -102,7 +102,7 @@ class Inside:
 
     @asynccontextmanager
     async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
-        """Yield a program that has nothing to do; what breaks it off ends it."""
+        """Yield an idle program; it is ended if it is interrupted."""
         async with self.busy:
             worker = await self.take_idle_worker() or await _start_worker(desk)
             sound = False
@@ -168,7 +168,7 @@ class Inside:
 
 
 async def _await_result(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
-    """Wait for the result of writing; it also ends the sender."""
+    """Wait for the result of writing; then stop the sender."""
     try:
         await worker.read_result(math.inf)
     except GuestFilesError as e:
@@ -191,7 +191,7 @@ async def end(worker: Worker) -> None:
     try:
         await worker.process.kill()
     except HotdeskError:
-        pass  # it went with its desk
+        pass  # it ended with its desk
 
 
 def as_json(payload: bytes) -> object:

@@ -1,8 +1,8 @@
-"""Handles files inside a sandbox, as root, for the server outside: one request after the other, over its streams.
+"""Handles files inside a sandbox, as root, for the server outside: one request after the other, over stdin and stdout.
 
-It is sent into the desk as text and imports nothing but the standard library. A request is a length and JSON; what is
-to be written follows in pieces, each a length and bytes, an empty one last. An answer is frames: a letter (`D` data,
-`E` some entries, `H` a head, `R` the result, `F` a failure), a length, bytes.
+It is sent into the desk as text and imports nothing but the standard library. A request is a length and JSON; data to
+be written follows in pieces, each a length and bytes, an empty one last. A response is frames: a letter (`D` data, `E`
+some entries, `H` a head, `R` the result, `F` a failure), a length, bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def tell(letter: bytes, payload: bytes) -> None:
 
 
 def take() -> bytes:
-    """Receive one piece; the end of the stream ends the program."""
+    """Receive one piece; exit at the end of the stream."""
     head = source.read(4)
     if len(head) < 4:
         raise SystemExit
@@ -62,7 +62,7 @@ def _read_metadata(path: str) -> dict[str, str]:
 
 
 def describe_entry(path: str, shown: str) -> dict[str, object]:
-    """Describe a path; a link has the kind and mode of what it leads to."""
+    """Describe a path; a link has the kind and mode of its target."""
     info = os.lstat(path)
     mode, target = info.st_mode, None
     if stat.S_ISLNK(mode):
@@ -88,7 +88,7 @@ def describe_entry(path: str, shown: str) -> dict[str, object]:
 
 
 def make_folders(path: str, owner: int) -> None:
-    """Make a folder and those above it; each new one is the owner's."""
+    """Create a folder and its missing parents; new ones get the owner."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -108,7 +108,7 @@ def describe(ask: dict[str, Any]) -> object:
 
 
 def make(ask: dict[str, Any]) -> object:
-    """Make a folder; return whether it is new."""
+    """Create a folder; return whether it is new."""
     if os.path.isdir(ask["path"]):
         return False
     if os.path.lexists(ask["path"]):
@@ -118,7 +118,7 @@ def make(ask: dict[str, Any]) -> object:
 
 
 def move(ask: dict[str, Any]) -> object:
-    """Rename, making the destination's folders; between file systems, copy."""
+    """Rename a path and create the destination's folders; between file systems, copy it."""
     old, new = ask["path"], ask["destination"]
     os.lstat(old)
     make_folders(os.path.dirname(new), ask["owner"])
@@ -134,7 +134,7 @@ def move(ask: dict[str, Any]) -> object:
 
 
 def remove(ask: dict[str, Any]) -> object:
-    """Remove a path with all below it; links are removed, not followed."""
+    """Remove a path with everything below it; links are removed, not followed."""
     import shutil
 
     path = ask["path"]
@@ -154,7 +154,7 @@ def list_folder(ask: dict[str, Any]) -> object:
         try:
             batch.append(describe_entry(f"{top}/{below}", f"{shown.rstrip('/')}/{below}"))
         except OSError:
-            continue  # it went
+            continue  # it was removed meanwhile
         if len(batch) == BATCH:
             tell(b"E", json.dumps(batch).encode())
             batch = []
@@ -163,7 +163,7 @@ def list_folder(ask: dict[str, Any]) -> object:
 
 
 def walk(top: str, below: str, depth: int) -> Iterator[str]:
-    """Yield paths below a folder; links are not entered."""
+    """Yield paths below a folder; links are not followed."""
     waiting = [(below + name, depth) for name in sorted(os.listdir(top or "/"), reverse=True)]
     while waiting:
         path, remaining = waiting.pop()
@@ -173,11 +173,11 @@ def walk(top: str, below: str, depth: int) -> Iterator[str]:
             try:
                 waiting += [(f"{path}/{name}", remaining - 1) for name in sorted(os.listdir(whole), reverse=True)]
             except OSError:
-                pass  # it went
+                pass  # it was removed meanwhile
 
 
 def read(ask: dict[str, Any]) -> object:
-    """Send a file's size, then its bytes in a range."""
+    """Send a file's size, then the bytes of the requested range."""
     fd = os.open(ask["path"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb", buffering=0) as file:
         info = os.fstat(fd)
@@ -197,7 +197,7 @@ def read(ask: dict[str, Any]) -> object:
 
 
 def write(ask: dict[str, Any]) -> object:
-    """Write a file in place: made, given to its owner, filled."""
+    """Write a file in place: create or empty it, set its owner and metadata, then write the data."""
     path, owner = ask["path"], ask["owner"]
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

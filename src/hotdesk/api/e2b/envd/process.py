@@ -1,4 +1,4 @@
-"""`process.Process`: programs are started, followed, fed, signalled."""
+"""`process.Process`: starts, follows and signals programs, and writes to their input."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
 NUMBERS = {9: signal.SIGKILL, 15: signal.SIGTERM}
 KILL_TIMEOUT_S, KILL_INTERVAL_S = 5.0, 0.05
-"""Seconds a killed program may take to end before its caller is answered all the same, and between two looks."""
+"""Seconds to wait for a killed program to end before answering anyway, and between two checks."""
 _NO_FOLDER = "working folder "
-"""What the guest's word begins with when a program's folder is not there."""
+"""The beginning of the guest's message when a program's folder does not exist."""
 
 
 async def start(call: EnvdCall) -> Response:
@@ -63,7 +63,7 @@ async def start(call: EnvdCall) -> Response:
 
 
 async def start_program(call: EnvdCall, user: User, message: Message) -> SandboxProgram:
-    """Start a program; it goes on whether anyone follows it or not, until its time is up."""
+    """Start a program; it runs until its time limit, whether or not it is followed."""
     request = parse_request(message)
     cwd = resolve(request.cwd or call.sandbox.workdir, user.home)
     runs_as, argv = as_user(user, [request.cmd, *request.args])
@@ -105,7 +105,7 @@ async def connect(call: EnvdCall) -> Response:
 async def _tell_pieces(
     call: EnvdCall, program: SandboxProgram, pieces: MemoryObjectReceiveStream[Piece], say: Say
 ) -> None:
-    """Send a program's output until it ends; after a long silence a keepalive."""
+    """Send a program's output until it ends, and keepalives during silence."""
     interval = parse_keepalive(call.request)
     await say({"event": {"start": {"pid": program.pid}}})
     while True:
@@ -122,7 +122,7 @@ async def _tell_pieces(
 
 
 async def _tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
-    """Report how a program ended; if that is unknown, break the connection."""
+    """Report how a program ended; if that is unknown, cut the connection."""
     if program.done is None:
         call.reset()
         raise RpcError("unavailable", f"the connection to the program was lost: {program.lost}")
@@ -172,7 +172,7 @@ async def close_stdin(call: EnvdCall) -> Response:
 
 
 async def send_signal(call: EnvdCall) -> Response:
-    """Signal a single pid. After SIGKILL it waits until the program is gone."""
+    """Signal a single process. After SIGKILL, wait until the program has ended."""
     message = await unary(call.request)
     program = find_program(call, message)
     value = message.get("signal")
@@ -186,7 +186,6 @@ async def send_signal(call: EnvdCall) -> Response:
 
 
 async def _wait_until_gone(program: SandboxProgram) -> None:
-    """Wait until a killed program has ended."""
     with anyio.move_on_after(KILL_TIMEOUT_S):
         while not program.over:
             with anyio.move_on_after(KILL_INTERVAL_S):
@@ -220,7 +219,7 @@ def _describe_program(program: SandboxProgram) -> Message:
 
 
 def find_program(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxProgram:
-    """Return the program a caller means; one that ended only where that is wanted."""
+    """Return the program that a message selects; one that has ended only if `ended` is set."""
     selector = get_table(message, "process")
     pid, tag = get_number(selector, "pid"), get_text(selector, "tag")
     found = call.room.programs.find(pid, tag)

@@ -1,4 +1,4 @@
-"""Programs that callers started in a sandbox: one task reads each, and every follower gets its output."""
+"""Programs that callers started in a sandbox: one task reads each, and passes its output to all followers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from hotdesk.desk.seam import Done, Process, Stream
 from hotdesk.errors import HotdeskError
 
 _EXIT_TTL_S = 30.0
-"""How long the exit of a program is kept for a late follower."""
+"""Seconds for which the exit of a program is kept for late followers."""
 MAX_EXITS = 64
-"""Exits that are kept at most."""
+"""Maximum number of exits that are kept."""
 QUEUE = 16
-"""Pieces of output that may wait for one follower; then the program waits, too."""
+"""Pieces of output that may wait for one follower; beyond that the program waits, too."""
 
 Piece = tuple[Stream, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramRequest:
-    """A program that a caller wants to run."""
-
     cmd: str
     args: tuple[str, ...]
     envs: dict[str, str]
@@ -41,18 +39,18 @@ class ProgramRequest:
 
 @dataclass(slots=True, eq=False)
 class SandboxProgram:
-    """One program, with those who follow it."""
+    """One program and its followers."""
 
     process: Process
     request: ProgramRequest
     done: Done | None = None
     lost: HotdeskError | None = None
-    """Why no one knows how it ended."""
+    """Why it is unknown how the program ended."""
     ended: float = math.inf
     input_closed: bool = False
     followers: set[MemoryObjectSendStream[Piece]] = field(default_factory=set)
     gone: anyio.Event = field(default_factory=anyio.Event)
-    """Set once it has ended, or no one knows any more."""
+    """Set once the program has ended, or the connection to it was lost."""
     stalled: bool = False
     """Whether a follower has not read its output, which delays the report of its end."""
 
@@ -78,7 +76,7 @@ class SandboxProgram:
             follower.close()
 
     async def pass_on(self, follower: MemoryObjectSendStream[Piece], piece: Piece) -> None:
-        """Send output to one follower; a disconnected one is forgotten."""
+        """Send output to one follower; a disconnected one is removed."""
         self.stalled = True
         try:
             await follower.send(piece)
@@ -89,7 +87,7 @@ class SandboxProgram:
 
     @contextmanager
     def follow(self) -> Iterator[MemoryObjectReceiveStream[Piece]]:
-        """Yield its events from now on; the stream ends with it."""
+        """Yield the program's output from now on; the stream ends with the program."""
         send, receive = anyio.create_memory_object_stream[Piece](QUEUE)
         if self.over:
             send.close()
@@ -105,7 +103,7 @@ class SandboxProgram:
 
 @dataclass(slots=True)
 class SandboxPrograms:
-    """The programs of one sandbox: running ones, and ones that ended a short while ago."""
+    """The programs of one sandbox: running ones, and those that ended recently."""
 
     by_pid: dict[int, SandboxProgram] = field(default_factory=dict)
 
@@ -114,7 +112,7 @@ class SandboxPrograms:
         self.by_pid[program.pid] = program
 
     def find(self, pid: int, tag: str = "") -> SandboxProgram | None:
-        """Return a program by its pid, or by its tag: the latest that has it."""
+        """Return a program by its process id, or the latest one with a tag."""
         self.tidy()
         if not tag:
             return self.by_pid.get(pid)

@@ -1,4 +1,4 @@
-"""`/files` without a sandbox's id: the signature says whose file it is."""
+"""`/files` without a sandbox's id: the signature identifies the sandbox."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.errors import HotdeskError
 
 @dataclass(frozen=True, slots=True)
 class SignedFiles:
-    """Answers `/files` where only the signature says whose it is."""
+    """Answers requests to `/files` that only a signature identifies."""
 
     sandboxes: Sandboxes
     tries: signing.Tries = field(default_factory=signing.Tries)

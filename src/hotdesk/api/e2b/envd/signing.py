@@ -1,4 +1,4 @@
-"""Signed addresses of files: they allow reading or writing one path without a token."""
+"""Signed URLs of files: they allow reading or writing one path without a token."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from hotdesk.dataclass import dataclass
 
 Act = Literal["read", "write"]
 MAX_FAILURES, WINDOW_S = 20, 60.0
-"""Wrong signatures one address may show to one sandbox, or to all that it does not name, within so many seconds."""
+"""Wrong signatures of one address, to one sandbox or to those it does not name, within so many seconds."""
 _MAX_ADDRESSES = 4096
-"""Addresses whose tries are remembered."""
+"""Addresses whose wrong signatures are remembered."""
 
 
 class TokenHolder(Protocol):
     """Something with an access token."""
 
     @property
-    def token(self) -> str:
-        """Return it."""
-        ...
+    def token(self) -> str: ...
 
 
 Holder = TypeVar("Holder", bound=TokenHolder)
@@ -36,7 +34,7 @@ Holder = TypeVar("Holder", bound=TokenHolder)
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A signature that is shown instead of a token."""
+    """A signature that is sent instead of a token."""
 
     path: str
     act: Act
@@ -73,7 +71,7 @@ def read(query: Mapping[str, str], act: Act) -> Signed:
 
 
 def find(signed: Signed, holders: Iterable[Holder]) -> Holder:
-    """Return the user whose token signed; all are tried, so that the time reveals nothing."""
+    """Return the holder whose token made the signature; all are tried, so that the time reveals nothing."""
     found = [one for one in list(holders) if signed.is_by(one.token)]
     if not found:
         raise E2bError(401, "invalid signature")
@@ -93,7 +91,7 @@ def check_expiry(signed: Signed) -> None:
 
 @dataclass(slots=True)
 class Tries:
-    """The number of recent wrong signatures, by address."""
+    """The times of recent wrong signatures, by address."""
 
     failures: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
 
@@ -104,7 +102,7 @@ class Tries:
 
     @contextmanager
     def limit_guesses(self, address: str) -> Iterator[None]:
-        """Refuse an address that guesses; a guess that fails counts."""
+        """Refuse an address with too many wrong signatures; another one counts."""
         self.check(address)
         try:
             yield

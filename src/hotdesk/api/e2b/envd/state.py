@@ -13,12 +13,12 @@ from hotdesk.dataclass import dataclass
 
 @dataclass(slots=True)
 class EnvdState:
-    """All of it; gone with the sandbox."""
+    """The state, which ends with the sandbox."""
 
     programs: SandboxPrograms = field(default_factory=SandboxPrograms)
     watchers: dict[str, FolderWatcher] = field(default_factory=dict)
     inside: Inside = field(default_factory=Inside)
     tries: Tries = field(default_factory=Tries)
-    """Wrong signatures that were shown to it."""
+    """Wrong signatures that were sent to this sandbox."""
     sampled: tuple[float, float] = (0.0, 0.0)
-    """When metrics were asked for last, and the seconds of processor time until then."""
+    """When metrics were last requested, and the seconds of CPU time used until then."""

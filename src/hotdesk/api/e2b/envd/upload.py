@@ -1,4 +1,4 @@
-"""Files sent to a sandbox, as bytes or as a form: passed on as they come, never held in whole."""
+"""Files sent to a sandbox, as bytes or as a form: forwarded as they arrive, never stored as a whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
 PIECE = 1 << 16
-"""Bytes written together: a small file is one write, so that who watches hears of one."""
+"""Bytes that are written together: a small file is one write, so that watchers see one change."""
 _RECEIVE_TIMEOUT_S = 300.0
 """Seconds a caller may send nothing."""
 MAX_HEAD_BYTES = 8192
@@ -30,7 +30,7 @@ PREFIX = "x-metadata-"
 KEY = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,246}")
 VALUE = re.compile(r"[\x20-\x7e]*")
 _MAX_METADATA_BYTES = 4096
-"""Bytes of all that is noted about a file."""
+"""Bytes of all metadata of a file."""
 
 Event: TypeAlias = tuple[str, bytes]
 
@@ -45,7 +45,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
 
 
 async def _receive_bytes(request: Request) -> AsyncIterator[bytes]:
-    """Yield bytes as they come; a caller that went or fell silent is no end of a file."""
+    """Yield bytes as they arrive; raise an error if the client disconnects or falls silent."""
     stream = request.stream()
     while True:
         data = None
@@ -91,7 +91,7 @@ async def rechunk(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 class UploadForm:
-    """A form as it comes: parts with a filename, one after the other."""
+    """A form as it arrives: parts with a filename, one after the other."""
 
     def __init__(self, content_type: str, data: AsyncIterator[bytes]) -> None:
         kind, options = parse_options_header(content_type)
@@ -128,7 +128,7 @@ class UploadForm:
         raise E2bError(400, "the form is truncated")
 
     async def iterate_parts(self) -> AsyncGenerator[tuple[str, str, AsyncIterator[bytes]]]:
-        """Yield each part's field, its filename as it is written, and its bytes; read one before the next."""
+        """Yield each part's field name, filename as sent, and bytes; read one part before the next."""
         happening = self.iterate_events()
         async for name, _ in happening:
             if name == "part_begin":
@@ -171,7 +171,7 @@ _PARAMETER = re.compile(r';\s*([a-zA-Z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s]*))')
 
 
 def parse_disposition(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return a part's field and filename; the filename whole, with the folders in it."""
+    """Return a part's field name, and its filename with the folders in it."""
     header = headers.get("content-disposition", "")
     found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in _PARAMETER.findall(header)}
     return found.get("name", ""), found.get("filename", "")

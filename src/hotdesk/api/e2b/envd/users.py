@@ -1,4 +1,4 @@
-"""The users of a sandbox, as its callers name them: `user`, `root`, and those its image has beside them."""
+"""The users of a sandbox: `user`, `root`, and others that its image has."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The user on whose behalf something is done."""
+    """The user for whom something is done."""
 
     name: str
     number: int
-    """Of the user, and of its group."""
+    """The user id, and the id of its group."""
     home: str
 
 
@@ -36,11 +36,11 @@ BECOME = (
     "os.setgid(user.pw_gid); os.setuid(user.pw_uid); "
     "os.environ.update(HOME=user.pw_dir, USER=sys.argv[1], LOGNAME=sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
 )
-"""Run as root: becomes another user, then runs what follows."""
+"""Program to be run as root: becomes another user, then runs the given command."""
 
 
 def find_user(name: str) -> User:
-    """Return a user every sandbox has; without a name, the usual one."""
+    """Return a user that every sandbox has; without a name, the default one."""
     found = _USERS.get(name) if name else DEFAULT
     if found is None:
         raise RpcError("unauthenticated", f"invalid username: '{name[:100]}'")
@@ -48,7 +48,7 @@ def find_user(name: str) -> User:
 
 
 def read_user_name(request: Request) -> str:
-    """Return the name of the user a call names; empty: none."""
+    """Return the user name in a request; empty if there is none."""
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return ""
@@ -64,7 +64,7 @@ async def find_caller(call: EnvdCall) -> User:
 
 
 async def look_up(call: EnvdCall, name: str) -> User:
-    """Give a user of a sandbox; without a name, its default one. What the image says of others is only used inside."""
+    """Return a user of a sandbox; without a name, its default. What the image says of others is only used inside."""
     name = name or call.sandbox.user
     if not name or name in _USERS or not _SHAPE.fullmatch(name):
         return find_user(name)
@@ -77,7 +77,7 @@ async def look_up(call: EnvdCall, name: str) -> User:
 
 
 def as_user(user: User, argv: list[str]) -> tuple[str, list[str]]:
-    """Return the user and arguments with which a desk runs a program: users other than the usual two start as root."""
+    """Return the user and arguments for running a program in a desk: users beside `user` and `root` start as root."""
     if user.name in _USERS:
         return user.name, argv
     return "root", ["python3", "-I", "-S", "-c", BECOME, user.name, *argv]

@@ -1,4 +1,4 @@
-"""Watched folders of a sandbox, as E2B's callers hear of them."""
+"""Watched folders of a sandbox; changes are reported in E2B's format."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ TYPES = {
     "chmod": "EVENT_TYPE_CHMOD",
 }
 _DESCRIBED = frozenset({"create", "write", "chmod"})
-"""What happens to something that is still there."""
+"""Kinds of changes after which the path still exists."""
 
 Describe: TypeAlias = Callable[[str], Awaitable[Message | None]]
-"""Describes a path; None when it is not there any more."""
+"""Describes a path; `None` if it does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderWatcher:
-    """One watched folder."""
-
     watch: Watch
     path: str
     entries: bool
-    """Whether what happened comes with a description of where it happened."""
+    """Whether events describe the entry that changed."""
 
     async def tell(self, changes: list[Change], describe: Describe) -> list[Message]:
-        """Return a change in E2B's terms; an incomplete one is left out."""
+        """Return changes as events of E2B; other kinds of changes are left out."""
         return [await self.make_event(one, describe) for one in changes if one.kind in TYPES]
 
     async def make_event(self, change: Change, describe: Describe) -> Message:

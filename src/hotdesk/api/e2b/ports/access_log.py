@@ -1,6 +1,6 @@
-"""The access log of sandboxes' ports: one line for each request, when the operator wants it.
+"""The access log of sandboxes' ports: one line for each request, if the operator enables it.
 
-A line has no query, header or body: they may hold secrets. What the caller wrote is escaped and cut.
+A line has no query, header or body: they may hold secrets. What the caller wrote is escaped and shortened.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _MAX_PATH = 200
 
 @dataclass(slots=True)
 class AccessEntry:
-    """One request on its way, as the log will have it."""
+    """One request, with the data for its log line."""
 
     scope: Scope
     sandbox: str
     port: int
     tenant: str = ""
     share: str = ""
-    """The share link by which it came in; empty: another way."""
+    """The id of the share link it used; empty if it used none."""
     status: int = 0
     received: int = 0
     sent: int = 0
@@ -41,7 +41,7 @@ class AccessEntry:
         return receive_and_count
 
     def watch_send(self, send: Send) -> Send:
-        """Note the status, and count the bytes of the answer."""
+        """Record the status, and count the bytes of the response."""
 
         async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -52,7 +52,7 @@ class AccessEntry:
         return send_and_count
 
     def write(self) -> None:
-        """Write the line; status 0 says that the connection was handed over or broke off."""
+        """Write the line; status 0 means that the connection was handed over or interrupted."""
         path = self.scope.get("raw_path", b"").decode("latin-1")
         LOG.write(
             "access",

@@ -1,4 +1,4 @@
-"""Header filters for requests into a sandbox and for its responses. Pure."""
+"""Header filters for requests into a sandbox and for its responses. No I/O."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from hotdesk.door.http.framing import (
 OURS = re.compile(
     rb"e2b-.*|hotdesk-share|x-api-key|x-access-token|expect|http2-settings|x-forwarded-.*|forwarded|x-real-ip"
 )
-"""Headers that are for this server, or that only it could say: no program inside hears them."""
+"""Headers for this server, or that only it may set: no program inside receives them."""
 KEY = re.compile(rb"e2b_[0-9a-f]{40}")
-"""A key of this server's, wherever somebody put it."""
+"""A key of this server, anywhere in a request."""
 COOKIE = re.compile(rb"(?i)\s*(?:__(?:host|secure)-)?hotdesk")
-"""How cookies of this server's own page are called."""
+"""The beginning of the names of this server's own cookies."""
 DOMAIN = re.compile(rb"(?i);\s*domain\s*=")
 _NOT_FORWARDED = frozenset((b"alt-svc", b"clear-site-data", b"strict-transport-security", b"content-length"))
-"""What an answer cannot say for more than its own name."""
+"""Response headers that are dropped: most would affect more than the sandbox's own host name."""
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 @dataclass(frozen=True, slots=True)
 class Inward:
-    """A request as it goes into a sandbox."""
+    """A request as it is sent into a sandbox."""
 
     head: bytes
     method: str
     body: Body
     accept: bytes = b""
-    """What a WebSocket server must answer; empty: it is a plain request."""
+    """The `Sec-WebSocket-Accept` that the server inside must answer; empty for a plain request."""
 
 
 def build_inward_request(scope: Scope, host: str | None) -> Inward:
-    """Write a request for the server inside; `host` stands for the name it was sent to."""
+    """Build a request for the server inside; `host`, if given, replaces the name it was sent to."""
     headers = Headers(scope["headers"])
     version: Version = "1.0" if scope["http_version"] == "1.0" else "1.1"
     body = parse_framing(headers, version)
@@ -71,12 +71,12 @@ def build_inward_request(scope: Scope, host: str | None) -> Inward:
 
 
 def canonicalize_name(name: bytes) -> bytes:
-    """Spell a header's name as Go does, and so E2B's proxy: the first letter of each word large."""
+    """Spell a header's name as Go does, and so E2B's proxy: each word capitalized."""
     return b"-".join(word.capitalize() for word in name.split(b"-"))
 
 
 def _filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-    """Return a header as a sandbox may hear it; None: not at all."""
+    """Return a header as a sandbox may receive it; `None` to drop it."""
     if OURS.fullmatch(name) or KEY.search(value):
         return None
     if name != b"cookie":
@@ -86,7 +86,7 @@ def _filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _check_handshake(headers: Headers, method: str, body: Body) -> bytes:
-    """Return what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
+    """Return what a WebSocket server must answer; empty for a plain request. Refuse an invalid handshake."""
     if b"upgrade" not in headers.get_list(b"connection") or headers.get_list(b"upgrade") != [b"websocket"]:
         return b""
     key = headers.get_single(b"sec-websocket-key") or b""
@@ -100,7 +100,7 @@ def _check_handshake(headers: Headers, method: str, body: Body) -> bytes:
 
 
 def build_outward_headers(response: Response) -> list[tuple[bytes, bytes]]:
-    """Return the headers of an answer as they leave; its length is what was read, not what else it says."""
+    """Return the headers of a response for the client; its length is the one that framed the body."""
     fields = [pair for pair in end_to_end(response.headers, _NOT_FORWARDED) if not is_ours(*pair)]
     length = response.headers.get(b"content-length") if response.status not in (204, 304) else None
     if length is not None and length.isdigit():
@@ -114,7 +114,7 @@ def is_ours(name: bytes, value: bytes) -> bool:
 
 
 def format_upgrade(response: Response, accept: bytes) -> bytes:
-    """Write the answer to a handshake, if it is the one that was to come."""
+    """Return the response to a handshake; refuse one that does not accept it."""
     headers = response.headers
     right = (
         headers.get_list(b"upgrade") == [b"websocket"]

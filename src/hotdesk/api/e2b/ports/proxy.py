@@ -1,7 +1,7 @@
 """Reverse proxy for a port of a desk: HTTP and WebSocket, parsed and rewritten in both directions.
 
-Nothing is passed on that was not understood: each side has one framing, which the other cannot choose. One connection
-inside is for one request.
+Nothing is forwarded that was not understood: each side has one framing, which the other cannot choose. Each connection
+into the desk carries one request.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hotdesk.linux.sockets import receive, send
 
 READ = 64 << 10
 _PIECE = 256 << 10
-"""Bytes of an answer that are read at a time: each is encrypted and sent as one."""
+"""Bytes of a response that are read at a time: each piece is encrypted and sent as one."""
 _INTERIM = 16
-"""Answers before the answer (1xx) that are passed over."""
+"""Interim responses (1xx) that are skipped."""
 _HIGHEST = 599
 
 Take = Callable[[], tuple[asyncio.StreamReader, asyncio.StreamWriter]]
@@ -41,24 +41,24 @@ Take = Callable[[], tuple[asyncio.StreamReader, asyncio.StreamWriter]]
 
 @dataclass(slots=True)
 class Passing:
-    """One request on its way in, and its answer on its way out."""
+    """One request on its way in, and its response on its way out."""
 
     request: Inward
     sock: socket.socket
-    """Leads to the server inside."""
+    """The connection to the server inside."""
     receive: Receive
     send: Send
     take: Take
     reset: Callable[[], None]
-    """Cuts the caller's connection: what broke off must not look whole."""
+    """Cuts the caller's connection, so that an interrupted response does not look complete."""
     begun: bool = False
-    """Whether the caller has got anything."""
+    """Whether the caller has received anything."""
     rest: bytes = b""
-    """What was read behind the head of the answer."""
+    """Bytes that were read beyond the head of the response."""
     broken: list[str] = field(default_factory=list)
 
     async def run(self) -> str:
-        """Pass it on; return why there was no answer, or nothing."""
+        """Forward the request; return why there was no response, or an empty string."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.feed, tasks.cancel_scope)
             try:
@@ -75,8 +75,8 @@ class Passing:
     # -- in ---------------------------------------------------------------------------------------------------
 
     async def feed(self, scope: anyio.CancelScope) -> None:
-        """Send the request in, then wait until the caller has gone, after which no answer is needed."""
-        with suppress(OSError):  # a server may answer, and hang up, before it has read everything
+        """Send the request in, then wait until the caller disconnects, after which no response is needed."""
+        with suppress(OSError):  # a server may respond and close the connection before it has read everything
             await send(self.sock, self.request.head)
             more = bool(self.request.body)
             while more:
@@ -92,7 +92,7 @@ class Passing:
         scope.cancel()
 
     def frame_body(self, data: bytes) -> bytes:
-        """Write bytes of the body as its head says they come."""
+        """Frame bytes of the body as the request's head declares."""
         return encode_chunk(data) if self.request.body == "chunked" else data
 
     # -- out --------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Passing:
         await self.send({"type": "http.response.body", "body": b""})
 
     async def read_response(self) -> Response:
-        """Read the head of the answer, behind those that only announce it."""
+        """Read the head of the response, and skip interim ones."""
         for _ in range(_INTERIM):
             response = parse_response(await self.read_head(), self.request.method)
             if response.status >= 200 or (response.status == 101 and self.request.accept):
@@ -147,7 +147,7 @@ class Passing:
             writer.close()
 
     async def relay_in(self, reader: asyncio.StreamReader, scope: anyio.CancelScope) -> None:
-        """Pass bytes in until either side ends; then both do."""
+        """Forward bytes into the desk until either side ends; then end both."""
         with suppress(OSError):
             while data := await reader.read(READ):
                 await send(self.sock, data)
@@ -155,7 +155,7 @@ class Passing:
         scope.cancel()
 
     async def relay_out(self, writer: asyncio.StreamWriter, scope: anyio.CancelScope) -> None:
-        """Pass bytes out until either side ends; then both do."""
+        """Forward bytes out of the desk until either side ends; then end both."""
         with suppress(OSError):
             while data := await _receive_in_turn(self.sock):
                 writer.write(data)
@@ -164,6 +164,6 @@ class Passing:
 
 
 async def _receive_in_turn(sock: socket.socket) -> bytes:
-    """Read what is there, after everybody else had a turn: a server inside may never stop."""
+    """Read what is there, after other tasks had a turn: a server inside may never stop sending."""
     await anyio.lowlevel.checkpoint()
     return await receive(sock, _PIECE)

@@ -1,7 +1,7 @@
-"""Share links: signed addresses that admit their holder to one port of one sandbox until a given time. Pure.
+"""Share links: signed addresses that admit their holder to one port of one sandbox until a given time. No I/O.
 
 A token names a share, a port and an expiry time, signed with a key that is derived from the sandbox's own token. Opened
-in a browser it becomes a cookie for that port's host name, and the address is cleaned.
+in a browser it becomes a cookie for that port's host name, and is removed from the address.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ _PAIR = re.compile(rb"(?:^|&)hotdesk-share=[^&]*")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One link."""
-
     id: str
     port: int
     expires: int
@@ -44,7 +42,7 @@ def sign(key: bytes, sandbox: str, share: Share) -> str:
 
 
 def verify(key: bytes, sandbox: str, port: int, token: str, now: float | None = None) -> Share | None:
-    """Return the share that a token is for; None: it is for nothing here, was changed, or has expired."""
+    """Return the share of a token; `None` if it is for another port or sandbox, was changed, or has expired."""
     found = _SHAPE.fullmatch(token)
     if found is None:
         return None
@@ -64,7 +62,7 @@ def _compute_mac(key: bytes, sandbox: str, share: Share) -> str:
 
 
 def list_tokens(scope: Scope) -> list[str]:
-    """Return the tokens that a request shows: as a header, as a cookie, or in its address."""
+    """Return the tokens in a request: in a header, in cookies, or in its address."""
     headers = Headers(scope=scope)
     names = (COOKIE, SECURE_COOKIE)
     pairs = (pair.strip().partition("=") for value in headers.getlist("cookie") for pair in value.split(";"))
@@ -83,7 +81,7 @@ def find_query_token(scope: Scope) -> str:
 
 
 def strip_query(query: bytes) -> bytes:
-    """Return a query without the token: no program inside hears it."""
+    """Return a query without the token, which no program inside may receive."""
     return _PAIR.sub(b"", query).lstrip(b"&") if b"hotdesk-share=" in query else query
 
 
@@ -92,7 +90,7 @@ def build_url(scheme: str, port: int, sandbox: DeskId | str, domain: str, token:
 
 
 def clean_address(scope: Scope) -> str:
-    """Return a request's path and query without the token, for a browser to go to; never another host."""
+    """Return a request's path and query without the token, to redirect a browser to; never another host."""
     path = "/" + scope["raw_path"].decode("latin-1").lstrip("/\\")
     query = strip_query(scope["query_string"]).decode("latin-1")
     return f"{path}?{query}" if query else path

@@ -39,27 +39,27 @@ from hotdesk.errors import DeskError, DeskGone, HotdeskError
 
 TOKEN = "e2b-traffic-access-token"  # noqa: S105 - a header's name
 CLOSED = frozenset((0, GATE[1]))
-"""Ports no one is let in at: behind the gate is the desk's own way out."""
+"""Ports that no request can reach: at the gate is the desk's egress proxy."""
 RUNS = frozenset({(49999, "execute"), (49999, "init")})
-"""Where a code interpreter runs code or sets variables: only for callers who may run commands, even on open ports."""
+"""Calls with which a code interpreter runs code or sets variables: they need the access token, even on public ports."""
 AT_ONCE = 256
-"""Requests that may be under way into one sandbox: to envd, and to its ports."""
+"""Concurrent requests to one sandbox: to envd, and to its ports."""
 
 
 _MAX_PACES = 10_000
-"""Share links whose pace is remembered."""
+"""Share links whose request rate is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Passes requests on to sandboxes."""
+    """Forwards requests to sandboxes."""
 
     sandboxes: Sandboxes
     quotas: Quotas = field(default_factory=Quotas)
     under_way: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    """Requests under way, by sandbox, and whether they are envd's."""
+    """Number of running requests, by sandbox and whether they are for envd."""
     paces: dict[str, Bucket] = field(default_factory=dict)
-    """How fast requests come by each share link."""
+    """Token buckets of share links."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         aim: Aim = scope["aim"]
@@ -86,7 +86,7 @@ class Traffic:
             await response(scope, receive, send)
 
     async def find(self, aim: Aim, scope: Scope) -> Sandbox:
-        """Return the sandbox a request is for, awake; only who would be let in wakes one."""
+        """Return the sandbox a request is for; a paused one is resumed if the caller would be admitted."""
         sandbox = self.sandboxes.by_id.get(aim.sandbox)
         if sandbox is None:
             raise make_not_running_error(aim.sandbox)
@@ -105,7 +105,7 @@ class Traffic:
 
     @contextmanager
     def track_request(self, sandbox: Sandbox, port: int) -> Iterator[None]:
-        """Count a request as under way; envd's are counted apart, so that a busy port does not shut it."""
+        """Count a request while it runs; envd's are counted separately, so that a busy port does not block it."""
         place = (sandbox.id, port == envd.PORT)
         if self.under_way[place] >= AT_ONCE:
             raise E2bError(
@@ -120,7 +120,7 @@ class Traffic:
                 del self.under_way[place]
 
     def count_call(self, sandbox: Sandbox, scope: Scope) -> None:
-        """Count a call of envd; who shows no token, or a wrong one, uses up nothing of the tenant's."""
+        """Count a call of envd; one without the right token uses nothing of the tenant's rate."""
         shown = Headers(scope=scope).get("x-access-token", "")
         if hmac.compare_digest(shown.encode(), sandbox.token.encode()):
             self.quotas.ask(sandbox.tenant.name, "calls")
@@ -153,7 +153,7 @@ class Traffic:
             )
 
     def pace(self, share: Share) -> None:
-        """Count a request that came by a share link; `QuotaError` when they come too fast."""
+        """Count a request through a share link; `QuotaError` when they come too fast."""
         rate, now = self.sandboxes.serving.share_rate, time.monotonic()
         if len(self.paces) > _MAX_PACES:
             self.paces.clear()
@@ -164,7 +164,7 @@ class Traffic:
 
 @contextmanager
 def _limit_passage(sandbox: Sandbox, share: Share | None, reset: Callable[[], None]) -> Iterator[None]:
-    """Have what a share link let in last no longer than the link is valid; then its connection is cut."""
+    """Limit the requests of a share link to its validity; then cut their connections."""
     if share is None:
         yield
         return
@@ -183,7 +183,7 @@ def _limit_passage(sandbox: Sandbox, share: Share | None, reset: Callable[[], No
 async def _relay_request(
     sandbox: Sandbox, port: int, request: Inward, scope: Scope, receive: Receive, send: Send
 ) -> str:
-    """Pass one request on, by a connection of its own; return why there was no answer, or nothing."""
+    """Forward one request over a connection of its own; return why there was no response, or an empty string."""
     reset, take = envd.get_reset(scope), scope["extensions"]["hotdesk.take"]
     sock = await _dial_port(sandbox, port)
     sandbox.cuts.add(reset)
@@ -195,7 +195,7 @@ async def _relay_request(
 
 
 async def _dial_port(sandbox: Sandbox, port: int) -> socket.socket:
-    """Connect to a port of a desk's own loopback: there is no other way in, and it leads nowhere else."""
+    """Connect to a port of a desk's own loopback: there is no other way in, and it reaches nothing else."""
     if port in CLOSED or port > 65535:
         raise _make_not_open_error(sandbox, port)
     try:
@@ -209,7 +209,7 @@ async def _dial_port(sandbox: Sandbox, port: int) -> socket.socket:
 
 
 def _make_not_open_error(sandbox: Sandbox, port: int) -> E2bError:
-    """Return the error for a port without a listener; the SDKs recognise it by these words."""
+    """Return the error for a port without a listener; the SDKs recognise it by its message."""
     return E2bError(502, "The sandbox is running but port is not open", **_describe_port(sandbox, port))
 
 
@@ -218,16 +218,16 @@ def _describe_port(sandbox: Sandbox, port: int) -> dict[str, object]:
 
 
 def _mask_host(sandbox: Sandbox, port: int) -> str | None:
-    """Return the host name that the server inside sees, if its program chose one."""
+    """Return the host name that the server inside sees, if the sandbox's program set one."""
     mask = (sandbox.network or {}).get("maskRequestHost")
     return mask.replace("${PORT}", str(port)) if isinstance(mask, str) and mask else None
 
 
-# -- who may ------------------------------------------------------------------------------------------------------
+# -- authorization ------------------------------------------------------------------------------------------------
 
 
 def check_name(scope: Scope, serving: Serving) -> None:
-    """Refuse what is addressed to a name that is not this server's: a page elsewhere may have made it up."""
+    """Refuse host names that are not this server's: a page elsewhere may resolve one to it (DNS rebinding)."""
     name = get_host_name(Headers(scope=scope).get("host", ""))
     if name not in list_own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
         raise E2bError(421, NOT_SERVED)
@@ -253,7 +253,7 @@ def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> 
 
 
 def find_share(scope: Scope, sandbox: Sandbox, port: int) -> Share | None:
-    """Return the share link whose token a request shows; None: it shows none that is valid for this port now."""
+    """Return the share link whose token a request has; `None` if it has none that is valid for this port now."""
     key = sandbox.share_key
     for token in shares.list_tokens(scope) if key else ():
         share = shares.verify(key, sandbox.id, port, token)
@@ -263,7 +263,7 @@ def find_share(scope: Scope, sandbox: Sandbox, port: int) -> Share | None:
 
 
 def redirect(scope: Scope, share: Share, token: str) -> Response:
-    """Redirect a browser to the address without the token, which it keeps as a cookie."""
+    """Redirect a browser to the address without the token, which the browser keeps as a cookie."""
     headers = {
         "Location": shares.clean_address(scope),
         "Set-Cookie": shares.build_cookie(token, share, tls=scope["scheme"] == "https", now=time.time()),
@@ -280,7 +280,7 @@ def _note_access(scope: Scope, sandbox: Sandbox, share: Share | None) -> None:
 
 
 def _check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
-    """Refuse who shows neither the access token nor, as E2B's programs do for contexts, the traffic token."""
+    """Refuse a request with neither the access token nor the traffic token, which E2B's programs send for contexts."""
     if parse_image_name(sandbox.template) in PLAIN:
         return
     token, shown = sandbox.shown_traffic_token, headers.get(TOKEN, "")
@@ -289,7 +289,7 @@ def _check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
 
 
 def is_public(scope: Scope, serving: Serving) -> bool:
-    """Return whether a request came over a listener that only this machine reaches."""
+    """Return whether a request came over a listener that only this machine can reach."""
     return is_loopback(serving.host) and is_loopback(str((scope.get("server") or ("",))[0]))
 
 
