@@ -1,1 +1,1 @@
-"""The surface E2B's own SDKs use: control plane, envd, files, port traffic. `docs/guide/e2b.md` says what differs."""
+"""The API of E2B's own SDKs: control plane, envd, files, port traffic. `docs/guide/e2b.md` lists the differences."""

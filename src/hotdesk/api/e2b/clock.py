@@ -11,7 +11,7 @@ from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, cut, has_ended
 from hotdesk.errors import HotdeskError
 
 _MAX_INTERVAL_S = 1.0
-"""Seconds between two looks at most."""
+"""Maximum seconds between two checks."""
 
 
 async def run(sandboxes: Sandboxes) -> None:
@@ -38,7 +38,7 @@ def wait(sandboxes: Sandboxes, now: float) -> float:
 
 
 async def finish(sandboxes: Sandboxes, sandbox: Sandbox, ending: set[str]) -> None:
-    """End or pause a sandbox whose time is up, unless it is given more meanwhile; what fails is tried again."""
+    """End or pause an expired sandbox, unless its time was extended meanwhile; a failure is retried."""
     try:
         await sandboxes.finish(sandbox, due=True)
     except E2bError:

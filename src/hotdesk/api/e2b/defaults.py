@@ -1,4 +1,4 @@
-"""Default settings of a sandbox, worked out once because that runs programs of this machine."""
+"""Default settings of sandboxes, computed once because that runs programs of this machine."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from hotdesk.host import Host
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Settings for every sandbox of a server."""
-
     scope: Scope = CLOSED
-    """What it reaches."""
+    """The scope of a sandbox without network options."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables by which its own pip and npm ask where this machine's do."""
+    """Environment variables that make a sandbox's pip and npm use the package sources of this machine."""
     ready: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Images with the walls that were asked for, and how many desks of each are kept ready for each tenant."""
+    """How many desks are kept ready for each tenant, by image and requested wall."""
     stocked: set[tuple[Host, str, str]] = field(default_factory=set)
-    """Tenants' machines, images and walls that are kept ready already."""
+    """Tenants' machines, images and walls for which desks are kept ready already."""
 
     @property
     def reaches(self) -> bool:

@@ -1,4 +1,4 @@
-"""`egressProxy` of a program's network: a SOCKS5 proxy of its own, through which its sandbox's requests go."""
+"""`egressProxy` of a program's network options: a SOCKS5 proxy of its own, through which its sandbox's requests go."""
 
 # ruff: noqa: N815 - E2B names its fields so
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ProxyTls(LenientModel):
 
 
 class ProxyConfig(LenientModel):
-    """A proxy, as a program tells it."""
+    """A proxy, as a program specifies it."""
 
     address: Annotated[str, Field(min_length=3, max_length=300)]
     username: Credential | None = None
@@ -38,7 +38,7 @@ class ProxyConfig(LenientModel):
 
 
 def build_proxy(config: ProxyConfig) -> tuple[EgressProxy, Mapping[str, bytes]]:
-    """Return a proxy for a scope, and its password beside it; `BriefError` says what cannot be."""
+    """Return a proxy for a scope, and its password by name; `BriefError` if the options are invalid."""
     try:
         host, port = split_authority(config.address)
     except ValueError as e:
@@ -61,7 +61,7 @@ def build_proxy(config: ProxyConfig) -> tuple[EgressProxy, Mapping[str, bytes]]:
 
 
 def _require_public(host: str) -> None:
-    """Refuse an address that is not of the internet; names are checked when they are resolved, at each connection."""
+    """Refuse an address that is not public; names are checked when they are resolved, at each connection."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -71,7 +71,7 @@ def _require_public(host: str) -> None:
 
 
 def _require_certificates(pem: str) -> None:
-    """Refuse authorities that cannot be read."""
+    """Refuse certificates that cannot be parsed."""
     try:
         if pem:
             load_pem_x509_certificates(pem.encode())
@@ -80,7 +80,7 @@ def _require_certificates(pem: str) -> None:
 
 
 def redact_proxy(config: ProxyConfig) -> dict[str, object]:
-    """Return what may be shown of a proxy again: neither its password nor its authorities."""
+    """Return the parts of a proxy that may be shown again: neither its password nor its certificates."""
     shown: dict[str, object] = {"address": config.address}
     if config.username is not None:
         shown["username"] = config.username
@@ -91,7 +91,7 @@ def redact_proxy(config: ProxyConfig) -> dict[str, object]:
 
 
 def describe_proxy(scope: Scope) -> dict[str, object] | None:
-    """Return the proxy of a scope as its program wrote it, with everything in it; None: it has none."""
+    """Return the proxy of a scope as its program specified it, password included; `None` if it has none."""
     proxy = scope.proxy
     if proxy is None:
         return None

@@ -1,10 +1,10 @@
-"""Sandboxes that are left when a server ends, for the next one to go on with: files as images, all else as records.
+"""Sandboxes that are left when a server ends, for the next one to continue: files as images, all else as records.
 
-Behind a wall that keeps memory the desk itself is hibernated instead, and its programs go on; a sandbox that is paused
-so has its record at once, and outlasts a server that is killed.
+Behind a wall that keeps memory the desk itself is hibernated instead, and its programs continue; a sandbox that is
+paused in this way has its record at once, and outlasts a server that is killed.
 
-Each image is noted as a deleted snapshot's before it is made. So it is there for as long as a sandbox stands on it, and
-what a crash leaves of it is cleared like any other.
+Each image is recorded as a deleted snapshot's before it is made. So it exists for as long as a sandbox uses it, and
+what a crash leaves behind is removed like any other.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from hotdesk.linux import private_files
 
 FOLDER = "left"
 _SAVE_TIMEOUT_S = 60.0
-"""How long a server takes at most to leave its sandboxes; what is not left by then burns."""
+"""Seconds a server has to save its sandboxes; those not saved by then are burnt."""
 AT_ONCE = 4
-"""Sandboxes whose files are copied at once."""
+"""Sandboxes whose files are copied at the same time."""
 _MAX_RECORDS = 10_000
-"""Records of one tenant that are read."""
+"""Maximum number of records of one tenant that are read."""
 _FIELDS = ("until", "mounts")
-"""What a record has beside the common fields as its sandbox has it."""
+"""Fields of a record, beside the common ones, that are copied from its sandbox."""
 
 
 class SavedSandbox(SandboxRecord):
-    """All of a sandbox but its files."""
+    """All properties of a sandbox except its files."""
 
     image: Annotated[str, Field(pattern=f"^{SNAPSHOT_SHAPE.pattern}$")]
     until: float
@@ -60,9 +60,9 @@ class SavedSandbox(SandboxRecord):
     volumes: dict[str, str] = Field(default_factory=dict)
     """Ids of its volumes, by path."""
     desk: Annotated[str, Field(pattern=f"^({ID_SHAPE.pattern})?$")] = ""
-    """The hibernated desk in which its programs go on; empty: its files are in `image`."""
+    """The id of the hibernated desk with its programs; empty: its files are in `image`."""
     base: str = ""
-    """The image on which that desk stands."""
+    """The image of that desk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SavedSandboxes:
     snapshots: TenantSnapshots
     tenants: Tenants
     records: dict[str, tuple[SavedSandbox, QuotaShare]] = field(default_factory=dict)
-    """Sandboxes without a desk, and the disk they count for."""
+    """Sandboxes without a desk: their records, and their shares of the disk quota."""
     seconds: float = _SAVE_TIMEOUT_S
 
     @property
@@ -87,7 +87,7 @@ class SavedSandboxes:
         for name in list_tenant_names(self.tenants.settings):
             try:
                 settings = get_settings(self.tenants.settings, name)
-                tenant = Tenant(name, settings, self.tenants.make_host(settings, name))  # not up: none waits
+                tenant = Tenant(name, settings, self.tenants.make_host(settings, name))  # its host is not started
                 self.find_for_tenant(tenant)
                 self.snapshots.list_all(tenant)
             except (HotdeskError, OSError) as e:
@@ -124,7 +124,7 @@ class SavedSandboxes:
     # -- while it runs --------------------------------------------------------------------------------------------
 
     async def open(self, sandbox: Sandbox) -> None:
-        """Give a sandbox a desk again, which begins with its files; nothing is left of it from then on."""
+        """Open a desk with a sandbox's files, or wake its hibernated one; then remove its record."""
         record, share = self.records[sandbox.id]
         scope = await self.find_scope(record, sandbox.tenant.name)
         tenant = await self.tenants.get_tenant(sandbox.tenant.name)
@@ -174,7 +174,7 @@ class SavedSandboxes:
         await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
 
     async def discard(self, sandbox: Sandbox) -> None:
-        """Leave nothing of a sandbox that ends without a desk."""
+        """Remove everything of a sandbox that ends without a desk."""
         record = self.records[sandbox.id][0] if sandbox.id in self.records else None
         if record is not None and record.desk:
             tenant = await self.tenants.get_tenant(sandbox.tenant.name)
@@ -182,7 +182,7 @@ class SavedSandboxes:
         await self.forget(sandbox)
 
     async def forget(self, sandbox: Sandbox) -> None:
-        """Remove a sandbox's record; its image goes when nothing stands on it."""
+        """Remove a sandbox's record; its image is removed when nothing uses it."""
         if sandbox.id not in self.records and sandbox.saved_image:
             await self.note_resume(sandbox)
         if (found := self.records.pop(sandbox.id, None)) is not None:
@@ -194,7 +194,7 @@ class SavedSandboxes:
     # -- in the end -----------------------------------------------------------------------------------------------
 
     async def leave(self) -> None:
-        """Leave every sandbox as if paused without memory; what cannot be kept in time burns with its desk."""
+        """Save every sandbox as if it were paused; those that cannot be saved in time are burnt with their desks."""
         here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
         if not here:
             return
@@ -212,12 +212,12 @@ class SavedSandboxes:
         say(f"{len(saved)} sandboxes are hibernated")
 
     async def burn_paused(self) -> None:
-        """Burn what this server hibernated, where nothing is to be left: the rest burns with its keepers."""
+        """Burn sandboxes that this server hibernated, if none are left for the next one; keepers burn the others."""
         for sandbox in [each for each in self.sandboxes.by_id.values() if each.opened is not None and each.saved_image]:
             await self.sandboxes.kill(sandbox)
 
     def stop(self, sandbox: Sandbox) -> None:
-        """Take a sandbox from its clock: one that ran and would have been killed is over when it would have been."""
+        """Stop a sandbox's clock; one that its timeout would have killed expires when it would have been killed."""
         killed = sandbox.state == "running" and not sandbox.auto_pause
         sandbox.until = sandbox.ends if killed else sandbox.started + self.longest
         if sandbox.state == "running":
@@ -250,7 +250,7 @@ class SavedSandboxes:
         saved.append(sandbox)
 
     async def hibernate(self, sandbox: Sandbox) -> str:
-        """Hibernate a sandbox's desk and return its record, or None where it cannot be."""
+        """Hibernate a sandbox's desk and return the desk's id; empty if it cannot be hibernated."""
         if not can_keep_memory(sandbox):
             return ""
         try:

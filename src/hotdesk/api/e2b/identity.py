@@ -26,7 +26,7 @@ def build_tokens(serving: Serving, tenant: str, audiences: Mapping[str, str]) ->
 
 
 def _find_issuer(serving: Serving, tenant: str) -> str:
-    """Return the address below which a tenant's key is published: by the server's own name, else on loopback."""
+    """Return the address below which a tenant's keys are published: at the server's first name, or on loopback."""
     base = f"http://127.0.0.1:{serving.port}"
     if serving.names and serving.tls_port:
         port = "" if serving.tls_port == 443 else f":{serving.tls_port}"
@@ -35,7 +35,7 @@ def _find_issuer(serving: Serving, tenant: str) -> str:
 
 
 async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[str]) -> Response:
-    """Answer those who verify a token: no API key is needed, and only public keys are shown."""
+    """Answer recipients that verify a token: no API key is needed, and only public keys are shown."""
     tenant = path[0] if path else ""
     keys.look()
     if tenant not in {key.tenant for key in keys.by_id.values()}:

@@ -1,7 +1,7 @@
-"""Records of sandboxes whose desks outlive the server, on nodes: a server that was killed finds them again.
+"""Records of sandboxes whose desks, on nodes, outlive the server: after it was killed, the next one finds them again.
 
-A record is written before its program learns of the sandbox; what changes later (its end, its state) within half a
-second. It has what the program said, and nothing that was made of it, as with `hibernate.py`.
+A record is written before its program learns of the sandbox; later changes (its end, its state) are written within half
+a second. It has the program's settings, and nothing that was derived from them, as in `hibernate.py`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from hotdesk.linux import private_files
 
 FOLDER = "live"
 SETTLE_SECONDS = 5.0
-"""How long a new server waits for the nodes of the desks it had."""
+"""Seconds a new server waits for the nodes of the desks it had."""
 _WRITE_INTERVAL_S = 0.5
 _MAX_RECORDS = 100_000
 _FIELDS = ("state", "pause_mode")
-"""What a record has beside the common fields as its sandbox has it."""
+"""Fields of a record, beside the common ones, that are copied from its sandbox."""
 
 
 class LiveSandbox(SandboxRecord):
-    """All of a sandbox but its desk."""
+    """All properties of a sandbox except its desk."""
 
     desk: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
     image: str
@@ -52,8 +52,6 @@ class LiveSandbox(SandboxRecord):
 
 @dataclass(slots=True)
 class LiveRecords:
-    """Writes and reads records of sandboxes."""
-
     sandboxes: Sandboxes
     saved: SavedSandboxes
     tenants: Tenants

@@ -15,9 +15,9 @@ from hotdesk.errors import HotdeskError
 _SAMPLE_INTERVAL_S = 5.0
 """Seconds between two samples of a sandbox."""
 MAX_AGE_S = 1.0
-"""Seconds a sample counts as now."""
+"""Seconds for which a sample counts as current."""
 _MIN_INTERVAL_S = 0.05
-"""Seconds between two samples at least: many sandboxes are sampled less often."""
+"""Minimum seconds between any two samples: if there are many sandboxes, each is sampled less often."""
 
 
 async def run(sandboxes: Sandboxes) -> None:
@@ -30,7 +30,7 @@ async def run(sandboxes: Sandboxes) -> None:
 
 
 async def sample(sandbox: Sandbox) -> None:
-    """Measure a sandbox; one that is paused or over uses nothing."""
+    """Measure a sandbox, unless it is paused or has ended."""
     if sandbox.state != "running":
         return
     try:

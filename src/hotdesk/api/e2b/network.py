@@ -1,7 +1,7 @@
 """Translates the network options of an E2B program into the scope that its desk's door enforces.
 
-What is not HTTP(S) never passes, whatever is allowed. Domains that are allowed are reached at ports 80 and 443. Header
-transforms are for one host each, over https; their values stay outside.
+Only HTTP(S) passes, whatever is allowed. Domains that are allowed are reached at ports 80 and 443. Header transforms
+are for one host each, over https; their values stay outside the desk.
 """
 
 # ruff: noqa: N815 - E2B names its fields so
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Network: TypeAlias = IPv4Network | IPv6Network
 EVERYTHING = frozenset({"0.0.0.0/0", "::/0"})
 NOWHERE = Rule("nowhere.invalid", verdict="deny", methods=ANY)
-"""Stands in every scope, so that each sandbox has a door: one that leads nowhere may be opened later."""
+"""Part of every scope, so that each sandbox has a door: one without egress may get rules later."""
 PRESETS = ("pypi", "npm", "debian")
 _NO_TOKENS: Tokens = {}
 Words = Annotated[list[Word], Field(max_length=200)]
@@ -42,7 +42,7 @@ def _require_ipv4(text: str) -> str:
 
 
 class NetworkConfig(LenientModel):
-    """A network, as a program tells it."""
+    """Network options, as a program sends them."""
 
     allowPublicTraffic: bool | None = None
     allowOut: Words | None = None
@@ -60,10 +60,10 @@ def resolve_scope(
     allow_internet_access: bool | None = None,
     tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
-    """Return what a sandbox reaches: what its program says, and where it says nothing the operator's setting.
+    """Return a sandbox's scope: its program's options, and where there are none the operator's setting.
 
-    It may wait for this machine's resolver: where an event loop runs, use `find_scope`. `dnsServers` changes nothing:
-    no desk asks a name server, and names that are allowed are resolved at the door.
+    It may wait for this machine's resolver: where an event loop runs, use `find_scope`. `dnsServers` has no effect:
+    desks use no name server, and the door resolves the names that are allowed.
     """
     config = read(network or {})
     allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
@@ -91,7 +91,7 @@ def resolve_scope(
 
 
 def list_package_rules() -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """Return the rules for packages, and why some are missing: a machine may have no npm, or no archive on the web."""
+    """Return the rules for packages, and why some are missing: a machine may have no npm, or no web archive."""
     rules: list[Rule] = []
     reasons: list[str] = []
     for name in PRESETS:
@@ -108,7 +108,7 @@ async def find_scope(
     allow_internet_access: bool | None = None,
     tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
-    """Return what a sandbox reaches, as `resolve_scope` does, in a thread."""
+    """Return a sandbox's scope like `resolve_scope`, which runs in a thread."""
     return await run_in_thread(resolve_scope, serving, network, allow_internet_access, tokens)
 
 
@@ -128,11 +128,11 @@ async def change(
 
 
 _INGRESS = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")
-"""The rules for requests into a sandbox; no update changes them."""
+"""Options for requests into a sandbox; updates do not change them."""
 
 
 def read(network: Mapping[str, object]) -> NetworkConfig:
-    """Read a program's network rules; errors do not quote them."""
+    """Parse a program's network options; errors do not quote them."""
     try:
         return NetworkConfig.model_validate(network)
     except ValidationError as e:
@@ -146,7 +146,7 @@ def list_secrets(network: Mapping[str, object]) -> set[str]:
 
 
 def redact(network: Mapping[str, object]) -> dict[str, object]:
-    """Return a network without its secrets: the values of headers."""
+    """Return network options without secrets: the values of headers, and those of the proxy."""
     redacted, config = dict(network), read(network)
     if config.egressProxy is not None:
         redacted["egressProxy"] = redact_proxy(config.egressProxy)
@@ -163,7 +163,7 @@ def redact(network: Mapping[str, object]) -> dict[str, object]:
 
 
 def _parse_network(text: str) -> Network | None:
-    """Read an address or a network; None for a name."""
+    """Parse an address or a network; `None` for a name."""
     try:
         return ip_network(text, strict=False)
     except ValueError:
@@ -175,7 +175,7 @@ def _make_allow_rules(entries: Sequence[str]) -> list[Rule]:
 
 
 def check_public(entry: str) -> str:
-    """Return a host or network a program may name: what is this machine's, or near it, is its operator's to open."""
+    """Return a host or network that a program may name; only the operator may allow those that are not public."""
     found = _parse_network(entry)
     if found is None:
         return entry
@@ -186,7 +186,7 @@ def check_public(entry: str) -> str:
 
 
 def _make_deny_rules(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
-    """Return the rules for denied targets; allowed ones win, even where they are wider."""
+    """Return the rules for denied targets; allowed ones take precedence, even if they are wider."""
     wins = [found for each in allowed if each not in EVERYTHING and (found := _parse_network(each)) is not None]
     rules: list[Rule] = []
     for each in entries:

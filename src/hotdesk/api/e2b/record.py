@@ -16,11 +16,11 @@ COMMON = (
     "id", "template", "token", "traffic_token", "started", "ends", "metadata", "env", "timeout", "auto_pause",
     "auto_pause_memory", "auto_resume", "network", "internet", "user", "workdir", "iam",
 )  # fmt: skip
-"""Fields that a record has as its sandbox has them."""
+"""Fields that a record copies from its sandbox."""
 
 
 class SandboxRecord(BaseModel):
-    """The part of a sandbox that outlives its server, wherever its desk or files are."""
+    """The part of a sandbox that outlives its server, whether its desk or its files remain."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -41,12 +41,12 @@ class SandboxRecord(BaseModel):
     user: str = ""
     workdir: str = ""
     headers: list[tuple[str, str, str]]
-    """Headers that go along, which are secrets: host, name, value."""
+    """Headers that its network rules attach, which are secrets: host, name, value."""
     egress_proxy: dict[str, object] | None = None
-    """Its proxy, with its password."""
+    """Its egress proxy, with the password."""
     iam: dict[str, str] = {}
     revoked: list[str] = []
-    """Ids of share links to its ports that are valid no more."""
+    """Ids of share links to its ports that were revoked."""
 
 
 def describe(sandbox: Sandbox, *more: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Answers as E2B's SDKs read them: JSON, and errors with a number and a message."""
+"""Responses in the format of E2B's SDKs: JSON, and errors with a number and a message."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hotdesk.api.log import LOG
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, WallError, make_printable
 
 ENVD_VERSION = "0.6.13"
-"""What the SDKs take as the version of what runs in a sandbox; it decides which features they use."""
+"""The version of envd as the SDKs see it; it decides which features they use."""
 
 
 class E2bError(Exception):
-    """An answer that ends a request."""
+    """An error response that ends a request."""
 
     def __init__(self, status: int, message: str, **more: object) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ def answer_empty() -> Response:
 
 
 def make_not_running_error(sandbox: str) -> E2bError:
-    """Return the error for a sandbox that does not run; the SDKs recognise it by these words."""
+    """Return the error for a sandbox that does not run; the SDKs recognise it by its message."""
     return E2bError(502, "The sandbox was not found", sandboxId=sandbox)
 
 
@@ -49,7 +49,7 @@ def make_not_found_error(sandbox: str) -> E2bError:
 
 
 def make_refusal(error: Exception) -> E2bError:
-    """Return an error with what its caller can do; what only the operator can fix goes into the server's log."""
+    """Return an error with what its caller can do; what only the operator can fix is logged."""
     match error:
         case E2bError():
             return error

@@ -1,4 +1,4 @@
-"""Routes of E2B's control plane and of envd, for counting: never what a caller wrote."""
+"""Routes of E2B's control plane and of envd, as labels of metrics: never text of a caller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALLS = frozenset({
 
 
 def control_route(scope: Scope) -> str:
-    """Return the route of a request to the control plane; none for a path that leads nowhere."""
+    """Return the route of a request to the control plane; empty if no route matches."""
     words = scope["path"].strip("/").split("/")
     above = f"/{words.pop(0)}" if words[0] in VERSIONS else ""
     match words:
@@ -36,6 +36,6 @@ def control_route(scope: Scope) -> str:
 
 
 def call_route(scope: Scope) -> str:
-    """Return the route of a call of envd; none for one that is not offered."""
+    """Return the route of a call of envd; empty if it has no such call."""
     path: str = scope["path"]
     return path if path in CALLS else ""

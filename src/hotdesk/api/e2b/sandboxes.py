@@ -1,4 +1,4 @@
-"""The sandboxes of a server: desks, with the clock, names and tokens E2B's programs expect."""
+"""The sandboxes of a server: desks, with the timeouts, names and tokens that E2B's programs expect."""
 
 from __future__ import annotations
 
@@ -33,87 +33,87 @@ if TYPE_CHECKING:
     from hotdesk.api.e2b.live import LiveRecords
 
 SAMPLES = 720
-"""How many measurements of a sandbox are kept: an hour's, at five seconds each."""
+"""Measurements of a sandbox that are kept: an hour's, at one every five seconds."""
 _HEALTH_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 10.0
 """Seconds a sandbox may take to stop when it is paused."""
 _STOP_INTERVAL_S = 0.1
-"""Seconds between the first two tries, each later pause twice as long: its keeper waits a quarter second at each."""
+"""Seconds between the first two attempts; later pauses double, because each attempt makes the keeper wait 0.25 s."""
 _STOP_RETRY_S = 5.0
-"""Seconds after which one whose time is up and that did not stop is paused again."""
+"""Seconds after which pausing an expired sandbox is retried, if it did not stop."""
 
 
 @dataclass(slots=True)
 class Sandbox:
-    """One desk, as E2B sees it."""
+    """One desk, as a sandbox of E2B's API."""
 
     opened: Desk | None
-    """Its desk; None: an earlier server left it, and it has none until it goes on."""
+    """Its desk; `None`: an earlier server left it, and it gets a desk when it is resumed."""
     tenant: Tenant
     template: str
     spec: Spec
     scope: Scope
     token: str
-    """The token that callers of envd must show; empty if the program requested none."""
+    """The token that callers of envd must send; empty if the program requested none."""
     started: float
     ends: float
-    """When its time is up, by the clock; of a paused one, when it was paused."""
+    """When it expires, as Unix time; for a paused one, when it was paused."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     state: Literal["running", "paused"] = "running"
     traffic_token: str | None = None
     cuts: set[Callable[[], None]] = field(default_factory=set)
-    """What cuts the streams that are open to it."""
+    """Functions that cut the streams open to it."""
     timeout: float = 300.0
-    """Seconds it was last given."""
+    """The timeout it was last given, in seconds."""
     auto_pause: bool = False
-    """Whether it is paused, not killed, when its time is up."""
+    """Whether it is paused, not killed, when it expires."""
     auto_pause_memory: bool = True
     auto_resume: bool = False
-    """Whether traffic wakes it."""
+    """Whether requests to it resume it."""
     pause_mode: Literal["full", "filesystem"] = "full"
     network: Mapping[str, object] | None = None
-    """The network configuration of its program."""
+    """The network options of its program."""
     internet: bool | None = None
     iam: Mapping[str, str] = field(default_factory=dict)
     """Audiences of its workload tokens, by name."""
     room: EnvdState = field(default_factory=EnvdState)
-    """What envd keeps of it."""
+    """The state of envd for it."""
     samples: deque[dict[str, object]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     turning: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while it is paused, resumed or copied."""
     id: str = ""
-    """Its own: its first desk's."""
+    """The id of its first desk."""
     user: str = ""
-    """As whom its programs run unless they say; empty: as usual."""
+    """Default user of its programs; empty for the server's default."""
     workdir: str = ""
-    """Where they run unless they say; empty: in the user's home."""
+    """Default working folder of its programs; empty for the user's home."""
     saved_image: str = ""
-    """The image that holds its files while no server runs; empty: none."""
+    """The image with its files while it has no desk; empty if there is none."""
     until: float = math.inf
-    """When one without a desk is over."""
+    """When one without a desk expires."""
     mounts: Mapping[str, str] = field(default_factory=dict)
-    """Names of the volumes it has, by path; their ids are in its spec."""
+    """Names of its volumes, by path; their ids are in its spec."""
     shares: dict[str, Share] = field(default_factory=dict)
-    """Share links to its ports that this server made."""
+    """Share links to its ports that this server created."""
     revoked: set[str] = field(default_factory=set)
-    """Ids of share links that are valid no more."""
+    """Ids of share links that were revoked."""
     passages: dict[str, set[anyio.CancelScope]] = field(default_factory=dict)
-    """What passes requests that share links let in, by link."""
+    """Cancel scopes of running requests, by the share link that admitted them."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.desk.id
 
     @property
     def shown_traffic_token(self) -> str | None:
-        """Return the token E2B's programs show at ports: also where no port but the code interpreter's needs one."""
+        """Return the token that E2B's programs send to ports, even if only the code interpreter's port needs one."""
         if self.traffic_token or not self.token or templates.parse_image_name(self.template) in templates.PLAIN:
             return self.traffic_token
         return hmac.new(self.token.encode(), b"interpreter", "sha256").hexdigest()
 
     @property
     def share_key(self) -> bytes:
-        """Return what signs share links to its ports; empty: it has no secret, and no links."""
+        """Return the key that signs share links to its ports; empty if it has no token, and so no links."""
         secret = self.token or self.traffic_token
         return derive_key(secret) if secret else b""
 
@@ -126,8 +126,6 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class SandboxOrder:
-    """A requested sandbox."""
-
     template: str
     image: str
     timeout: float
@@ -136,7 +134,7 @@ class SandboxOrder:
     env: Mapping[str, str] = field(default_factory=dict)
     secure: bool = True
     private: bool = False
-    """Whether its ports are for those with its traffic token."""
+    """Whether its ports require its traffic token."""
     auto_pause: bool = False
     auto_pause_memory: bool = True
     auto_resume: bool = False
@@ -145,35 +143,33 @@ class SandboxOrder:
     iam: Mapping[str, str] = field(default_factory=dict)
     """Audiences of its workload tokens, by name."""
     wall: str = ""
-    """The wall its program asks for; its tenant's may be stronger."""
+    """The wall its program requests; its tenant's may be stronger."""
     volumes: Mapping[str, str] = field(default_factory=dict)
-    """Ids of the volumes it shall have, by path."""
+    """Ids of the volumes to mount, by path."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Names of these volumes, by path."""
     cpus: float = 0.0
-    """Processors its template asks for; 0: as many as usual."""
+    """Processors its template requests; 0 for the default."""
     memory: int = 0
     user: str = ""
     workdir: str = ""
 
 
 class Sandboxes:
-    """All sandboxes of a server."""
-
     def __init__(self, serving: Serving, tasks: TaskGroup, defaults: Defaults) -> None:
         self.serving = serving
         self.tasks = tasks
         self.defaults = defaults
         self.by_id: dict[str, Sandbox] = {}
         self.soonest = anyio.Event()
-        """Set when a sandbox's end may come sooner than the clock waits for."""
+        """Set when a sandbox may expire sooner than the clock expects."""
         self.saved: SavedSandboxes | None = None
-        """What opens sandboxes that an earlier server left, and forgets them."""
+        """Opens sandboxes that an earlier server left, and removes their records."""
         self.live: LiveRecords | None = None
-        """What writes down those whose desks are on nodes."""
+        """Records sandboxes whose desks are on nodes."""
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
-        """Open a sandbox; `by` is who asked, for the journal."""
+        """Open a sandbox; `by` is the caller's name for the journal."""
         spec = replace(self.make_spec(order.image, order.env, order.wall), by=by, volumes=order.volumes)
         spec = replace(spec, cpus=order.cpus or spec.cpus, memory=order.memory or spec.memory)
         spec = tenant.host.route(spec)
@@ -205,7 +201,7 @@ class Sandboxes:
             await self.live.write(sandbox)
 
     async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str) -> None:
-        """Start what desks' templates promise; if that fails in one, all are burnt."""
+        """Start the programs that desks' templates promise; if that fails in one, all are burnt."""
         try:
             for desk in desks:
                 await templates.start(desk, image)
@@ -222,7 +218,7 @@ class Sandboxes:
         return replace(spec, wall=wall) if wall else spec
 
     def stock(self, tenant: Tenant, image: str, wall: str = "") -> None:
-        """Keep desks of an image ready for a tenant, behind its wall, if the operator wants that."""
+        """Keep desks of an image ready for a tenant, behind its wall, if the operator configured that."""
         count = self.defaults.ready.get((image, wall), 0)
         if not count:
             return
@@ -236,7 +232,7 @@ class Sandboxes:
         self.soonest.set()
 
     def get(self, tenant: str, sandbox: str) -> Sandbox:
-        """Return a tenant's sandbox; another's is as unknown as one that never was."""
+        """Return a tenant's sandbox; 404 for another tenant's, as for an unknown one."""
         found = self.by_id.get(sandbox)
         if found is None or found.tenant.name != tenant or has_ended(found):
             raise make_not_found_error(sandbox)
@@ -249,10 +245,10 @@ class Sandboxes:
         return any(image in (each.spec.image, each.saved_image) for each in self.by_id.values())
 
     async def kill(self, sandbox: Sandbox) -> None:
-        """End a sandbox: it is no longer found, its streams are cut, its programs are killed, and its desk burns.
+        """End a sandbox: it is no longer found, its streams are cut, its programs are killed, and its desk is burnt.
 
-        The removal of its files is awaited only if they are elsewhere, too. A desk that resists is left to its keeper,
-        and reported to the operator.
+        The removal of its files is awaited only if they are elsewhere, too. A desk that cannot be burnt is left to its
+        keeper, and reported to the operator.
         """
         if self.by_id.pop(sandbox.id, None) is None:
             return
@@ -268,7 +264,7 @@ class Sandboxes:
                 log(e)
 
     async def set_end(self, sandbox: Sandbox, timeout: float) -> None:
-        """Let a sandbox last so long from now; 0 ends it."""
+        """Set a sandbox's remaining seconds; 0 ends it."""
         if timeout <= 0:
             await self.finish(sandbox)
             return
@@ -277,14 +273,14 @@ class Sandboxes:
         self.soonest.set()
 
     def lengthen(self, sandbox: Sandbox, timeout: float) -> None:
-        """Let a sandbox last at least so long from now."""
+        """Let a sandbox last for at least so many seconds from now."""
         sandbox.ends = max(sandbox.ends, self.cap_end(sandbox, time.time() + timeout))
 
     def cap_end(self, sandbox: Sandbox, moment: float) -> float:
         return min(moment, sandbox.started + self.serving.longest)
 
     async def finish(self, sandbox: Sandbox, *, due: bool = False) -> None:
-        """Do what is to be done when a sandbox's time is up; `due`, only if it still is when it can be done."""
+        """Pause or kill an expired sandbox; with `due`, only if it is still expired when that can be done."""
         if not sandbox.auto_pause:
             if not due or sandbox.ends <= time.time():
                 await self.kill(sandbox)
@@ -292,7 +288,7 @@ class Sandboxes:
             await self.pause(sandbox, memory=sandbox.auto_pause_memory, due=due)
 
     async def pause(self, sandbox: Sandbox, *, memory: bool, healthy: bool = False, due: bool = False) -> None:
-        """Stop a sandbox where it is; without memory only its files stay. One that does not stop keeps its time."""
+        """Pause a sandbox; without `memory` only its files are kept. One that does not stop keeps its end time."""
         async with sandbox.turning:
             self.require(sandbox)
             if due and sandbox.ends > time.time():
@@ -317,7 +313,7 @@ class Sandboxes:
                 await self.saved.note_pause(sandbox)
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
-        """Resume a paused sandbox, without memory from its files alone; False when it was running."""
+        """Resume a paused sandbox, without `memory` from its files alone; return `False` if it was running."""
         async with sandbox.turning:
             self.require(sandbox)
             if sandbox.state == "running":
@@ -342,11 +338,11 @@ class Sandboxes:
             sandbox.pause_mode = "filesystem"
         await sandbox.desk.resume()
         if sandbox.pause_mode == "filesystem":
-            sandbox.room = EnvdState()  # nothing of an earlier life runs any more
+            sandbox.room = EnvdState()  # no program from before the pause runs any more
             await templates.start(sandbox.desk, sandbox.spec.image)
 
     async def wake(self, sandbox: Sandbox) -> None:
-        """Wake a sandbox for traffic; without auto-resume it counts as gone."""
+        """Resume a sandbox for a request; without auto-resume it counts as not running."""
         if sandbox.state == "running":
             return
         if not sandbox.auto_resume:
@@ -354,9 +350,9 @@ class Sandboxes:
         await self.resume(sandbox, sandbox.timeout)
 
     async def fork(self, sandbox: Sandbox, count: int, timeout: float) -> Sequence[Sandbox]:
-        """Open sandboxes that begin with the files of one, with tokens of their own.
+        """Open copies of a sandbox with its files and with tokens of their own.
 
-        Behind a wall that keeps memory its programs go on in them.
+        Behind a wall that keeps memory its programs continue in them.
         """
         async with sandbox.turning:
             self.require(sandbox)
@@ -387,7 +383,7 @@ class Sandboxes:
         return forks
 
     def require(self, sandbox: Sandbox) -> None:
-        """Refuse a request for a sandbox that ended while the caller waited."""
+        """Refuse a sandbox that ended while the caller waited."""
         if self.by_id.get(sandbox.id) is not sandbox or has_ended(sandbox):
             raise make_not_found_error(sandbox.id)
 
@@ -397,7 +393,7 @@ class Sandboxes:
 
 
 def get_time() -> float:
-    """Return the time as programs see it, to the microsecond: they may query with it."""
+    """Return the time to the microsecond, as programs receive it: they may query with it."""
     return round(time.time(), 6)
 
 
@@ -407,7 +403,7 @@ def cut(sandbox: Sandbox) -> None:
 
 
 def has_ended(sandbox: Sandbox) -> bool:
-    """Return whether a sandbox's desk ended by itself or with its keeper, or its time is up without a desk."""
+    """Return whether a sandbox's desk ended by itself or with its keeper, or one without a desk has expired."""
     if sandbox.opened is None:
         return sandbox.until <= time.time()
     return sandbox.tenant.host.has_ended(sandbox.opened.id)
@@ -418,9 +414,9 @@ def can_keep_memory(sandbox: Sandbox) -> bool:
 
 
 async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
-    """Pause a desk; retry one that does not stop at once, during a start or a long call to its disk.
+    """Pause a desk; retry one that does not stop at once, during a start or a long disk operation.
 
-    Without room for its memory on disk it is kept in RAM. Return whether it was written to disk.
+    If its memory cannot be written to disk it is kept in RAM. Return whether it was written to disk.
     """
     if memory and to_disk:
         try:

@@ -18,30 +18,30 @@ IMAGES = {"desktop": "e2b-desktop"}
 """Templates whose image has another name: E2B's desktop is not ours."""
 _INTERPRETER = "code-interpreter-v1"
 _GATEWAY = "mcp-gateway"
-"""What a sandbox with MCP servers is made of: E2B's own image, of which there is none here."""
+"""The template of a sandbox with MCP servers: E2B's own image, which is not installed by default."""
 PLAIN = frozenset(("base", "office", "desktop", "e2b-desktop"))
-"""Images in which nothing has to run; one that was saved from a sandbox may be any."""
+"""Images without programs to start; an image saved from a sandbox may have some."""
 WALL_KEY = "hotdesk.wall"
-"""Metadata by which a program that names no wall in its template asks for one."""
+"""The metadata key with which a program requests a wall that its template does not name."""
 _NO_METADATA: Mapping[str, str] = {}
 MISSING = 127
-"""How a program ends that is not there."""
+"""The exit code for a program that does not exist."""
 MARK = "HOTDESK_PROCESS"
-"""A variable that is one program's alone."""
+"""An environment variable that is different for each program."""
 PORT = 49999
 START_TIMEOUT_S = 60.0
 _MAX_ENV_BYTES = 1 << 20
-"""Bytes the variables of a desk's programs may be."""
+"""Bytes that the environment variables of a desk's programs may have."""
 
 
 def parse_image_name(template: str) -> str:
-    """Return the name of the image a template means, without its tag and the wall it asks for."""
+    """Return the name of the image that a template means, without its tag and wall."""
     name = template.rpartition("/")[2].partition(":")[0].partition("@")[0]
     return IMAGES.get(name, name)
 
 
 def parse_wall(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
-    """Return the wall a template asks for, as `base@gvisor` does, or else a sandbox's metadata; empty: none."""
+    """Return the wall that a template (`base@gvisor`) or a sandbox's metadata requests; empty if none."""
     wall = template.partition("@")[2] or metadata.get(WALL_KEY, "")
     if wall and wall not in NAMES[1:]:
         raise E2bError(400, f"unknown wall '{make_printable(wall[:64])}'; the walls are {', '.join(NAMES[1:])}")
@@ -59,7 +59,7 @@ def make_missing_template_error(template: str) -> E2bError:
 
 
 async def start(desk: Desk, image: str) -> None:
-    """Start what an image promises; opened, copied and restarted desks need it."""
+    """Start the programs that an image promises; opened, copied and restarted desks need it."""
     if image in PLAIN:
         return
     with anyio.fail_after(START_TIMEOUT_S):
@@ -76,7 +76,7 @@ async def start(desk: Desk, image: str) -> None:
 
 
 async def _introduce(desk: Desk) -> bool:
-    """Send a ready code interpreter the variables of this desk's programs; False if there is none."""
+    """Send a running code interpreter this desk's environment variables; return `False` if that fails."""
     try:
         sock = await desk.dial(PORT)
     except DeskError:

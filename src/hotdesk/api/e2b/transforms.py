@@ -1,7 +1,7 @@
 """Headers that a program's network rules attach, as grants: plain values, secrets of the vault, workload tokens.
 
-A placeholder stands for a value that is put in at the door: `${e2b.secrets.NAME}` for a secret of the tenant's vault,
-`${e2b.identity.tokens.NAME}` for a token that says which sandbox asks. Text may stand around one of them.
+The door replaces a placeholder by its value: `${e2b.secrets.NAME}` by a secret of the tenant's vault,
+`${e2b.identity.tokens.NAME}` by a token that identifies the sandbox. Text may stand around one of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError, make_printable
 
 VAULT_PREFIX = "e2b-"
-"""How the secrets of E2B programs begin in the vault: none of its other secrets is reached by a placeholder."""
+"""Prefix of E2B programs' secrets in the vault: placeholders cannot reach its other secrets."""
 MAX_HEADERS = 64
 VALUE = re.compile(r"[\x20-\x7e\x80-\xff]{1,8192}")
 _PLACEHOLDER = re.compile(
@@ -35,14 +35,12 @@ Tokens: TypeAlias = Mapping[str, WorkloadToken]
 
 
 class LenientModel(BaseModel):
-    """Anything a program says; what newer ones add is let be."""
+    """A part of a program's options; unknown fields, which newer programs send, are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 class Transform(LenientModel):
-    """Headers that go along."""
-
     headers: dict[Word, str] = {}
 
 
@@ -57,7 +55,7 @@ Rules: TypeAlias = Mapping[str, Sequence[Attached]]
 
 @dataclass(slots=True)
 class Attachments:
-    """The grants that network rules attach, and the source of each value that is not in the vault."""
+    """The grants that network rules lead to, and the source of each value that is not in the vault."""
 
     grants: list[Grant] = field(default_factory=list)
     values: dict[str, bytes] = field(default_factory=dict, repr=False)
@@ -92,7 +90,7 @@ def list_values(rules: Rules) -> Iterator[tuple[str, str, str]]:
 
 
 def _find_placeholder(name: str, value: str) -> re.Match[str] | None:
-    """Return the placeholder in a header's value; None: it is plain text. Refuse what cannot be sent."""
+    """Return the placeholder in a header's value; `None` if it is plain text. Refuse what cannot be sent."""
     matches = list(_PLACEHOLDER.finditer(value))
     if not VALUE.fullmatch(value) or value.count(_MARK) != len(matches):
         raise BriefError(

@@ -1,1 +1,1 @@
-"""E2B's volumes: which a tenant has (`registry.py`), and their files (`content.py`), read by confined processes."""
+"""E2B's volumes: those of a tenant (`registry.py`), and their files (`content.py`), read by confined processes."""

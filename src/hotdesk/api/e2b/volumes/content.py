@@ -34,7 +34,7 @@ _ACTS: Mapping[tuple[str, str], str] = {
 _NUMBERS = ("depth", "uid", "gid", "mode")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-"""One range; what is not understood means the whole file, as HTTP has it."""
+"""One range; as in HTTP, a header that is not understood means the whole file."""
 _FILE_HEADERS = [
     (b"accept-ranges", b"bytes"),
     (b"content-type", b"application/octet-stream"),
@@ -42,7 +42,7 @@ _FILE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"sandbox"),
 ]
-"""What a desk wrote is a file to be saved, never a page of this server."""
+"""Headers of a file that a desk wrote: it is to be saved, and never a page of this server."""
 
 
 class MetadataChange(requests.Body):
@@ -54,8 +54,6 @@ class MetadataChange(requests.Body):
 
 
 class VolumeContent:
-    """Answers the content API's requests."""
-
     def __init__(self, registry: VolumeRegistry, quotas: Quotas) -> None:
         self.registry = registry
         self.quotas = quotas
@@ -75,7 +73,7 @@ class VolumeContent:
         return ContentResponse(self.registry, tenant, record, await read_order(request, act))
 
     def find(self, volume: str, authorization: str) -> tuple[str, VolumeRecord]:
-        """Return the volume whose token is shown; a wrong token and an unknown volume look alike."""
+        """Return the volume of a token; a wrong token and an unknown volume give the same error."""
         kind, _, shown = authorization.partition(" ")
         tenant, record = self.registry.records.get(volume, ("", None))
         expected = record.token if record is not None and record.ready else "x" * 64
@@ -110,7 +108,7 @@ async def read_order(request: Request, act: str) -> dict[str, object]:
 
 
 class ContentResponse(Response):
-    """Carries out one request at the process of a volume, and passes its answer on."""
+    """Carries out one request in the process of a volume, and forwards its response."""
 
     def __init__(self, registry: VolumeRegistry, tenant: str, record: VolumeRecord, order: dict[str, object]) -> None:
         super().__init__()
@@ -121,7 +119,7 @@ class ContentResponse(Response):
         self.begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; an answer that breaks off does not look whole."""
+        """Respond; cut the connection if the response is interrupted, so that it does not look complete."""
         try:
             tenant = await self.registry.tenants.get_tenant(self.tenant)
             async with self.registry.processes.call(tenant, self.record.id) as call:
@@ -160,7 +158,7 @@ class ContentResponse(Response):
 
 
 async def _upload(call: VolumeCall, request: Request) -> None:
-    """Pass a body on. After a refusal the rest is read and dropped: a client reads no answer before it has sent all."""
+    """Forward a body. After a refusal the rest is dropped: clients send everything before they read a response."""
     is_open = True
     async for data in request.stream():
         for start in range(0, len(data) if is_open else 0, PIECE):
@@ -173,4 +171,4 @@ async def _upload(call: VolumeCall, request: Request) -> None:
         try:
             await call.tell({"end": True})
         except OSError:
-            pass  # it has answered already
+            pass  # it has responded already

@@ -1,4 +1,4 @@
-"""Connections to the processes that read volumes: started by a tenant's keeper, ended when unused."""
+"""Connections to the processes that read volumes: a tenant's keeper starts them, and unused ones are ended."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux.sockets import receive, send
 
 IDLE_S = 60.0
-"""Seconds after which the process of a volume that no one uses is ended."""
+"""Seconds after which the process of an unused volume is ended."""
 REPLY_TIMEOUT_S = 90.0
-"""Seconds without a byte after which a process is taken to be stuck."""
+"""Seconds without a byte after which a process counts as stuck."""
 _MAX_CALLS = 64
-"""Requests that may be under way to one volume."""
+"""Concurrent requests to one volume."""
 STATUSES = frozenset((200, 201, 204, 206, 400, 404, 409, 416, 500, 507))
-"""What a process may answer."""
+"""Statuses that a process may return."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class VolumeCall:
     waiting: list[tuple[dict[str, object], bytes]] = field(default_factory=list)
 
     async def tell(self, message: dict[str, object], data: bytes = b"") -> None:
-        """Send a frame; `OSError` when the process answers no more."""
+        """Send a frame; `OSError` if the process does not take it."""
         with anyio.fail_after(REPLY_TIMEOUT_S):
             await send(self.sock, write(message, data))
 
@@ -56,9 +56,9 @@ class VolumeCall:
         return self.waiting.pop(0)
 
     async def hear_head(self) -> tuple[int, int, str]:
-        """Wait for the head of an answer; return its status, how many bytes follow, and which part of a file they are.
+        """Wait for the head of a response; return its status, the bytes that follow, and which part of a file they are.
 
-        That part is as in HTTP's `Content-Range`, and empty for an answer that is whole.
+        That part is as in HTTP's `Content-Range`, and empty for a whole file.
         """
         head, _ = await self.hear()
         status, length = head.get("status"), head.get("length")
@@ -74,7 +74,7 @@ class VolumeCall:
 
 @dataclass(slots=True)
 class VolumeLine:
-    """The line to one process."""
+    """The control socket of one process, and its use."""
 
     control: socket.socket
     calls: int = 0
@@ -82,8 +82,6 @@ class VolumeLine:
 
 
 class VolumeProcesses:
-    """The processes of a server that read volumes."""
-
     def __init__(self) -> None:
         self.lines: dict[str, VolumeLine] = {}
         self.starting: dict[str, anyio.Lock] = {}
@@ -107,7 +105,7 @@ class VolumeProcesses:
             line.used = time.monotonic()
 
     async def connect(self, tenant: Tenant, volume: str) -> tuple[VolumeLine, socket.socket]:
-        """Hand a connection to a volume's process; one that is gone is replaced, once."""
+        """Open a connection to a volume's process; one that has ended is replaced, once."""
         for is_last in (False, True):
             line = await self.get_line(tenant, volume)
             if line.calls >= _MAX_CALLS:

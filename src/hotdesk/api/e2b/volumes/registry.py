@@ -1,7 +1,7 @@
 """The volumes of every tenant: names, tokens and sizes in a file below its own state directory.
 
-A record is written before its volume is made and removed after its volume is deleted, so that no crash leaves a volume
-that no one counts.
+A record is written before its volume is made and removed after its volume is deleted, so that a crash leaves no volume
+without a record.
 """
 
 from __future__ import annotations
@@ -41,16 +41,14 @@ NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True, slots=True)
 class VolumeRecord:
-    """One volume."""
-
     id: str
     name: str
     token: str = field(repr=False)
-    """What callers of the content API show."""
+    """The token that callers of the content API must send."""
     size: int
     created: float
     ready: bool = False
-    """Whether it can be used; if not, it is being made or deleted, and goes when the server starts."""
+    """Whether it can be used; if not, it is being made or deleted. Unfinished ones are deleted later."""
 
     @property
     def view(self) -> dict[str, object]:
@@ -61,20 +59,18 @@ _RECORDS = TypeAdapter(list[VolumeRecord])
 
 
 class VolumeRegistry:
-    """The volumes of a server's tenants."""
-
     def __init__(self, tenants: Tenants, sandboxes: Sandboxes) -> None:
         self.tenants = tenants
         self.sandboxes = sandboxes
         self.processes = VolumeProcesses()
         self.records: dict[str, tuple[str, VolumeRecord]] = {}
-        """Every volume by its id, with its tenant."""
+        """All volumes by id, with the tenant of each."""
         self.shares: dict[str, QuotaShare] = {}
-        """What volumes count of their tenants' quotas."""
+        """Volumes' shares of their tenants' quotas."""
         self.mounting: Counter[str] = Counter()
         """Volumes that sandboxes are about to mount."""
         self.copying: Counter[str] = Counter()
-        """Volumes that are being copied: no one uses them meanwhile."""
+        """Volumes that are being copied, and cannot be used meanwhile."""
         self.changing: set[str] = set()
         """Volumes that are being made or deleted."""
         self.writing = anyio.Lock()
@@ -82,7 +78,7 @@ class VolumeRegistry:
     # -- at the start ---------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read the volumes of every tenant; one whose file is damaged keeps no other from it."""
+        """Read the volumes of every tenant; a damaged file affects only its tenant."""
         for tenant in list_tenant_names(self.tenants.settings):
             try:
                 for record in _read(_get_folder(get_settings(self.tenants.settings, tenant).lib)):
@@ -92,7 +88,7 @@ class VolumeRegistry:
                 log(e)
 
     async def run(self) -> None:
-        """Delete what this server or an earlier one did not finish making or deleting; what fails is tried again."""
+        """Delete volumes that this server or an earlier one did not finish making or deleting; a failure is retried."""
         while True:
             for name, record in list(self.records.values()):
                 if not record.ready and record.id not in self.changing:
@@ -102,14 +98,14 @@ class VolumeRegistry:
                         log(e)
             await anyio.sleep(_RETRY_INTERVAL_S)
 
-    # -- looking --------------------------------------------------------------------------------------------------
+    # -- lookup ---------------------------------------------------------------------------------------------------
 
     def of(self, tenant: str) -> list[VolumeRecord]:
         mine = [record for name, record in self.records.values() if name == tenant and record.ready]
         return sorted(mine, key=lambda record: (record.created, record.id))
 
     def get(self, tenant: str, volume: str) -> VolumeRecord:
-        """Return a tenant's volume; another's is as unknown as one that never was."""
+        """Return a tenant's volume; 404 for another tenant's, as for an unknown one."""
         name, record = self.records.get(volume, ("", None))
         if record is None or name != tenant or not record.ready:
             raise E2bError(404, f"volume '{make_printable(volume[:64])}' not found")
@@ -133,7 +129,7 @@ class VolumeRegistry:
 
     @contextmanager
     def reserve(self, volumes: Iterable[str]) -> Iterator[None]:
-        """Keep volumes from being deleted while a sandbox that mounts them opens."""
+        """Prevent the deletion of volumes while a sandbox that mounts them opens."""
         ids = list(volumes)
         if any(self.copying[each] for each in ids):
             raise E2bError(409, "the volume is being copied; try again when that is done")
@@ -147,7 +143,7 @@ class VolumeRegistry:
         return [each.id for each in self.sandboxes.by_id.values() if volume in each.spec.volumes.values()]
 
     def require_unused(self, record: VolumeRecord) -> None:
-        """Refuse what cannot be done to a volume while a sandbox has it."""
+        """Refuse a volume that a sandbox uses or that is being copied."""
         if users := self.list_users(record.id):
             raise E2bError(409, f"volume '{record.name}' is mounted in sandbox '{users[0]}'; kill that sandbox first")
         if self.mounting[record.id] or self.copying[record.id]:
@@ -229,7 +225,7 @@ class VolumeRegistry:
         return ready
 
     async def destroy(self, tenant: Tenant, volume: str, by: str) -> None:
-        await tenant.host.wait_for_ends()  # a desk that burns has it mounted
+        await tenant.host.wait_for_ends()  # a desk that is being burnt has it mounted
         record = self.get(tenant.name, volume)
         self.require_unused(record)
         with anyio.CancelScope(shield=True), self.hold_change(volume):
