@@ -1,4 +1,4 @@
-"""A card as lines for a terminal: facts first, then the subject, and last, quoted, the worker's words."""
+"""A card as text for a terminal: facts first, then the subject, and last, quoted, the worker's words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hotdesk.event import Pending
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
 MAX_FACT_CHARS = 500
-"""Characters shown of a fact or a line."""
+"""Maximum characters shown of a fact or of a line."""
 MAX_LINES = 200
-"""Lines shown of what is decided."""
+"""Maximum lines shown of the subject."""
 KINDS = {
     "plan": "a plan",
     "step": "a step",
@@ -26,7 +26,7 @@ KINDS = {
 
 
 def format_card(pending: Pending, card: Card | None, now: int) -> str:
-    """Format a question of a job; without a card only its type is known."""
+    """Format a pending request. Without a card, only the facts of the event are shown."""
     facts = {
         "kind": KINDS[pending.kind],
         **({"step": pending.step} if pending.step else {}),
@@ -44,13 +44,13 @@ def format_card(pending: Pending, card: Card | None, now: int) -> str:
 
 
 def _encode_hosts(facts: Mapping[str, str]) -> dict[str, str]:
-    """Write hosts in their ASCII form, so that no letter passes for another; domains first."""
+    """Write a host in its ASCII form, so that no letter can pass for another, and put its domain first."""
     encoded = {name: encode_punycode(value) if name == "host" else value for name, value in facts.items()}
     return {"domain": get_registrable_domain(encoded["host"]), **encoded} if "host" in encoded else encoded
 
 
 def encode_punycode(host: str) -> str:
-    """Write a host's name in plain letters; one that cannot be is escaped."""
+    """Return a host name in its ASCII form; escape one that has none."""
     try:
         return host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
@@ -58,20 +58,20 @@ def encode_punycode(host: str) -> str:
 
 
 def format_lines(card: Card) -> list[str]:
-    """Return the card's lines, each marked so that none passes for a fact; omissions are stated."""
+    """Return the card's lines, each with a mark that no fact has, and state how many are omitted."""
     lines = [f"  | {format_fact(line)}" for line in card.lines[:MAX_LINES]]
     rest = len(card.lines) - MAX_LINES
     return [*lines, f"  | … and {rest} more lines; `hotdesk approve --json` shows all"] if rest > 0 else lines
 
 
 def quote_words(words: str) -> list[str]:
-    """Quote what the worker says; it cannot close its own quotation."""
+    """Quote the worker's words. Double quotes are replaced, so the text cannot end the quotation."""
     text = make_printable(words[:MAX_QUOTE_CHARS]).replace('"', "'")[:MAX_QUOTE_CHARS]
     return [f'  the worker says (unchecked): "{text}"'] if text else []
 
 
 def format_fact(value: str) -> str:
-    """Format one fact as a line that cannot be mistaken for another; omissions are stated."""
+    """Format one fact as a single printable line, and state how many characters are omitted."""
     rest = len(value) - MAX_FACT_CHARS
     return make_printable(value[:MAX_FACT_CHARS]) + (
         f" … and {rest} more characters; `hotdesk approve --json` shows all" if rest > 0 else ""

@@ -23,13 +23,13 @@ from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 from hotdesk.plan import Plan, Step, to_json
 
 MAX_CHARS = 300
-"""Characters of a line."""
+"""Maximum characters of a line."""
 ALL = "everything that the brief allows"
 FOREIGN = "at stake: the program that uses the secret may have read untrusted content in this step"
 
 
 def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Sequence[str] = ()) -> Card:
-    """Make the card of a whole plan; what is approved is the plan's digest."""
+    """Return the card of a whole plan; the plan's digest is what is approved."""
     stakes = is_risky(plan, job.scope)
     facts = {
         "steps": str(len(plan.steps)),
@@ -52,7 +52,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
 
 
 def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
-    """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
+    """Return the card of an amendment; the digest of the amended plan is what is approved."""
     outside = [
         rule for step, rule in list_rules(amendment) if find_cover(rule, select_rules(step, job.scope.rules)) is None
     ]
@@ -79,7 +79,7 @@ def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) 
 
 
 def step_card(plan: Plan, index: int, job: Brief) -> Card:
-    """Make the card of one step; what is approved is that step of that plan."""
+    """Return the card of one step; that step of that plan is what is approved."""
     step = plan.steps[index]
     stakes = is_risky(step, job.scope)
     facts = {"step": f"{index + 1} of {len(plan.steps)}", "at stake": "; ".join(stakes) or "nothing",
@@ -95,7 +95,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
 
 
 def make_question_card(step: Step, question: str) -> Card:
-    """Make the card of a question; all of it is the worker's words."""
+    """Return the card of a question; all of it is the worker's words."""
     return Card(
         "The worker asks",
         {"step": step.name},
@@ -158,9 +158,9 @@ def describe_place(plan: Plan, index: int, job: Brief) -> str:
 
 
 def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
-    """List where a step goes: whose host it is, whether the brief asks, then method, host in ASCII and path.
+    """List a step's destinations: the registrable domain, whether the brief allows it, then the rule.
 
-    A host's name begins as its owner likes, and a line is cut at its end: the domain stands first.
+    The domain comes first because the owner of a domain chooses the start of a host name, and long lines are cut.
     """
     if step.hosts is None:
         rules = [each for each in select_rules(step.name, job.scope.rules) if each.verdict != "deny"]

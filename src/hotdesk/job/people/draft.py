@@ -1,4 +1,4 @@
-"""A plan as editable text, and back: the edited text is what is approved."""
+"""A plan as editable text, and back. The edited text is what is approved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def as_draft(subject: str) -> str:
 
 
 def from_draft(text: str) -> str:
-    """Parse an edited plan; every field of it is approved. `BriefError` for an invalid plan."""
+    """Parse an edited plan, with all of its fields; raise `BriefError` if it is invalid."""
     return to_json(parse_text(text))
 
 

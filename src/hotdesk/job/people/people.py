@@ -1,4 +1,5 @@
-"""Asks people and waits, in this process or another; a job that waits long gives its desks back meanwhile."""
+"""Asks people and waits for the answer, from this process or another. During a long wait the job gives its desks
+back."""
 
 from __future__ import annotations
 
@@ -18,40 +19,40 @@ from hotdesk.job.people.wait import Card, OpenQuestions, new_pending
 from hotdesk.job.record.log import ASKED, JobLog
 
 POLL_INTERVAL_S = 0.2
-"""Seconds between two looks into the journal."""
+"""Seconds between two reads of the journal."""
 
 
 class Prompt(Protocol):
-    """A person at this very terminal."""
+    """Asks a person at this terminal."""
 
     async def __call__(self, pending: Pending, card: Card) -> Decided | None:
-        """Ask; None if they do not answer here. Cancelled when the answer comes from elsewhere."""
+        """Return the decision, or `None` if none is made here. Cancelled when the answer comes from another process."""
         ...
 
 
 async def ask_nobody(pending: Pending, card: Card) -> Decided | None:
-    """Return no answer here: it comes from another process."""
+    """Return no decision: it comes from another process."""
     return None
 
 
 @dataclass(slots=True)
 class People:
-    """Asks the people who answer for one job."""
+    """Asks people for the decisions of one job."""
 
     log: JobLog
     journal: Path
     seconds: float
-    """How long an answer is waited for."""
+    """Seconds to wait for an answer."""
     patience: float
-    """How long desks are kept meanwhile."""
+    """Seconds to keep the desks open while waiting."""
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
-    """Earlier questions with their decisions."""
+    """Earlier questions and their decisions."""
     prompt: Prompt = ask_nobody
     give_back: Callable[[], Awaitable[bool]] | None = None
-    """Gives the desks back; says whether that is settled, or shall be tried again."""
+    """Gives the desks back; returns `False` if it must be tried again."""
 
     async def decide(self, kind: str, card: Card, step: str = "") -> Decided:
-        """Ask a person to decide; a question that was asked in the same words is not asked again."""
+        """Ask a person to decide, unless the same card of this kind and step was already put to people."""
         pending = self.find_asked(kind, card, step)
         if pending is None:
             pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
@@ -61,7 +62,7 @@ class People:
             with self.log.waiting():
                 decided = await self.wait(pending, card)
             self.waiting.take(decided)
-            self.log.listener(decided)  # by the first writer, here or elsewhere
+            self.log.listener(decided)  # the first decision in the journal, from this process or another
         return self.waiting.decided[pending.id]
 
     def find_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
@@ -85,7 +86,7 @@ class People:
         return found
 
     async def ask_here(self, pending: Pending, card: Card) -> None:
-        """Ask at this terminal; the answer is found in the journal like any other."""
+        """Ask at this terminal. The decision is written to the journal, where `look` finds it like any other."""
         if (decided := await self.prompt(pending, card)) is not None:
             self.log.machine.note(decided)
 
@@ -98,7 +99,7 @@ class People:
             if time.time() * 1000 > pending.until:
                 expired = Decided(pending.job, pending.id, pending.digest, "expired", "")
                 self.log.machine.note(expired)
-                continue  # another answer may have been first
+                continue  # another answer may have been recorded first
             if self.log.halted:
                 raise JobHaltedError(ASKED)
             if self.give_back and not given_back and time.monotonic() - began > self.patience:

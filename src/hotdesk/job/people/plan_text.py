@@ -1,4 +1,4 @@
-"""A plan in sentences: what is at stake first, then what each step reaches, uses, reads and writes."""
+"""A plan in sentences: the stakes first, then what each step reaches, uses, reads and writes."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from hotdesk.job.people.wait import Card
 from hotdesk.plan import Plan, Step
 
 MOST_STAKES, MOST_POINTS, MOST_NAMES = 60, 40, 30
-"""A plan of any length is shown; omissions are stated, and are in the card's lines."""
+"""Maximum numbers of stakes, points of a step and names shown. Omissions are stated; the card's lines have them."""
 ASKED, REFUSED = ", with your approval each time", ": refused, because the brief does not allow it"
 TOOLS = {
     "shell": "run commands", "file_": "edit files", "exact_": "run programs and edit files",
     "browser_": "use the browser", "screen_": "use the screen", "computer": "use the screen",
     "packages": "install packages", "search": "search files", "find_files": "search files",
 }  # fmt: skip
-"""What tools are for, by how their names begin."""
+"""What a tool is for, by the prefix of its name."""
 
 
 def describe_plan(card: Card, plan: Plan, job: Brief, only: int | None = None, failed: Sequence[str] = ()) -> Card:
-    """Add to a card what it is about in sentences: the whole plan, or `only` one of its steps."""
+    """Return the card with sentences about the whole plan, or about its step `only`."""
     chosen = range(len(plan.steps)) if only is None else (only,)
     risks = [
         f"Step {plan.steps[index].name} {each}" for index in chosen for each in step_stakes(plan.steps[index], job)
@@ -78,7 +78,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
 
 
 def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: Brief) -> Iterator[str]:
-    """Describe what a changed step adds to what is at stake, and which command no longer checks it."""
+    """Describe the stakes that a changed step adds, and a changed check command."""
     old = before.get(step.name)
     before_stakes = step_stakes(old, job) if old is not None else []
     yield from (f"Step {step.name} {each}" for each in step_stakes(step, wide) if each not in before_stakes)
@@ -88,7 +88,7 @@ def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: B
 
 
 def step_stakes(step: Step, job: Brief) -> list[str]:
-    """Describe what is at stake in a step; each sentence goes on after the step's name."""
+    """Describe the stakes of a step; each text continues a sentence that starts with the step's name."""
     return list(dict.fromkeys(_describe_stake(each) for each in find_stakes(step, job.scope)))
 
 
@@ -167,19 +167,18 @@ def _describe_act(rule: Rule) -> str:
 
 
 def _describe_destination(rule: Rule) -> str:
-    """Write where a rule leads: whose host it is first, for what stands before that is its owner's to choose."""
+    """Return a rule's destination, the registrable domain first: its owner chooses what stands before it."""
     return f"{get_registrable_domain(rule.host)} ({_format_place(rule)})"
 
 
 def _format_place(rule: Rule) -> str:
-    """Write an address in its ASCII form, with the methods that do more than read and the limit of bytes."""
+    """Return a rule's address in ASCII form, with the methods that do more than read and the upload limit."""
     limit = f", {format_size(rule.up)} at most" if rule.up is not None and can_write(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
     return f"{methods}{format_target(rule).removesuffix('?')}{limit}"
 
 
 def _iterate_secret_points(step: Step, job: Brief) -> Iterator[str]:
-    """Describe which secrets a step uses; their values never come to the desk."""
     for grant in select_grants(step, job.scope):
         yield f"Uses the secret {grant.secret} at {grant.host}; the desk gets a placeholder, never its value."
 
@@ -195,7 +194,7 @@ def _describe_tools(step: Step) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Write names one after another; of very many the first."""
+    """Join names with commas and `and`; of a long list, name the first and count the rest."""
     some = list(names[:MOST_NAMES])
     if len(names) > MOST_NAMES:
         some.append(f"{len(names) - MOST_NAMES} more")
@@ -203,6 +202,6 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def limit_lines(lines: Sequence[str], most: int) -> list[str]:
-    """Return the lines that are shown, and say how many are left out."""
+    """Return the first `most` lines, and a line with the number of those left out."""
     rest = len(lines) - most
     return [*lines[:most], *([f"… and {rest} more, listed with the exact rules"] if rest > 0 else [])]

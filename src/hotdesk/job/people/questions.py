@@ -1,4 +1,4 @@
-"""Requests of desks at their doors: list those of every owner of a state directory, and answer one."""
+"""Requests of desks at their doors: lists those of every owner process in a state directory, and answers one."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import Asked
 
 _OWNER_TIMEOUT_S = 5.0
-"""How long one owner may take to say what waits: others have questions, too."""
+"""Seconds one owner may take to reply, so that it does not delay the questions of others."""
 _Complain = Callable[[Path, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """A question and the owner that holds it."""
+    """A request at a door and the control socket of the process that owns the desk."""
 
     owner: Path
     question: Asked
 
 
 def tell_nobody(owner: Path, why: str) -> None:
-    """Tell no one."""
+    """Ignore the failure of an owner."""
 
 
 async def ask_all_owners(settings: Config, complain: _Complain = tell_nobody) -> list[PendingQuestion]:
     found: list[PendingQuestion] = []
     for path in _list_owners(settings):
-        with suppress(NoOwnerError):  # it died, and its socket was not cleared up
+        with suppress(NoOwnerError):  # a process that died without removing its socket
             found += [PendingQuestion(path, question) for question in await _ask_owner(path, complain)]
     return sorted(found, key=lambda each: each.question.seconds)
 
 
 def _list_owners(settings: Config) -> list[Path]:
-    """List the control sockets, each once. An owner answers only its own user and root."""
+    """List the control sockets without links. An owner answers only its own user and root."""
     folder = settings.run / "control"
     if os.geteuid() != 0 and not (folder.is_dir() and folder.stat().st_uid == os.geteuid()):
         raise HostError(
@@ -51,7 +51,7 @@ def _list_owners(settings: Config) -> list[Path]:
 
 
 async def _ask_owner(path: Path, complain: _Complain = tell_nobody) -> list[Asked]:
-    """Ask one owner; one that is stopped or strange does not keep the others' from being seen."""
+    """Return the pending requests of one owner. If it does not reply or fails, complain and return none."""
     try:
         with anyio.fail_after(_OWNER_TIMEOUT_S):
             async with remote_runtime(path) as owner:
@@ -75,6 +75,6 @@ def select_question(found: list[PendingQuestion], number: str, digest: str = "")
 
 
 async def answer(waiting: PendingQuestion, approved: bool, behind: str = "") -> Asked:
-    """Answer a question at its owner; `behind`: on whose behalf."""
+    """Answer a request at its owner; `behind` names the person on whose behalf it is answered."""
     async with remote_runtime(waiting.owner) as owner:
         return await owner.answer(waiting.question, approved, behind)

@@ -1,4 +1,4 @@
-"""Waits for people: a question is an event, and so is its answer, whichever process gives it."""
+"""Waiting for people: a question and its answer are events, so any process can give the answer."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from hotdesk.event import Decided, Event, Forgotten, JobEnded, Pending
 from hotdesk.job.record.papers import Papers
 
 KINDS = tuple(kind.__name__ for kind in (Pending, Decided, JobEnded, Forgotten))
-"""What waiting is made of."""
+"""Names of the events that questions are folded from."""
 EDITED = ("plan", "amendment")
 """Kinds whose subject is a plan, which a person may edit."""
 MAX_QUOTE_CHARS = 300
-"""Characters of a worker's words that a card shows."""
+"""Maximum characters of a worker's words that a card shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card for a person: facts worked out by hotdesk first, the worker's words last."""
+    """A card for a person: facts computed by hotdesk first, the worker's words last."""
 
     title: str
     facts: Mapping[str, str]
-    """In the order they are shown. None of them is a desk's or a worker's word."""
+    """Facts in display order. None of them comes from a desk or a worker."""
     lines: tuple[str, ...] = ()
-    """More facts, a line each: the steps of a plan, a difference."""
+    """More facts, one per line, such as the steps of a plan or a difference."""
     words: str = ""
-    """What the worker says: untrusted, at most `WORDS` characters."""
+    """The worker's words: untrusted, at most `MAX_QUOTE_CHARS` characters in JSON."""
     subject: str = ""
-    """The subject of the decision, whole, as text: a plan, a rule, a question. Its SHA-256 is what is approved."""
+    """The complete subject of the decision as text: a plan, a rule or a question. Its SHA-256 is what is approved."""
     stakes: tuple[str, ...] = ()
-    """What is at stake, a sentence each."""
+    """The stakes, one sentence each."""
     steps: tuple[tuple[str, ...], ...] = ()
-    """The steps of a plan in sentences: of each first its name."""
+    """The steps of a plan in sentences; the first of each is the step's name."""
 
     @property
     def digest(self) -> str:
@@ -64,13 +64,13 @@ class OpenQuestions:
 
     pending: dict[str, Pending] = field(default_factory=dict)
     decided: dict[str, Decided] = field(default_factory=dict)
-    """The first decision in the chain holds; what comes after it decides nothing."""
+    """Decisions by id. The first one in the journal is valid; later ones have no effect."""
     history: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Of everything that ever waited: its kind, and in which step."""
+    """Kind and step of every question so far, by id."""
     decided_at: dict[str, int] = field(default_factory=dict)
-    """Milliseconds since 1970, by the journal."""
+    """Time of each decision in the journal, in milliseconds since 1970."""
     last: int = 0
-    """The place in the file up to which it was read."""
+    """Id of the last journal row that was read."""
 
     def take(self, event: Event, at: int = 0) -> None:
         match event:
@@ -80,13 +80,13 @@ class OpenQuestions:
             case Decided() if self.is_valid_decision(event, at):
                 self.decided.setdefault(event.id, event)
                 self.decided_at.setdefault(event.id, at)
-            case JobEnded():  # what was decided holds if it is opened again
+            case JobEnded():  # a decision stays valid if the job is opened again
                 self.pending = {number: each for number, each in self.pending.items() if number in self.decided}
             case Forgotten():
                 self.pending.clear()
 
     def is_valid_decision(self, event: Decided, at: int) -> bool:
-        """Return whether a decision fits its question, and is in time; an edited plan has a digest of its own."""
+        """Return whether a decision matches its question and is in time. An edited plan has a digest of its own."""
         pending = self.pending.get(event.id)
         if pending is None or (at > pending.until and event.answer != "expired"):
             return False
@@ -94,7 +94,7 @@ class OpenQuestions:
         return event.digest == pending.digest or edited
 
     def take_row(self, row: Row) -> None:
-        """Take a stored event; one of a later version is skipped."""
+        """Apply a stored event; skip one of a later version."""
         self.last = max(self.last, row.id)
         with suppress(ValueError, RecursionError):
             self.take(row.read_event(), row.at)
@@ -115,7 +115,7 @@ def read_waiting(journal: Path, job: str) -> OpenQuestions:
 
 
 def read_all_waiting(journal: Path) -> dict[str, OpenQuestions]:
-    """Read what waits in every job, in one pass; a journal that is not there has none."""
+    """Read the questions of every job in one pass; a missing journal has none."""
     found: dict[str, OpenQuestions] = {}
     for row in read(journal, names=KINDS) if journal.exists() else ():
         found.setdefault(row.chain, OpenQuestions()).take_row(row)
@@ -123,7 +123,7 @@ def read_all_waiting(journal: Path) -> dict[str, OpenQuestions]:
 
 
 def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int) -> None:
-    """Refuse a decision that was already made, is about something else, or comes too late."""
+    """Raise `BriefError` if a question is already decided, has another digest or has expired."""
     if (earlier := waiting.decided.get(pending.id)) is not None:
         raise BriefError(describe_decision(earlier, waiting.decided_at[pending.id]))
     if not pending.digest.startswith(digest):
@@ -156,7 +156,7 @@ def new_pending(job: str, kind: str, card: Card, papers: Papers, seconds: float,
 def decide(
     pending: Pending, card: Card, papers: Papers, answer: str, by: str, *, edited: str = "", words: str = ""
 ) -> Decided:
-    """Make the event by which a person decides: what is approved is the digest of the card's subject, or of an edit."""
+    """Return a person's decision: it approves the digest of the card's subject, or of the edited text."""
     if card.digest != pending.digest:
         raise BriefError(
             f"the stored details of request {pending.id} were changed; it is still pending, and can only be refused"

@@ -22,7 +22,7 @@ from hotdesk.job.record.papers import Papers
 
 JOBS = "jobs"
 MIN_ID_CHARS = 4
-"""Characters of an id that is not written whole."""
+"""Minimum characters of an abbreviated id."""
 PLANS = ("plan", "amendment")
 """Kinds whose subject is a plan."""
 Answer: TypeAlias = Literal["approved", "refused", "answered"]
@@ -30,12 +30,12 @@ Answer: TypeAlias = Literal["approved", "refused", "answered"]
 
 @dataclass(frozen=True, slots=True)
 class OpenDecision:
-    """A question that a job waits for, with its details."""
+    """A question a job has put to people, with its details."""
 
     pending: Pending
     waiting: OpenQuestions
     papers: Papers | None
-    """None: they were forgotten."""
+    """The job's papers, or `None` if they were deleted."""
     card: Card | None
 
     def format_text(self, now: int) -> str:
@@ -46,7 +46,7 @@ class OpenDecision:
         return {**asdict(self.pending), "card": card}
 
     def require_open(self, digest: str) -> None:
-        """Refuse a decision that was already made, is about something else, or comes too late."""
+        """Raise `BriefError` if the question is already decided, has another digest or has expired."""
         wait.require_open(self.pending, self.waiting, digest, int(time.time() * 1000))
 
 
@@ -55,7 +55,7 @@ def get_journal_path(settings: Config) -> Path:
 
 
 def _read_open_questions(settings: Config) -> dict[str, OpenQuestions]:
-    """Read what waits in every job; who may not read the journal has no jobs."""
+    """Read the questions of every job; return none if the journal is not readable."""
     journal = get_journal_path(settings)
     return read_all_waiting(journal) if os.access(journal, os.R_OK) else {}
 
@@ -66,7 +66,7 @@ def open_cases(settings: Config, now: int) -> list[OpenDecision]:
 
 
 def find_case(settings: Config, text: str) -> OpenDecision | None:
-    """Return what waits, or waited, under an id or the beginning of one; None when no job has it."""
+    """Return the question with an id or a unique prefix of one, decided or not; `None` if there is none."""
     pairs = [(one, each) for each in _read_open_questions(settings).values() for one in each.pending.values()]
     exact = [pair for pair in pairs if pair[0].id == text]
     begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]
@@ -79,7 +79,7 @@ def find_case(settings: Config, text: str) -> OpenDecision | None:
 
 
 def load_decision(settings: Config, found: OpenQuestions, pending: Pending) -> OpenDecision:
-    """Load a decision's details; a card that is gone or was changed is left out."""
+    """Load the details of a question. The card is `None` if it is missing or was changed."""
     try:
         folder = papers.find(settings.lib / JOBS, pending.job)
     except BriefError:
@@ -92,7 +92,7 @@ def load_decision(settings: Config, found: OpenQuestions, pending: Pending) -> O
 
 
 def make_decision(case: OpenDecision, answer: Answer, by: str, edited: str = "", words: str = "") -> Decided:
-    """Make the decision. What can no longer be shown can only be refused."""
+    """Return the decision. A question without a readable card can only be refused."""
     if case.papers is not None and case.card is not None:
         return wait.decide(case.pending, case.card, case.papers, answer, by, edited=edited, words=words)
     if answer != "refused":
@@ -101,7 +101,7 @@ def make_decision(case: OpenDecision, answer: Answer, by: str, edited: str = "",
 
 
 def require_first(settings: Config, decision: Decided) -> None:
-    """Refuse a decision that was written down without effect: another was first, or it was too late."""
+    """Raise `BriefError` if a recorded decision had no effect: another one was first, or it was too late."""
     found = read_waiting(get_journal_path(settings), decision.job)
     if (first := found.decided.get(decision.id)) is None:
         raise BriefError(f"{decision.id} was decided too late, or its job has ended; the decision has no effect")

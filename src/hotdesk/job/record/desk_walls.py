@@ -1,4 +1,4 @@
-"""The walls of a job's desks, as their keepers verified them, from the journal."""
+"""The walls of a job's desks as keepers verified them, from the journal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVENTS = (Opened.__name__, WallProven.__name__)
 
 
 def read_walls(journal: Path, desks: Collection[str]) -> dict[str, WallProof]:
-    """Read what keepers proved of some desks; one of which nothing is written is left out."""
+    """Return what keepers proved about the walls of some desks, without desks that have no such record."""
     found: dict[str, WallProof] = {}
     for row in read(journal, list(desks), names=_EVENTS) if desks else ():
         if row.actor != KEEPER:

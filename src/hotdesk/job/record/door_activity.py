@@ -15,17 +15,17 @@ from hotdesk.event import Alarm, Answered, Asked, Event, Exchange
 
 EVENTS = (Exchange, Alarm, Asked, Answered)
 _RequestKind: TypeAlias = tuple[str, str, str, tuple[str, ...]]
-"""Verdict, method, host, grants."""
+"""Verdict, method, host and grants."""
 
 
 @dataclass(slots=True)
 class DoorActivity:
-    """The traffic of a job's desks, without what a desk tries before its first step: it tests its own way out."""
+    """The traffic of a job's desks, without the requests before a desk's first step, which are its self-test."""
 
     exchanges: list[Exchange] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
     questions_by_id: dict[str, tuple[int, Asked]] = field(default_factory=dict)
-    """By id, with the time in milliseconds since 1970."""
+    """Questions by id, with their time in milliseconds since 1970."""
     answered: dict[str, tuple[int, Answered]] = field(default_factory=dict)
 
     def take(self, event: Event, at: int) -> None:
@@ -41,7 +41,7 @@ class DoorActivity:
 
     @property
     def questions(self) -> list[tuple[int, Asked, Answered | None]]:
-        """List the questions to people with the answer and its time; without one, the time of the question."""
+        """Each question with its answer and the answer's time, or with `None` and the question's own time."""
         found: list[tuple[int, Asked, Answered | None]] = []
         for at, question in self.questions_by_id.values():
             when, answer = self.answered.get(question.id, (at, None))
@@ -50,7 +50,7 @@ class DoorActivity:
 
 
 def read_door(journal: Path, desks: Collection[str]) -> DoorActivity:
-    """Read what some desks did at the door; events of a later version are passed over."""
+    """Fold the door events of some desks; skip events of a later version."""
     door = DoorActivity()
     for row in read(journal, list(desks), names=[kind.__name__ for kind in EVENTS]) if desks else ():
         with suppress(ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Forgets jobs: the key first, without which nothing else can be read; then the rest. The journal stays whole."""
+"""Deletes the stored data of jobs: the key first, without which the rest is unreadable. The journal is unchanged."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hotdesk.job.record.papers import KEY
 from hotdesk.job.record.summary import JobSummary
 
 DAYS = 30
-"""How long what a job kept stays, unless the operator says otherwise."""
+"""Default number of days that a job's stored data is kept."""
 DAY = 86_400_000
-"""Milliseconds."""
+"""Milliseconds of a day."""
 
 
 def forget(jobs: Path, job: str, note: Callable[[Event], None], by: str, why: str = "", *, noted: bool = False) -> None:
-    """Destroy what is kept of a job beside the journal, once that is written down; `BriefError` while it is worked at.
+    """Record the deletion of a job's stored data, then delete it; raise `BriefError` while a process runs the job.
 
-    `noted`: it was written down before, and something kept it from being carried out.
+    Pass `noted` if an earlier call recorded the deletion but did not complete it.
     """
     with hold_lock(jobs / job):
         if not noted:
@@ -33,7 +33,7 @@ def forget(jobs: Path, job: str, note: Callable[[Event], None], by: str, why: st
 
 
 def destroy(folder: Path) -> None:
-    """Destroy a job's folder. Twice is no error."""
+    """Delete a job's folder. A second call does nothing."""
     try:
         overwrite(folder / KEY)
         shutil.rmtree(folder)
@@ -46,7 +46,7 @@ def destroy(folder: Path) -> None:
 
 
 def overwrite(path: Path) -> None:
-    """Overwrite a key with noise, and remove it."""
+    """Overwrite a key with random bytes and remove it."""
     with suppress(FileNotFoundError):
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -63,7 +63,7 @@ def overwrite(path: Path) -> None:
 
 
 def list_due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
-    """List the jobs to forget: not running, not waiting for anybody, and without events for so many days."""
+    """List the jobs to forget: not running, without an open question, and without events for `days` days."""
     return [
         tale
         for tale in tales
@@ -75,7 +75,7 @@ def list_due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DA
 
 
 def list_strays(jobs_in_journal: Iterable[str], jobs: Path, now: int, days: float = DAYS) -> list[Path]:
-    """Return folders of jobs that ended before anything was written down of them."""
+    """List old folders of jobs that ended before their first event was recorded."""
     names = set(jobs_in_journal)
     with suppress(FileNotFoundError):
         return [

@@ -1,4 +1,4 @@
-"""Progress and cost of a swarm's items, counted from its events: a byte an item."""
+"""Progress and cost of a swarm's items, counted from its events; the state of an item takes one byte."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from hotdesk.event import ItemEnded
 
 _DONE, _QUARANTINED = 1, 2
 _MAX_ITEMS = 50_000
-"""No swarm has more, whatever a journal says."""
+"""Maximum items of a swarm, also if a journal claims more."""
 
 
 @dataclass(slots=True)
 class ItemCounts:
-    """The items of one swarm."""
+    """Counts of the items of one swarm."""
 
     states: bytearray = field(default_factory=bytearray)
-    """By place: 0 while an item has not ended."""
+    """State of each item by index; 0 if it has not ended."""
     ends: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Every end by outcome and cause, those before a retry included."""
+    """Number of ends by outcome and cause, including those before a retry."""
     dollars: float = 0.0
     tokens: int = 0
     acts: int = 0
     seconds: float = 0.0
-    """What items took, all together."""
+    """Sum of the items' durations in seconds."""
 
     def grow(self, total: int) -> None:
         self.states.extend(bytes(max(0, min(total, _MAX_ITEMS) - len(self.states))))

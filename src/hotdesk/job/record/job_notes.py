@@ -1,4 +1,4 @@
-"""Notes of a job for `recall`: summaries, notes and observations from its events; texts are read on demand."""
+"""A job's notes for `recall`: summaries, notes and observations from its events. Their texts are read on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hotdesk.job.record.papers import Papers
 
 
 def read_notes(journal: Path, job: str, papers: Papers) -> Notes:
-    """Return what a job has to remember so far; none: it is new."""
+    """Return what a job can recall so far."""
     return Notes(iterate_entries(journal, job), lambda paper: read_words(papers.read_text(paper)))
 
 
@@ -33,7 +33,7 @@ def iterate_entries(journal: Path, job: str) -> Iterator[NoteEntry]:
 
 
 def read_words(paper: str) -> str:
-    """Return what a paper says: a summary's words, an observation's, or those a worker wanted to be remembered."""
+    """Return the text in a paper: a summary, an observation or a note."""
     try:
         data = json.loads(paper)
     except ValueError:

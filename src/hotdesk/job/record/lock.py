@@ -13,12 +13,12 @@ from hotdesk.errors import BriefError
 
 LOCK = "lock"
 LOCK_TIMEOUT_S = 0.5
-"""Seconds to try: somebody who only looks holds it for a moment."""
+"""Seconds to try to get the lock: `is_held` of another process holds it for a moment."""
 
 
 @contextmanager
 def hold_lock(folder: Path) -> Iterator[None]:
-    """Hold a job's lock; `BriefError` when a process works at it, or nothing of it is stored."""
+    """Hold a job's lock; raise `BriefError` if another process runs the job or its stored data was deleted."""
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as e:

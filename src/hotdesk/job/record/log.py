@@ -1,4 +1,4 @@
-"""Writes a job's events down before anything else happens, and keeps its budget."""
+"""Writes a job's events before anything else happens, and enforces its budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hotdesk.plan import Plan, to_json
 from hotdesk.tool import Call, Observation
 
 NAME, LONGEST = 64, 500
-"""Characters of a step's name and of a finding in an event: a model may write any."""
+"""Maximum characters of a step's name and of a finding in an event: a model can write any text."""
 
 
 Made = TypeVar("Made")
@@ -45,23 +45,23 @@ class JobLog:
     seconds: float
     spent: Spending = field(default_factory=Spending)
     uses: list[Event] = field(default_factory=list)
-    """What tools noted of their use: written down with what came of it."""
+    """Tool-use events that wait to be written together with the result of the call."""
     step: str = ""
-    """The step that was last thought of; empty: the job is planned."""
+    """The step of the latest model reply; empty while the job is planned."""
     halted: bool = False
     began: float = field(default_factory=time.monotonic)
     waited: float = 0.0
-    """Seconds that were waited for people: they are not the job's."""
+    """Seconds spent waiting for people, which do not count as the job's time."""
     waits: int = 0
-    """For how many people it waits now: one may be asked something while another drives."""
+    """Number of waits for people under way: one may be asked something while another controls the desk."""
     waits_since: float = 0.0
     thinking: bool = False
-    """Whether a model is being asked: cancelling that loses nothing."""
+    """Whether a model is being asked; cancelling that loses no work."""
     bound: anyio.CancelScope | None = None
-    """Ends when the job's time is up."""
+    """The cancel scope that ends when the job's time is up."""
 
     def note(self, *events: JobEvent) -> None:
-        """Write events in one commit, then notify listeners."""
+        """Write events in one commit, then notify the listener."""
         self.machine.note(*events)
         for event in events:
             self.listener(event)
@@ -82,13 +82,13 @@ class JobLog:
             self.set_deadline()
 
     def set_deadline(self) -> None:
-        """Cancel what runs when the job's time is up; never while people are waited for."""
+        """Set the cancel scope's deadline to the end of the job's time, or to infinity while people are waited for."""
         if self.bound is not None:
             remaining = math.inf if self.waits else max(0.0, self.seconds_left)
             self.bound.deadline = anyio.current_time() + remaining
 
     def use(self, event: Event) -> None:
-        """Record a tool use together with the next event."""
+        """Queue a tool-use event to be written with the call's result."""
         self.uses.append(event)
 
     @property
@@ -107,13 +107,13 @@ class JobLog:
         return (BudgetBalance("seconds", self.seconds_left, self.seconds), *limits)
 
     def halt(self) -> None:
-        """Ask the job to stop: after the running act, or at once if there is none."""
+        """Ask the job to stop: after the current act, or at once if a model is being asked."""
         self.halted = True
         if self.thinking and self.bound is not None:
             self.bound.cancel()
 
     async def run_within_limits(self, work: Awaitable[Made], *, thinking: bool = False) -> Made:
-        """Run something until the job's time is up or it must stop; time that it waits for people does not count."""
+        """Run `work` until the job's time is up or it must stop. Time spent waiting for people does not count."""
         results: list[Made] = []
         self.thinking = thinking
         try:
@@ -139,14 +139,14 @@ class JobLog:
         self.thinking = True  # the caller asks a model next
 
     def find_exceeded_limit(self, acts: int) -> str:
-        """Describe which limit would be passed with so many acts more; empty: none."""
+        """Describe the limit that `acts` more acts would exceed; return `""` if none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left > 0 and budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
             return f"the job's budget of {budget.acts} acts is used up"
         return self.find_spent_budget()
 
     def find_spent_budget(self) -> str:
-        """Describe which limit forbids to ask a model anything more; empty: none."""
+        """Describe the limit that forbids further model requests; return `""` if none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left <= 0:
             return f"the job's time limit of {self.seconds:g} seconds was reached"
@@ -169,7 +169,7 @@ class JobLog:
             used.stored,
         )
         self.spent.add(event)
-        if not step:  # a planner's calls do nothing
+        if not step:  # a planner's calls are not carried out
             self.note(event)
             return [0] * len(reply.calls)
         calls = reply.calls
@@ -192,7 +192,7 @@ class JobLog:
         return [act.act for act in acts]
 
     def note_look(self, question: str, reply: Reply, ms: int) -> None:
-        """Record the question, answer and cost of a vision model: on disk when it returns, and in the budget."""
+        """Record a vision model's question, answer and cost, on disk when this returns, and charge the budget."""
         used, failed = reply.usage, reply.stop == "refused"
         paper = self.papers.write(json.dumps({"question": question, "answer": reply.text}))
         event = VisionAsked(
@@ -204,7 +204,8 @@ class JobLog:
         self.note(event)
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
-        """Note what came of a call, and what the tool noted of it, in one commit; return the paper that says it."""
+        """Write the result of a call and the queued tool-use events in one commit; return the name of the result's
+        paper."""
         if not step:
             return ""
         uses, self.uses = self.uses, []
@@ -223,5 +224,5 @@ class JobLog:
 
 
 def _sanitize_tool_name(tool: str) -> str:
-    """Return a tool's name as an event has it: what a model calls a tool may be any text."""
+    """Return a tool's name, or `?` if it is not a short identifier: a model can write any text."""
     return tool if tool.isascii() and tool.isidentifier() and len(tool) <= 64 else "?"

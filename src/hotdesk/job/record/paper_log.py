@@ -1,7 +1,7 @@
-"""Many small sealed papers in few files: making a file costs more than everything else that is done with a paper.
+"""Many small sealed papers in few files, because creating a file costs more than all other work on a paper.
 
-Whoever writes has a file of its own and only ever adds to it, so what a killed process left half written is at the
-end of a file, and read as nothing. Each paper is its name, its length and its bytes.
+Each writing process appends to a file of its own, so a record that a killed process left incomplete is at the end of a
+file and is ignored. A record is the paper's name, its length and its bytes.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pathlib import Path
 from hotdesk.linux import private_files
 
 NAME = 64
-"""Characters of a name."""
+"""Characters of a paper's name."""
 HEAD = NAME + 4
 MAKE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Pile:
-    """The papers in one folder; other processes may add to it, too."""
+    """The papers in one folder. Other processes may add papers at the same time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.own = secrets.token_hex(8)
-        """The file that is written to."""
+        """Name of the file this process appends to."""
         self.places: dict[str, tuple[str, int, int]] = {}
-        """Of each paper its file, where it begins, and how long it is."""
+        """File, offset and length of each paper, by name."""
         self.offsets: dict[str, int] = {}
-        """How far each file was read."""
+        """Number of bytes read of each file."""
         self.new = True
 
     def has(self, name: str) -> bool:

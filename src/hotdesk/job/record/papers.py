@@ -1,12 +1,12 @@
-"""Sealed papers of a job: prompts, replies, arguments and observations that its events only refer to.
+"""Sealed papers of a job: prompts, replies, arguments and observations that its events refer to by name.
 
 jobs/JOB/key            32 random bytes; without them nothing else here can be read
-jobs/JOB/order          what is carried out, by whom: all that is needed to go on
-jobs/JOB/papers/        piles of papers, see `pile`; a paper's name is a keyed hash of what it says, and in an event
-jobs/JOB/checkpoint     the workspace
+jobs/JOB/order          the request and the person who made it: all that is needed to resume
+jobs/JOB/papers/        files of papers, see `paper_log.py`; a paper's name is a keyed hash of its content
+jobs/JOB/checkpoints/   saved workspaces, sealed with a key of their own, see `checkpoint.py`
 
-Papers are written before the event that names them, and not forced to disk: after a power cut an event may name one
-that is not there.
+A paper is written before the event that names it, but not forced to disk: after a power failure an event may name a
+missing paper.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Papers:
         self.pile = Pile(folder / "papers")
 
     def write(self, text: str | bytes) -> str:
-        """Keep a paper; return its name. The same words again are the same paper."""
+        """Store a paper and return its name. The same content again is the same paper."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         name = hmac.new(self.key, data, hashlib.sha256).hexdigest()
         if not self.pile.has(name):
@@ -47,7 +47,7 @@ class Papers:
         return name
 
     def read(self, name: str) -> bytes:
-        """Return what a paper says; `HostError` when it is gone or was changed."""
+        """Return a paper's content; raise `HostError` if it is missing or was changed."""
         sealed = self.pile.get(name)
         if sealed is None:
             raise HostError(f"the stored file {name[:12]}… of job {self.folder.name} is missing; start a new job")
@@ -61,7 +61,7 @@ class Papers:
         return nonce + self.cipher.encrypt(nonce, data, name.encode())
 
     def open(self, sealed: bytes, name: str) -> bytes:
-        """Open what was sealed under a name; `HostError` when it was changed."""
+        """Decrypt data that was sealed under a name; raise `HostError` if it was changed."""
         try:
             return self.cipher.decrypt(sealed[:NONCE], sealed[NONCE:], name.encode())
         except (InvalidTag, ValueError) as e:
@@ -71,7 +71,7 @@ class Papers:
             ) from e
 
     def keep_order(self, data: bytes) -> None:
-        """Store what is about to be executed; it is on disk when this returns."""
+        """Store the job's request; it is on disk when this returns."""
         private_files.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
 
     def read_order(self) -> bytes:
@@ -94,7 +94,7 @@ def create(jobs: Path, job: str) -> Papers:
 
 
 def find(jobs: Path, job: str) -> Papers:
-    """Open a job's papers; `BriefError` when there are none, or no longer."""
+    """Open a job's papers; raise `BriefError` if they are missing or were deleted."""
     try:
         return Papers(jobs / job, (jobs / job / KEY).read_bytes())
     except OSError as e:

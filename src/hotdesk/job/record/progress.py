@@ -29,7 +29,7 @@ from hotdesk.event import (
 from hotdesk.plan import OURS
 
 _CACHED_SHARE = 10
-"""A budget counts so many tokens that the provider still had as one: they cost about a tenth."""
+"""Number of cached tokens that a budget counts as one: providers charge about a tenth for them."""
 Part: TypeAlias = Literal["plan", "act", "look"]
 Stand: TypeAlias = Literal["to come", "current", "done", "failed", "rolled back"]
 
@@ -39,18 +39,18 @@ class Cost:
     """The cost of replies."""
 
     dollars: float = 0.0
-    """Of the replies whose price is known, about."""
+    """Approximate cost of the replies whose price is known."""
     unpriced: int = 0
-    """Replies whose price is not known."""
+    """Number of replies whose price is unknown."""
     replies: int = 0
     input: int = 0
     output: int = 0
     cached: int = 0
-    """Tokens the provider still had."""
+    """Tokens read from the provider's cache."""
     up: int = 0
-    """Bytes providers were told."""
+    """Bytes sent to providers."""
     stored: int = 0
-    """Tokens the provider kept."""
+    """Tokens written to the provider's cache."""
 
     @property
     def tokens(self) -> int:
@@ -58,7 +58,7 @@ class Cost:
 
     @property
     def budget_tokens(self) -> int:
-        """Count tokens as a budget does: a cached beginning of a conversation is not paid again each turn."""
+        """Tokens as a budget counts them: cached tokens, resent with every turn, count a tenth."""
         return self.input + self.output + self.stored + self.cached // _CACHED_SHARE
 
     def add(self, thought: Thought | VisionAsked) -> None:
@@ -72,7 +72,7 @@ class Cost:
         self.stored += thought.stored
 
     def __str__(self) -> str:
-        """Format it for people; unknown costs are stated."""
+        """Format the cost for people, and state if some of it is unknown."""
         if not self.replies:
             return "-"
         if self.unpriced == self.replies:
@@ -82,7 +82,7 @@ class Cost:
 
 @dataclass(slots=True)
 class ModelCost(Cost):
-    """The cost of one model in one role; one model may plan, act and look at pictures."""
+    """The cost of one model in one role; the same model may plan, act and look at pictures."""
 
     part: Part = "plan"
     model: str = ""
@@ -93,16 +93,16 @@ class Attempt:
     """One try at a step."""
 
     begun: float
-    """Seconds since 1970."""
+    """Start time in seconds since 1970."""
     desk: str
     model: str
     ended: float = 0.0
-    """When it was over or broken off."""
+    """Time it ended or was interrupted, in seconds since 1970; 0 while it runs."""
     outcome: Literal["", "done", "failed"] = ""
     note: str = ""
-    """May be a desk's word."""
+    """Note about the outcome; it may be a desk's words."""
     paper: str = ""
-    """Why it failed, in the worker's words."""
+    """Paper with the reason of a failure in the worker's words."""
     rolled_back: bool = False
 
 
@@ -116,11 +116,11 @@ class StepProgress:
     attempts: int = 0
     tries: list[Attempt] = field(default_factory=list)
     tools: Counter[str] = field(default_factory=Counter)
-    """How often each was used."""
+    """Number of uses by tool."""
     failed: int = 0
-    """Acts that failed."""
+    """Number of failed acts."""
     unknown: set[int] = field(default_factory=set)
-    """Acts of which no one knows the outcome, or not yet."""
+    """Numbers of the acts whose outcome is not recorded."""
     cost: Cost = field(default_factory=Cost)
 
     @property
@@ -133,47 +133,47 @@ class StepProgress:
 
     @property
     def seconds(self) -> float:
-        """Return how long it took: all attempts that are over."""
+        """Duration of all attempts that have ended."""
         return sum(max(each.ended - each.begun, 0.0) for each in self.tries if each.ended)
 
     @property
     def outcome(self) -> Literal["", "done", "failed", "begun"]:
-        """Return its outcome; empty if it did not begin."""
+        """Outcome of the latest attempt, `begun` while it has none, or `""` if the step was not started."""
         return (self.tries[-1].outcome or "begun") if self.tries else ""
 
 
 @dataclass(slots=True)
 class Progress:
-    """Takes a job's events in, in their order."""
+    """Folds a job's events, which must come in order."""
 
     steps: dict[str, StepProgress] = field(default_factory=dict)
-    """In the plan's order; after them those that were begun beside it."""
+    """In the plan's order, followed by started steps that are not in the plan."""
     cost: Cost = field(default_factory=Cost)
     shares: dict[tuple[str, str], ModelCost] = field(default_factory=dict)
-    """The same by part and model."""
+    """The same cost by part and model."""
     running: dict[int, tuple[str, float]] = field(default_factory=dict)
-    """Acts under way: the tool, and since when."""
+    """Tool and start time of each act under way."""
     unknown: list[str] = field(default_factory=list)
-    """Acts of which no one knows what came: `17 shell`."""
+    """Acts with an unknown outcome, such as `17 shell`."""
     acts: int = 0
     desks: dict[str, bool] = field(default_factory=dict)
-    """Every desk that was opened, and whether it is known to be gone."""
+    """Every opened desk, and whether it is known to be burnt."""
     checking: float = 0.0
-    """Seconds that checks took."""
+    """Seconds spent in checks."""
     checking_since: float = 0.0
-    """When the check began that is under way."""
+    """Start time of the check under way; 0 if there is none."""
     current: str = ""
-    """The step that is being taken."""
+    """The step under way."""
     over: bool = False
     worked: float = 0.0
-    """Seconds of the times that are over: a job that was resumed has several."""
+    """Seconds of the periods of work that have ended: a resumed job has several."""
     since: float = 0.0
-    """When the time began that it is in."""
+    """Start time of the current period of work."""
     last: float = 0.0
-    """When it was last worked at: a person may decide something while no one does."""
+    """Time of the last event of work. A decision by a person while the job does not run is not counted."""
 
     def take(self, event: Event, at: float = 0.0) -> None:
-        """Take an event in; `at` is seconds since 1970."""
+        """Apply an event; `at` is in seconds since 1970."""
         if not isinstance(event, JobEvent | SwarmEvent):
             return
         stood = self.over
@@ -232,7 +232,7 @@ class Progress:
                 self.checking_since = 0.0
 
     def take_turn(self, event: Thought | VisionAsked | Acted | Observed, at: float) -> None:
-        step = self.steps.get(event.step) or StepProgress("")  # planning is no step
+        step = self.steps.get(event.step) or StepProgress("")  # planning is not a step
         match event:
             case Thought() | VisionAsked():
                 part: Part = "look" if isinstance(event, VisionAsked) else "act" if event.step else "plan"
@@ -255,7 +255,7 @@ class Progress:
             self.current = ""
 
     def break_off(self, at: float) -> None:
-        """End what was running: its outcome was not recorded."""
+        """Mark the acts under way as unknown, and the current step as not done."""
         self.unknown += [f"{act} {tool}" for act, (tool, _) in sorted(self.running.items())]
         self.running.clear()
         if self.current:
@@ -268,7 +268,7 @@ class Progress:
 
 
 def step_dict(step: StepProgress) -> dict[str, object]:
-    """Return a step as plain data, times in milliseconds since 1970."""
+    """Return a step as plain data with times in milliseconds since 1970."""
     times = [{"begun": round(each.begun * 1000), "ended": round(each.ended * 1000)} for each in step.tries]
     return {
         "name": step.name,

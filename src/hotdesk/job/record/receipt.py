@@ -1,4 +1,4 @@
-"""The receipt of a job, folded from its events: files, checks, network use, costs, leftovers."""
+"""The receipt of a job, folded from its events: files, checks, network use, costs and what was left behind."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Requests:
     """The door's verdict: `allow`, `deny`, `ask` or `broken`."""
     method: str
     host: str
-    """A desk's word, unless the door admitted it."""
+    """Host name as the desk gave it, unless the door admitted the request."""
     grants: tuple[str, ...]
-    """Which secrets went along, and where. Never a value."""
+    """The grants that were used: secret and host, never a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One job, over."""
+    """The receipt of one ended job."""
 
     job: str
     goal: str
     outcome: Outcome
-    """`unknown`: no one wrote down how it ended."""
+    """Outcome; `unknown` if its end was not recorded."""
     why: str
     checks: tuple[Verified, ...]
     kept: tuple[Kept, ...]
@@ -45,23 +45,23 @@ class Receipt:
     burnt: tuple[str, ...]
     """Desks that were burnt."""
     left: tuple[str, ...]
-    """Desks of which that is not known."""
+    """Desks that are not known to be burnt."""
     brain: str = ""
     seconds: float = 0.0
-    """How long it was worked at."""
+    """Duration of the work."""
     costs: tuple[ModelCost, ...] = ()
-    """By part and model."""
+    """Costs by part and model."""
     steps: tuple[StepProgress, ...] = ()
     acts: int = 0
     unknown: tuple[str, ...] = ()
-    """Acts of which no one knows what came: `17 shell`."""
+    """Acts with an unknown outcome, such as `17 shell`."""
     alarms: tuple[Alarm, ...] = ()
     certified: tuple[Certified, ...] = ()
     """The latest certificate of each file that has one."""
     ashes: JobBurnt | None = None
-    """What burning destroyed, kept on purpose, found left; None: it was not written down."""
+    """What the burn destroyed, kept on purpose and left behind, or `None` if that was not recorded."""
     walls: Mapping[str, WallProof] = field(default_factory=dict)
-    """What keepers proved of its desks' walls, by desk."""
+    """What keepers proved about the walls of its desks, by desk."""
 
 
 def read_receipt(journal: Path, job: str) -> Receipt:
@@ -84,10 +84,10 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
 
 
 def _make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
-    """Make the receipt of a job without a running process: what was running counts as broken off."""
+    """Make the receipt of a job that does not run: everything under way counts as interrupted."""
     progress, ashes = summary.course, summary.receipt
     progress.break_off(progress.last)
-    destroyed = ashes.destroyed if ashes is not None else ()  # the receipt also has desks without an end event
+    destroyed = ashes.destroyed if ashes is not None else ()  # the receipt event also names desks without an end event
     gone = {desk: burnt or f"desk {desk}" in destroyed for desk, burnt in progress.desks.items()}
     outcome, why = summary.outcome
     return Receipt(

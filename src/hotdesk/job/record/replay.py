@@ -1,4 +1,4 @@
-"""Repeat the recorded decisions of a job: its plan, and each step's replies from its papers."""
+"""Repeats the recorded decisions of a job: its plan, and each step's replies from its papers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotdesk.plan import OURS, Plan, from_json
 
 
 class Replayed(Replay):
-    """A model with a recorded plan that repeats recorded replies."""
+    """A brain that repeats a recorded plan and recorded replies."""
 
     def __init__(self, job: str, plan: Plan, replies: dict[str, list[Reply]]) -> None:
         super().__init__(f"job {job}", replies)
@@ -31,7 +31,7 @@ class Replayed(Replay):
 
 
 def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
-    """Read what was decided: of each step the attempt that was the last."""
+    """Read a job's recorded decisions: its last plan, and the replies of each step's last attempt."""
     plan, replies, step = "", dict[str, list[Reply]](), ""
     for row in read(journal, job):
         match event := row.read_event():
@@ -51,9 +51,9 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
 
 
 def make_harmless(job: Brief) -> Brief:
-    """Return a job that only reads, without secrets and questions. Its tools are the ceiling's: its brain is free.
+    """Return a brief for a replay that only reads, without secrets, questions, budget and memory.
 
-    It has no memory: it leaves nothing for later jobs, and has no step with secrets to hide memory from.
+    Without memory, nothing is stored for later jobs.
     """
     rules = tuple(rule for rule in job.scope.rules if rule.verdict == "deny" or _is_reading(rule))
     scope = replace(job.scope, rules=rules, grants=(), may_ask=False)

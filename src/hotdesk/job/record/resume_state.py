@@ -1,6 +1,6 @@
-"""The state a job resumes from, folded from its events: its summary, and what only resuming needs. Pure.
+"""The state a job resumes from, folded from its events: its summary, and what only resuming needs. No I/O.
 
-A job that was killed goes on from here: what has no event did not happen, but for the one act that was begun.
+A killed job resumes from here. Whatever has no event did not happen, except for the one act that was started.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from hotdesk.job.record.summary import JobSummary
 from hotdesk.plan import OURS
 
 ASKS = ("ask_person", "amend_plan", "remember", "recall", "keep_file")
-"""Acts that do nothing at a desk: asked again in the same words, people have answered already."""
+"""Tools whose acts change nothing at a desk. A question that is asked again in the same words has its answer
+already."""
 
 
 @dataclass(slots=True)
 class RecordedTurn:
-    """One reply of a model's, and what came of its calls."""
+    """A model's reply and the results of its calls."""
 
     thought: Thought
     acts: list[Acted] = field(default_factory=list)
@@ -56,72 +57,72 @@ class RecordedTurn:
 
 @dataclass(slots=True)
 class Spending(Cost):
-    """The consumption of a job."""
+    """What a job has used."""
 
     acts: int = 0
     ms: int = 0
-    """Milliseconds of work, without what was waited for."""
+    """Milliseconds of work, without waiting for people."""
 
 
 @dataclass(slots=True)
 class ResumeState:
-    """One job so far."""
+    """The state of one job so far."""
 
     job: str
     summary: JobSummary = field(init=False)
     planned: Planned | None = None
     amended: Amended | None = None
-    """The latest plan, where it is not the first."""
+    """The latest amendment, or `None` if the plan was not amended."""
     finished: dict[str, str] = field(default_factory=dict)
-    """Steps that were done, in order, each with the paper of its summary."""
+    """The finished steps in order, each with the paper of its summary."""
     current: str = ""
-    """The step that is being taken."""
+    """The step under way."""
     attempt: int = 0
     turns: list[RecordedTurn] = field(default_factory=list)
-    """Of the current attempt."""
+    """Turns of the current attempt."""
     again: list[RecordedTurn] = field(default_factory=list)
-    """Of a finished step that is taken again, for what no file holds."""
+    """Turns of a finished step that is repeated to restore what no file has, such as a login."""
     tries: list[tuple[str, int, str]] = field(default_factory=list)
-    """Attempts that failed: step, number, why."""
+    """Failed attempts: step, number and reason."""
     objections: dict[str, list[str]] = field(default_factory=dict)
-    """Papers with why a step's results were sent back, by step."""
+    """Papers with the reasons why a step's results were sent back, by step."""
     findings: dict[str, list[str]] = field(default_factory=dict)
-    """Those of the latest delivery alone."""
+    """The same for the latest delivery alone."""
     last_summaries: dict[str, str] = field(default_factory=dict)
-    """The paper of the summary of each step that was finished and then sent back."""
+    """Paper of the last summary of each step that was finished and then sent back."""
     refused: dict[str, list[str]] = field(default_factory=dict)
-    """The hashes of what was sent back, by path."""
+    """SHA-256 of the files that were sent back, by path."""
     numbers: dict[str, int] = field(default_factory=dict)
-    """The latest attempt at each step."""
+    """Number of the latest attempt at each step."""
     attempts_sent_back: dict[str, int] = field(default_factory=dict)
-    """The last attempt at each step before it was sent back: the next has another number."""
+    """Number of the last attempt at each step before it was sent back: the next attempt has a higher one."""
     checkpoint: Checkpointed | None = None
     saved: Checkpointed | None = None
-    """The latest one; what a finished step left counts once the step does."""
+    """The latest checkpoint. One that a finished step left is used only once the step's summary is recorded."""
     kept_before: Checkpointed | None = None
-    """The workspace as the last finished step left it."""
+    """The checkpoint that the last finished step left."""
     kept_at: int = 0
-    """When the workspace was kept, in milliseconds since 1970."""
+    """Time of the latest checkpoint in milliseconds since 1970."""
     stored: dict[str, Kept] = field(default_factory=dict)
     offered: MemoryOffered | None = None
-    """What earlier jobs left that it was given."""
+    """The items of earlier jobs that were offered to it."""
     staged: dict[tuple[MemoryKind, str], MemoryStaged] = field(default_factory=dict)
-    """What its worker chose to leave for later jobs, the latest of each name."""
+    """Items that its worker stored for later jobs; the latest version of each name."""
     staged_bytes: int = 0
-    """Bytes of all of it, also of what was replaced."""
+    """Bytes of all staged items, including replaced versions."""
     remembered: dict[tuple[MemoryKind, str], MemoryKept] = field(default_factory=dict)
-    """What of that is in the memory."""
+    """The staged items that are in the memory now."""
     worked_ms: int = 0
-    """Milliseconds of work, without what was waited for."""
+    """Milliseconds of work, without waiting for people."""
     last: int = 0
-    """When the latest event was, in milliseconds since 1970."""
+    """Time of the latest event in milliseconds since 1970."""
 
     def __post_init__(self) -> None:
         self.summary = JobSummary(self.job)
 
     @property
     def spent(self) -> Spending:
-        """A new count of what the job has used: its log counts on from it."""
+        """A new count of what the job has used, which its log continues."""
         return Spending(**asdict(self.summary.cost), acts=self.summary.course.acts, ms=self.worked_ms)
 
     @property
@@ -134,7 +135,7 @@ class ResumeState:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether the workspace was kept in the middle of the current step."""
+        """Whether the latest checkpoint was made in the middle of the current step."""
         last = self.checkpoint
         return last is not None and last.amid and last.step == self.current
 
@@ -150,7 +151,7 @@ class ResumeState:
         return [act for act in acts if act.tool not in ASKS]
 
     def take(self, event: Event, at: int) -> None:
-        if self.last and not isinstance(event, Resumed | Decided):  # what was waited for is no work
+        if self.last and not isinstance(event, Resumed | Decided):  # time spent waiting is not work
             self.worked_ms += max(0, at - self.last)
         self.last = at
         self.summary.take(event, at)
@@ -214,8 +215,8 @@ class ResumeState:
                 self.current, self.turns = "", []
 
     def take_back(self, event: SentBack) -> None:
-        """Mark a finished step as unfinished: its results do not hold."""
-        if event.step in self.finished:  # the first of a delivery's findings
+        """Mark a finished step as unfinished, because its results were sent back."""
+        if event.step in self.finished:  # the first finding of this delivery
             self.last_summaries[event.step] = self.finished.pop(event.step)
             self.findings[event.step] = []
         self.attempts_sent_back[event.step] = self.numbers.get(event.step, 0)

@@ -1,4 +1,4 @@
-"""A summary of a job so far, folded from its events: one fold, for a line and for a page."""
+"""A summary of a job, folded from its events; the same fold serves a line and a page."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ from hotdesk.job.record.progress import Cost, Progress, StepProgress
 from hotdesk.plan import OURS
 
 State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "failed", "broken", "interrupted"]
-"""`killed`: it was begun, is not over, and no one works at it."""
+"""State of a job. `killed`: it has started and not ended, but no process runs it."""
 Outcome: TypeAlias = Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
 LINE = (
     JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, VisionAsked, JobPaused, Resumed,
     JobEnded, Forgotten, SwarmBegun, ItemsAdded, ItemEnded,
 )  # fmt: skip
-"""All a line about a job is made of: few among its events."""
+"""The only events that a line about a job needs."""
 CHECKING = "clean, for the deliverable alone"
-"""What a desk is opened for in which results are checked."""
+"""Purpose of a desk, as its event states it, in which a deliverable is checked."""
 MIN_ID_CHARS = 4
-"""Characters of an id that is not written whole."""
+"""Minimum characters of an abbreviated id."""
 
 
 @dataclass(slots=True)
 class DeliverableRecord:
-    """The known facts of one deliverable."""
+    """The recorded facts of one deliverable."""
 
     path: str
     checks: list[Verified] = field(default_factory=list)
@@ -71,23 +71,23 @@ class DeliverableRecord:
 
 @dataclass(slots=True)
 class JobSummary:
-    """One job."""
+    """The summary of one job."""
 
     job: str
     begun: int = 0
     last: int = 0
-    """When anything was last heard of it."""
+    """Time of the latest event in milliseconds since 1970."""
     goal: str = ""
     brain: str = ""
     by: str = ""
     brief: str = ""
     plan: str = ""
-    """The digest of the plan that holds."""
+    """Digest of the current plan."""
     plan_paper: str = ""
     planned: tuple[str, ...] = ()
     course: Progress = field(default_factory=Progress)
     step: str = ""
-    """The step that was begun last."""
+    """The step that was started last."""
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
     preflight: Preflight | None = None
     paused: str | None = None
@@ -102,14 +102,14 @@ class JobSummary:
     checkpoints: int = 0
     desks: dict[str, None] = field(default_factory=dict)
     checking: set[str] = field(default_factory=set)
-    """Those of its desks in which results are checked, at which no one works."""
+    """Desks in which results are checked; no worker uses them."""
     items: ItemCounts | None = None
-    """Of a swarm: how far its items are."""
+    """Counts of a swarm's items, or `None` if the job is not a swarm."""
     strange: int = 0
-    """Events of a later version, which were passed over."""
+    """Number of skipped events of a later version."""
 
     def take_row(self, row: Row) -> None:
-        """Take an event as it is kept; one of a later version is counted."""
+        """Apply a stored event; count one of a later version instead."""
         try:
             self.take(row.read_event(), row.at)
         except (ValueError, RecursionError):
@@ -160,12 +160,12 @@ class JobSummary:
 
     @property
     def cost(self) -> Cost:
-        """Return what models cost, without a swarm's items."""
+        """Cost of models, without a swarm's items."""
         return self.course.cost
 
     @property
     def whole_cost(self) -> Cost:
-        """Return what models cost, including a swarm's items."""
+        """Cost of models, including a swarm's items."""
         if self.items is None:
             return self.cost
         cost, ends = self.cost, self.items.ends.total() if self.items.tokens else 0
@@ -178,11 +178,11 @@ class JobSummary:
 
     @property
     def whole_acts(self) -> int:
-        """Count the uses of tools, including a swarm's items."""
+        """Number of tool uses, including a swarm's items."""
         return self.course.acts + (self.items.acts if self.items is not None else 0)
 
     def list_steps(self) -> list[StepProgress]:
-        """Return the steps of the plan in order, and after them what was done beside it."""
+        """Return the steps of the plan in order, followed by started steps that are not in the plan."""
         steps = self.course.steps
         beside = [step for name, step in steps.items() if name not in self.planned and step.tries]
         return [steps.get(name) or StepProgress(name) for name in self.planned] + beside
@@ -200,7 +200,7 @@ class JobSummary:
 
     @property
     def outcome(self) -> tuple[Outcome, str]:
-        """Its last end or stop with the reason; `unknown` until an event says so."""
+        """The last end or stop with its reason; `unknown` if none was recorded."""
         if self.ended is not None:
             return self.ended.outcome, self.ended.why
         return ("unknown", "") if self.paused is None else ("paused", self.paused)
@@ -213,9 +213,9 @@ class JobSummary:
         return sum(step.outcome == "done" for step in steps), len(steps)
 
     def get_state(self, live: bool, now: int) -> tuple[State, str]:
-        """Return the state and its reason: the id that is waited for, why it paused or failed.
+        """Return the state, and the id of the open question or the reason of the end or pause.
 
-        A stopped job counts as stopped, whatever it asked before: an answer counts once it is resumed.
+        A paused job counts as paused whatever it asked before: an answer takes effect once it is resumed.
         """
         if self.ended is not None:
             return self.ended.outcome, self.ended.why
@@ -228,7 +228,7 @@ class JobSummary:
 
 
 def read_summaries(journal: Path) -> list[JobSummary]:
-    """Summarize every job of a journal for a line, in one pass, the oldest first."""
+    """Summarize every job of a journal for a line, in one pass, oldest first."""
     found: dict[str, JobSummary] = {}
     for row in read_rows(journal):
         if row.name == JobBegun.__name__ or row.chain in found:
@@ -237,14 +237,14 @@ def read_summaries(journal: Path) -> list[JobSummary]:
 
 
 def read_rows(journal: Path) -> Iterator[Row]:
-    """Return what lines about jobs are made of; a journal that is not there has none."""
+    """Yield the events that lines about jobs need; a missing journal has none."""
     if not journal.exists():
         return iter(())
     return read(journal, names=[kind.__name__ for kind in LINE])
 
 
 def tell(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary:
-    """Summarize one job. `items`: a swarm's counts from before; its thousands of items are not read again."""
+    """Summarize one job. `items`: a swarm's counts from an earlier call, so that its item events are not read again."""
     tale = JobSummary(job)
     for row in read(journal, job, names=_list_names_but_items() if items is not None else ()):
         tale.take_row(row)
@@ -258,7 +258,7 @@ def _list_names_but_items() -> tuple[str, ...]:
 
 
 def find_job(journal: Path, text: str) -> str:
-    """Find the one job whose id begins so; `BriefError` when there is none, or several."""
+    """Return the id of the one job that starts with `text`; raise `BriefError` if there is none or several."""
     jobs = list(dict.fromkeys(row.chain for row in _read_job_starts(journal)))
     if text in jobs:
         return text

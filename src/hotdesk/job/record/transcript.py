@@ -1,4 +1,4 @@
-"""The transcript of a job from its papers, for people: every line is escaped."""
+"""The transcript of a job from its papers, for people. Every line is escaped."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hotdesk.event import Acted, Amended, Decided, Event, Observed, Pending, Pla
 from hotdesk.job.record.papers import Papers
 
 IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}+={0,2}")
-"""What is so long and has no other characters is a picture, not words."""
+"""Text this long without other characters is encoded binary data."""
 UNTOLD = ("native",)
-"""What says the same again in a provider's own words."""
+"""Fields that repeat the same content in a provider's own format."""
 MAX_TEXT_CHARS = 4000
-"""Characters shown of one text."""
+"""Maximum characters shown of one text."""
 
 
 def format_transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
-    """Yield the lines of a job's papers, in the order of its events."""
+    """Yield the transcript's lines in the order of the job's events."""
     for row in rows:
         try:
             event = row.read_event()
@@ -34,7 +34,7 @@ def format_transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
 
 
 def _describe_paper(event: Event) -> tuple[str, str] | None:
-    """Return what a paper is, and give its name; None for an event that has none."""
+    """Return a description of an event's paper and the paper's name, or `None` for an event without one."""
     match event:
         case Thought():
             return f"{event.step or 'planning'}, turn {event.turn}: {event.model}", event.paper
@@ -58,7 +58,7 @@ def _describe_paper(event: Event) -> tuple[str, str] | None:
 
 
 def read_paper_lines(papers: Papers, name: str) -> list[str]:
-    """Return a paper's lines; of one that is gone, that it is."""
+    """Return a paper's text as lines, or the reason why it cannot be read."""
     try:
         data = papers.read(name)
     except HotdeskError as e:
@@ -74,7 +74,7 @@ def read_paper_lines(papers: Papers, name: str) -> list[str]:
 
 
 def lay_out(value: Any, name: str = "") -> Iterator[str]:
-    """Lay plain data out, one field a line; what is empty is left out."""
+    """Format JSON data with one field per line, without empty fields."""
     before = f"{make_printable(name)}: " if name else ""
     match value:
         case _ if value is False or (not value and value != 0):
@@ -96,7 +96,7 @@ def lay_out(value: Any, name: str = "") -> Iterator[str]:
 
 
 def iterate_lines(text: str) -> Iterator[str]:
-    """Yield a text's lines, escaped; of a picture its size, and of what is long its beginning."""
+    """Yield a text's lines, escaped: only the size of binary data, and only the beginning of long text."""
     if IMAGE.fullmatch(text.strip()):
         yield f"(an image or other data, {len(text) * 3 // 4} bytes)"
         return
