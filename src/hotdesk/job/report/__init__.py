@@ -1,10 +1,11 @@
-"""`report.html`: one job in one file that a manager can read.
+"""`report.html`: one job in one file for readers who did not follow it.
 
-How it works: `story.py` tells what happened from a job's events, those of its desks and its papers (the API's timeline
-is made of it, too); `collect.py` adds what else there is, into `facts.py`; each section is a module that turns facts
-into elements; `markup.py` makes elements and escapes every text in them; `pictures.py` scales pictures down that were
-encoded here; `page.py` puts it together; `write.py` writes it where results go.
-There is no script in it, and nothing in it is fetched from anywhere.
+`story.py` builds the timeline from a job's events, those of its desks and its papers; the API's timeline uses it too.
+`collect.py` adds the other facts, which `facts.py` defines. Each section is a module that turns facts into elements.
+`markup.py` makes elements and escapes every text in them, `pictures.py` scales down pictures that were encoded on the
+host, `page.py` assembles the page, and `write.py` writes it next to the results.
+
+The page has no script and loads nothing.
 """
 
 from hotdesk.job.report.write import make as make

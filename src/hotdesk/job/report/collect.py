@@ -1,4 +1,4 @@
-"""Collect the facts of a report from a job's events, its desks' events and its papers."""
+"""Collects the facts of a report from a job's events, its desks' events and its papers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotdesk.job.report.pictures import Album, spread
 from hotdesk.job.report.story import Timeline
 
 MAX_PAGES = 4
-"""Pages shown of one file."""
+"""Maximum pages shown of one file."""
 _DESK_EVENTS = tuple(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, TookOver, HandedBack))
 
 
@@ -55,7 +55,7 @@ def _gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
 
 
 def _open_papers(report: JobReport, story: Timeline) -> None:
-    """Open what is shown of papers: verdicts, pages, screens."""
+    """Read the papers that the report shows: verdicts, pages and screens."""
     album = Album()
     report.delivered = {path: _deliver(each, story, album) for path, each in report.tale.group_deliverables().items()}
     album.unread += story.unread

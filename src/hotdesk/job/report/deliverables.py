@@ -25,7 +25,7 @@ from hotdesk.job.report.parts import (
 from hotdesk.job.report.summary import anchor
 
 MAX_ITEMS = 40
-"""Items of a list that a file or a check may fill."""
+"""Maximum items of a list whose length depends on a file or a check."""
 MAX_LINE_CHARS = 1000
 
 
@@ -66,7 +66,7 @@ def _render_card(report: JobReport, item: Delivered) -> Markup:
 
 
 def _render_name(report: JobReport, item: Delivered) -> Markup:
-    """Name a deliverable; where the report lies beside it, by a link to it."""
+    """Render a deliverable's name, as a link if the report is written beside the file."""
     link = f"./{quote(item.path)}"
     shown = isolate(item.path)
     return tag("a", shown, href=link) if report.beside and item.stored is not None and is_near(link) else shown
@@ -112,7 +112,7 @@ def _render_check(look: Looked) -> Markup:
 
 
 def _render_list(title: str, lines: Iterable[str]) -> Markup | None:
-    """List lines below a title; nothing where there are none."""
+    """Render a titled list, or nothing if it is empty."""
     items = list(lines)
     if not items:
         return None
@@ -141,7 +141,7 @@ def _render_details(verdict: StoredVerdict) -> Markup:
 
 
 def _render_certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
-    """Render whether the evidence is signed and how that is proven, or why it is not."""
+    """Render the certificate and the command that verifies it, or why there is none."""
     name = PurePosixPath(item.path).name
     if item.certified is not None:
         rows = render_facts(

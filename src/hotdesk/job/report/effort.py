@@ -11,7 +11,7 @@ from hotdesk.job.report.parts import render_section, render_table
 from hotdesk.job.report.summary import compute_work_seconds, describe_cost
 
 WIDE = 1000
-"""Units of a whole bar."""
+"""Width of a full bar, in SVG units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def render_effort(report: JobReport) -> Markup:
 
 
 def _list_bars(report: JobReport) -> list[Bar]:
-    """Return the rows: steps, checks, and what is left."""
+    """Return the rows: each step, the checks, and the remaining time."""
     steps = [
         Bar(each.name, each.seconds, each.cost, each.acts, len(each.tries), each.failed)
         for each in report.tale.list_steps()
@@ -76,7 +76,7 @@ def measure(text: str, share: float) -> Markup:
 
 
 def bar(share: float) -> Markup:
-    """Draw a share of the longest bar; the number stands beside it."""
+    """Draw a bar; `share` is its fraction of the longest one."""
     width = round(max(min(share, 1.0), 0.0) * WIDE)
     back = tag("rect", x=0, y=0, width=WIDE, height=10, class_="track")
     front = tag("rect", x=0, y=0, width=max(width, 4 if share > 0 else 0), height=10, class_="fill")

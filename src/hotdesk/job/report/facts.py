@@ -24,24 +24,24 @@ class ToolUse:
     tool: str
     at: int
     call: str = ""
-    """What it was used with, short."""
+    """The main argument, shortened."""
     why: str = ""
-    """The worker's words before it."""
+    """The worker's words before the call."""
     outcome: Literal["", "done", "failed"] = ""
-    """Empty: no one wrote it down."""
+    """The outcome, or `""` if none was recorded."""
     ms: int = 0
     words: str = ""
-    """Of a failed one: what came of it."""
+    """Output of a failed call."""
     output: str = ""
-    """The result of a finished one, in a line."""
+    """Output of a successful call, as one line."""
     paper: str = ""
-    """Of what came of it."""
+    """Paper of the result."""
     call_paper: str = ""
-    """Of what it was used with."""
+    """Paper of the call."""
     attempt: int = 0
-    """The number of the attempt it belongs to."""
+    """Event number of the start of its attempt."""
     changed: int = 0
-    """The last event that changed it, by its place in the journal."""
+    """Number of the last event that changed it."""
     has_picture: bool = False
     picture: ReportPicture | None = None
 
@@ -53,7 +53,7 @@ class Attempted:
     at: int
     step: str
     attempt: int
-    """Counts the attempts at this step."""
+    """Number of the attempt at this step, from 1."""
     what: str
     model: str
     ended: int = 0
@@ -63,13 +63,13 @@ class Attempted:
     rolled_back: bool = False
     acts: list[ToolUse] = field(default_factory=list)
     number: int = 0
-    """The event it began with, by its place in the journal."""
+    """Number of the event that started it."""
     changed: int = 0
 
 
 @dataclass(slots=True)
 class Moment:
-    """Something else that happened."""
+    """Another event of the timeline."""
 
     at: int
     title: str
@@ -77,9 +77,9 @@ class Moment:
     tone: Tone = "plain"
     faults: tuple[Fault, ...] = ()
     findings: tuple[str, ...] = ()
-    """The faults of a file, in the lines its worker gets."""
+    """The faults of a file, in the lines that its worker gets."""
     number: int = 0
-    """The event it is, by its place in the journal."""
+    """Number of its event."""
     changed: int = 0
 
 
@@ -96,11 +96,11 @@ class ReportedDecision:
 
 @dataclass(slots=True)
 class Looked:
-    """The evidence of one check, from its last look at a deliverable."""
+    """The evidence of one check, from its last run on a deliverable."""
 
     event: Verified
     verdict: StoredVerdict | None = None
-    """None: its paper is gone."""
+    """The verdict, or `None` if its paper is missing."""
     pages: list[ReportPicture] = field(default_factory=list)
 
 
@@ -110,14 +110,14 @@ class Delivered:
 
     path: str
     looks: dict[str, Looked] = field(default_factory=dict)
-    """By the check's name."""
+    """The checks by name."""
     stored: Kept | None = None
     certified: Certified | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step as it was planned."""
+    """One step of the plan."""
 
     name: str
     intent: str
@@ -128,25 +128,25 @@ class PlannedStep:
 
 @dataclass(slots=True)
 class JobReport:
-    """One job, for readers who did not follow it."""
+    """The facts of one job for its report."""
 
     tale: JobSummary
     state: tuple[State, str]
     created: int
-    """When the report was made, in milliseconds since 1970."""
+    """Time the report was made, in milliseconds since 1970."""
     plan: list[PlannedStep] = field(default_factory=list)
     decisions: list[ReportedDecision] = field(default_factory=list)
     timeline: list[Attempted | Moment] = field(default_factory=list)
     delivered: dict[str, Delivered] = field(default_factory=dict)
     door: DoorActivity = field(default_factory=DoorActivity)
     walls: dict[str, WallProof] = field(default_factory=dict)
-    """What keepers proved of its desks' walls, by desk."""
+    """What keepers proved about the walls of its desks, by desk."""
     missing: int = 0
-    """Papers that are gone."""
+    """Number of missing papers."""
     left_out: int = 0
     unread: int = 0
     beside: bool = False
-    """Whether it is written beside the files it tells of."""
+    """Whether the report is written next to the result files."""
 
     @property
     def attempts(self) -> list[Attempted]:

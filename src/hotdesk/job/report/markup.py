@@ -1,4 +1,4 @@
-"""HTML built from elements; every text is escaped, and raw text cannot be inserted."""
+"""HTML built from elements. Every text is escaped, and raw text cannot be inserted."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ TAGS = frozenset(
     "a bdi body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 head header html img li main "
     "meta nav ol p rect section span strong style summary svg table tbody td th thead time title tr ul".split()
 )
-"""All there is in a report. None of them runs, loads or sends anything."""
+"""The only elements a report may contain. None of them runs, loads or sends anything."""
 ATTRIBUTES = frozenset(
     "alt aria-hidden aria-label aria-labelledby charset class colspan content datetime height href http-equiv id lang "
     "loading name preserveAspectRatio role scope src viewBox width x y".split()
 )
 EMPTY = frozenset("br img meta rect".split())
 MARKS = 4
-"""Marks on one letter: no script that is written has more."""
+"""Maximum combining marks on one letter; no script in use has more."""
 BESIDE = re.compile(r"\./[A-Za-z0-9._~%-]+(?:/[A-Za-z0-9._~%-]+)*")
-"""How a link to a file beside a report is written."""
+"""Form of a link to a file beside the report."""
 PICTURE = "data:image/jpeg;base64,"
-"""How every picture begins: nothing is fetched."""
+"""Start of every picture's URL, so that nothing is fetched."""
 
 
 class Markup:
-    """HTML that was made here."""
+    """HTML that this module made."""
 
     __slots__ = ("html",)
 
@@ -38,11 +38,11 @@ class Markup:
 
 
 Child: TypeAlias = "Markup | str | int | None"
-"""A text is escaped, nothing is left out."""
+"""Content of an element. Text is escaped, `None` is omitted."""
 
 
 def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Markup:
-    """Make an element; a trailing `_` of an attribute's name is left out, and another one is a hyphen."""
+    """Make an element. In attribute names, a trailing `_` is dropped and other underscores become hyphens."""
     if name not in TAGS or (name == "style" and not all(isinstance(child, Markup) for child in children)):
         raise ValueError(f"a report must not contain the element {name}")
     pairs = "".join(_format_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
@@ -52,7 +52,7 @@ def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Marku
 
 
 def _format_attribute(name: str, value: str | int | None) -> str:
-    """Write an attribute; a link leads to a place of the page or a file beside it, and a picture is part of it."""
+    """Format an attribute. Links must point into the page or to a file beside it, and pictures must be data URLs."""
     if value is None:
         return ""
     text = str(value)
@@ -77,7 +77,7 @@ def escape(text: str) -> str:
 
 
 def escape_stacked_marks(text: str) -> str:
-    """Escape marks that pile up on one letter: drawn, they would cover the lines around it."""
+    """Escape excess combining marks on a letter: they would be drawn over neighbouring lines."""
     if text.isascii():
         return text
     shown, run = [], 0
@@ -92,7 +92,7 @@ def join_markup(*parts: Markup | None) -> Markup:
 
 
 def isolate(text: str, longest: int = 300) -> Markup:
-    """Write untrusted words, so that they cannot reorder the text beside them."""
+    """Mark up untrusted text so that it cannot change the direction of the text beside it."""
     return tag("bdi", cut(text, longest))
 
 

@@ -15,7 +15,7 @@ from hotdesk.job.report.parts import note, render_section, render_table
 from hotdesk.job.report.summary import REFUSED
 
 _MAX_ROWS = 60
-"""Rows of a table: a desk may try any number of hosts."""
+"""Maximum rows of a table: a desk may try any number of hosts."""
 
 
 @dataclass(slots=True)

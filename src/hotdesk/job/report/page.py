@@ -1,4 +1,4 @@
-"""The page: head, sections in the order a person asks, no script, nothing from elsewhere."""
+"""The page: its head and its sections, without script or external resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short texts from a job's papers; missing papers are counted."""
+"""Short texts from a job's papers. Missing papers are counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST = (
     "text",
     "ref",
 )
-"""What says best what a tool was used for, in this order."""
+"""Arguments that best describe a call, in order of preference."""
 SHORT, WORDS = 160, 600
 
 
@@ -44,7 +44,7 @@ class PaperReader:
             self.papers = None
 
     def read_data(self, name: str) -> bytes | None:
-        """Return a paper; None when it is gone."""
+        """Return a paper's bytes, or `None` if it is missing."""
         if self.papers is not None and name:
             try:
                 return self.papers.read(name)
@@ -54,11 +54,11 @@ class PaperReader:
         return None
 
     def read_text(self, name: str) -> str:
-        """Return a paper's words; none when it is gone."""
+        """Return a paper's text, or `""` if it is missing."""
         return (self.read_data(name) or b"").decode("utf-8", "replace")
 
     def read_json(self, name: str) -> dict[str, object]:
-        """Return a paper that is an object of JSON; an empty one when it is gone or something else."""
+        """Return a paper's JSON object, or `{}` if it is missing or is not one."""
         try:
             data = json.loads(self.read_data(name) or b"{}")
         except (ValueError, RecursionError):
@@ -66,7 +66,7 @@ class PaperReader:
         return data if isinstance(data, dict) else {}
 
     def read_verdict(self, name: str) -> StoredVerdict | None:
-        """Return a verdict; None when it is gone."""
+        """Return a verdict, or `None` if it is missing or cannot be read."""
         data = self.read_data(name)
         try:
             return from_json(data) if data else None
@@ -75,7 +75,7 @@ class PaperReader:
             return None
 
     def read_plan(self, name: str) -> list[PlannedStep]:
-        """Return the steps of a plan; none when it is gone."""
+        """Return the steps of a plan; none if it is missing."""
         steps = self.read_json(name).get("steps")
         return [_parse_step(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
 
@@ -123,11 +123,11 @@ class ToolOutput:
 
     text: str
     exit_code: int | None = None
-    """None: it was no program, or it did not exit."""
+    """The exit code, or `None` if no program ran or it did not exit."""
 
 
 def read_output(observation: dict[str, object]) -> ToolOutput:
-    """Read what a tool answered: what a program wrote, what a file holds, or the tool's own words."""
+    """Read a tool's result: a program's output, a file's content, or the tool's own text."""
     text = str(observation.get("text", ""))
     try:
         match json.loads(text) if text.startswith("{") else None:
@@ -148,7 +148,7 @@ def decode_output(data: str) -> str:
 
 
 def describe_failure(observation: dict[str, object]) -> str:
-    """Describe what came of an act that failed: of a program its last words."""
+    """Return the output of a failed act; of a program, the exit code and the end of the output."""
     found = read_output(observation)
     if found.exit_code is None:
         return found.text[:WORDS]

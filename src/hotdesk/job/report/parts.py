@@ -11,9 +11,9 @@ from hotdesk.job.report.markup import Child, Markup, join_markup, tag
 from hotdesk.job.report.pictures import ReportPicture
 
 SIGNS: dict[Tone, str] = {"good": "✓", "bad": "✕", "wait": "•", "plain": "·"}
-"""No colour is the only sign of anything."""
+"""Sign of each tone, so that colour is never the only signal."""
 MANY = 4
-"""Columns that do not fit a phone."""
+"""Number of columns from which a table does not fit a phone."""
 
 
 def render_section(name: str, title: str, *children: Markup | None) -> Markup:
@@ -30,7 +30,7 @@ def note(tone: Tone, *children: Child) -> Markup:
 
 
 def render_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], class_: str = "") -> Markup:
-    """Make a table; the first cell of each row names it."""
+    """Render a table; the first cell of each row is its header."""
     top = tag("tr", *(tag("th", each, scope="col") for each in head))
     lines = [
         tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows
@@ -55,7 +55,7 @@ def render_bullets(items: Iterable[Child], class_: str = "") -> Markup:
 
 
 def render_time(at: int) -> Markup:
-    """Write a time of day, in UTC; a machine reads the whole of it."""
+    """Render a time of day in UTC, with the full timestamp as an attribute."""
     return tag("time", format_utc(at)[11:19], datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000)))
 
 

@@ -1,4 +1,4 @@
-"""Pictures for a report: few, small, and each encoded here."""
+"""Pictures for a report: few, small, and each encoded on the host."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hotdesk.job.report.markup import PICTURE
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 RGB = (8, 2, 0, 0, 0)
-"""Eight bits, three colours, nothing interlaced: how `hands.reader.pixels` writes a screen."""
+"""The PNG header fields of a screenshot by `hands.reader.pixels`: 8 bits, RGB, not interlaced."""
 MAX_SIDE_PIXELS = 8192
-"""Pixels of a side."""
+"""Maximum pixels of a side."""
 MAX_PIXELS = 16 << 20
 OURS = ("screen_", "computer")
-"""Tools whose pictures are drawn from pixels outside the desk. A browser's own are files of the desk's making."""
+"""Tools whose pictures are encoded outside the desk. A browser screenshot is a file made in the desk."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPicture:
-    """A picture as a report holds it."""
+    """A picture in a report: its size and its data URL."""
 
     width: int
     height: int
@@ -33,18 +33,18 @@ class ReportPicture:
 
 @dataclass(slots=True)
 class Album:
-    """As many pictures as a report has room for."""
+    """The pictures of a report, within its limits of size and number."""
 
     room: int = 4_800_000
-    """Characters that are left for pictures."""
+    """Characters left for pictures."""
     screens: int = 24
     pages: int = 16
     left_out: int = 0
     unread: int = 0
-    """Pictures that were made in a desk, and so are not opened here."""
+    """Pictures that were made in a desk and are therefore not opened on the host."""
 
     def add_screen(self, png: bytes, width: int = 960) -> ReportPicture | None:
-        """Take a picture of a screen in; None where there is no room, or it is not one of ours."""
+        """Add a screenshot; return `None` if there is no room or hotdesk did not encode it."""
         if self.screens <= 0:
             self.left_out += 1
             return None
@@ -56,7 +56,7 @@ class Album:
         return self.take(image, width)
 
     def add_page(self, png: bytes, width: int = 640) -> ReportPicture | None:
-        """Take a page in that a check drew: it was encoded here, from pixels, and sealed."""
+        """Add a page that a check rendered. Its PNG was encoded on the host and sealed."""
         if self.pages <= 0:
             self.left_out += 1
             return None
@@ -77,7 +77,8 @@ class Album:
 
 
 def read_screen(png: bytes) -> Image.Image | None:
-    """Read a picture of a screen as we write it, and no other: lines without a filter, in one piece."""
+    """Decode a screenshot in the exact form hotdesk writes, unfiltered lines in one chunk; return `None` for any
+    other PNG."""
     found = _split_png(png)
     if found is None:
         return None
@@ -105,7 +106,7 @@ def _split_png(png: bytes) -> tuple[int, int, bytes] | None:
 
 
 def spread(count: int, most: int) -> set[int]:
-    """Choose which of many are shown: the first, the last, and some between."""
+    """Return the places of at most `most` items, evenly spread, with the first and the last."""
     if count <= most:
         return set(range(count))
     return {round(place * (count - 1) / (most - 1)) for place in range(most)}

@@ -1,4 +1,4 @@
-"""The timeline of a job: its events and its desks' in order, joined with the papers they name.
+"""The timeline of a job: its events and those of its desks in order, joined with the papers they name.
 
 The report and the API's timeline are two views of it.
 """
@@ -35,21 +35,21 @@ from hotdesk.plan import OURS
 
 @dataclass(slots=True)
 class Timeline:
-    """The timeline of one job; takes its events in, in their order."""
+    """The timeline of one job, folded from its events, which must come in order."""
 
     reading: PaperReader
     timeline: list[Attempted | Moment] = field(default_factory=list)
     attempts: list[Attempted] = field(default_factory=list)
     acts: dict[int, ToolUse] = field(default_factory=dict)
     looks: dict[str, dict[str, Verified]] = field(default_factory=dict)
-    """The last verdict of each check, by deliverable and check."""
+    """The last verdict, by deliverable and check."""
     unread: int = 0
-    """Pictures that were made inside a desk: they are not opened here."""
+    """Pictures that were made in a desk and are therefore not opened on the host."""
     words: str = ""
-    """The worker's last words, until they are followed by an act."""
+    """The text of the latest reply, until an act follows it."""
 
     def take(self, event: Event, at: int, number: int = 0) -> None:
-        """Take one event in; `number` is its place in the journal."""
+        """Apply one event; `number` is its number in the journal."""
         match event:
             case StepBegun() | StepEnded() | RolledBack() | Summed():
                 self.take_step(event, at, number)
@@ -122,12 +122,12 @@ class Timeline:
 
 @dataclass(slots=True)
 class Following:
-    """A story that is read on as its job goes on."""
+    """A timeline that follows a running job."""
 
     job: str
     story: Timeline
     last: int = 0
-    """The place in the journal up to which it was read."""
+    """Number of the last journal row that was read."""
     desks: set[str] = field(default_factory=set)
 
     def read_on(self, journal: Path) -> None:
@@ -137,7 +137,7 @@ class Following:
                 self.story.take(row.read_event(), row.at, row.id)
 
     def iterate_rows(self, journal: Path) -> Iterator[Row]:
-        """Yield the following events, and those of a desk once an event names it."""
+        """Yield the next events, including those of a desk once an event has named it."""
         again = journal.exists()
         while again:
             again = False

@@ -1,4 +1,4 @@
-"""The head of a report: the finding, the outcome, who decided."""
+"""The head of a report: what was found, how the job ended, and who decided."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ WORDS = {"killed": "interrupted", "broken": "failed"}
 REFUSED = ("deny", "broken")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 FEW = 3
-"""Files that are named in a sentence; and words that a finding has at least, to say something."""
+"""Maximum files named in a sentence, and minimum words of a finding."""
 _FINDING = 200
-"""Characters of a finding that is a headline."""
+"""Maximum characters of a finding in the headline."""
 _MAX_HEADLINE_CHARS = 120
-"""Characters of a goal that is no headline any more."""
+"""Maximum characters of a headline in the large font."""
 
 
 def render_header(report: JobReport) -> Markup:
-    """Return what came of it, or else what it is about; and how it ended."""
+    """Render the finding, or the goal if there is none, and the outcome."""
     tale, how = report.tale, report.state[0]
     goal, found = tale.goal or "The goal is not known", _get_finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
@@ -50,9 +50,9 @@ def render_header(report: JobReport) -> Markup:
 
 
 def _get_finding(report: JobReport) -> str:
-    """Return in a line what the worker found, where the job is done and kept what it made; else nothing.
+    """Return the worker's finding as one line if the job is done and stored a file, else `""`.
 
-    It is the summary of the last step that made something that is kept, or of the last step.
+    It is the summary of the last step that made a stored file, or that of the last step.
     """
     stored = {each.path for each in report.tale.kept}
     if report.state[0] != "done" or not stored:
@@ -144,7 +144,7 @@ def _format_date(at: int) -> str:
 
 
 def describe_cost(cost: Cost) -> str:
-    """Describe what models cost; a script reads and writes no tokens."""
+    """Describe the cost of models; a script has none."""
     return format_cost([cost]) if cost.tokens or cost.dollars or cost.unpriced else "none"
 
 

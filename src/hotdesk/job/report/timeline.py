@@ -21,7 +21,7 @@ from hotdesk.job.report.plan import STANDS
 
 _OUTCOMES: dict[str, Tone] = {"done": "good", "failed": "bad", "": "wait"}
 MOST_ACTS, MOST_FAILED = 1000, 12
-"""Acts listed of one attempt, and failures told at length."""
+"""Maximum acts listed of one attempt, and failed acts shown in detail."""
 
 
 def render_timeline(report: JobReport) -> Markup:
@@ -106,7 +106,6 @@ def _render_failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
 
 
 def _render_act(act: ToolUse) -> Markup:
-    """Name an act: its tool, and what it was used for."""
     return join_markup(tag("code", act.tool), tag("span", " ", isolate(act.call)))
 
 
