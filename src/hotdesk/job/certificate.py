@@ -15,11 +15,11 @@ from hotdesk.job.verify import Candidate
 
 _NO_WALL = "local"
 FindFacts: TypeAlias = Callable[[str], ImageFacts]
-"""Returns what is known of an image, by its name."""
+"""Returns the facts of an image, by its name."""
 
 
 def describe_claim(candidate: Candidate, job: str, wall: str, facts: FindFacts, *, recorded: bool) -> dict[str, object]:
-    """Describe what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
+    """Return the claim for a certificate; raise `BriefError` if it is too large for one."""
     claim: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},
         "checks": [_describe_check(verdict, wall, facts) for verdict in candidate.verdicts],
@@ -55,6 +55,7 @@ def _describe_check(verdict: StoredVerdict, wall: str, facts: FindFacts) -> dict
 
 
 def _build_desk_fields(wall: str) -> Mapping[str, object]:
-    """Describe where a file was examined; the journal knows which desk. Without a wall nothing is clean or confined."""
+    """Describe the desk a file was checked at; the journal has its id. Without a wall it is neither sterile nor
+    confined."""
     walled = wall != _NO_WALL
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}

@@ -1,6 +1,7 @@
-"""The workspace of a job on disk, sealed with a key of its own, in pieces; a desk's archive is never read here.
+"""Checkpoints: encrypted copies of a job's workspace on disk, sealed in pieces. The tar archive is never interpreted
+here.
 
-jobs/JOB/checkpoint-key         32 random bytes, gone with the job's end
+jobs/JOB/checkpoint-key         32 random bytes, deleted when the job ends
 jobs/JOB/checkpoints/SHA256     one workspace
 """
 
@@ -30,12 +31,12 @@ MAX_BYTES = 16 * GIB
 _TAR_TIMEOUT_S = 600.0
 _TAR = "/usr/bin/tar"
 _LEFT_OUT = (".config/browser", ".cache")
-"""Files that are not work: the browser's profile, and caches."""
+"""Paths that are not saved: the browser's profile and caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One workspace on disk."""
+    """A workspace that is saved on disk."""
 
     sha256: str
     size: int
@@ -54,7 +55,7 @@ class Checkpoints:
         self.cipher = AESGCM(self.key.read_bytes())
 
     async def save(self, desk: Desk) -> Saved:
-        """Save a desk's home folder; on disk when it returns. A desk that a person paused is resumed to be read."""
+        """Save a desk's home folder; it is on disk when this returns. A paused desk is resumed first."""
         await desk.resume()
         partial = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0
@@ -106,8 +107,8 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def destroy(self) -> None:
-        """Delete all of it, the key first. Twice is no error."""
-        for half in (self.key, *self.key.parent.glob(f".{KEY}.*")):  # killed while it was made
+        """Delete the key, then the checkpoints. A second call does nothing."""
+        for half in (self.key, *self.key.parent.glob(f".{KEY}.*")):  # partial key files of a process that was killed
             half.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             self.forget_others()
@@ -115,7 +116,7 @@ class Checkpoints:
             self.folder.rmdir()
 
     async def seal_stream(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Seal a stream piece by piece; none can be left out, moved, or be the last by being cut."""
+        """Seal a stream in pieces. The nonces make a missing, reordered or truncated piece detectable."""
         prefix, number, buffer = os.urandom(7), 0, b""
         yield prefix
         async for piece in pieces:
@@ -130,7 +131,7 @@ class Checkpoints:
         return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
 
     def unseal_stream(self, read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
-        """Yield a sealed stream's pieces; `HostError` when it is not whole."""
+        """Yield the decrypted pieces of a sealed stream; raise `HostError` if it is incomplete or was changed."""
         prefix, number, last = read(7), 0, False
         while not last:
             head = read(5)
@@ -155,7 +156,7 @@ def _build_nonce(prefix: bytes, number: int, last: bool) -> bytes:
 
 
 async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
-    """Yield a desk's home folder as its own tar writes it: the bytes are not interpreted."""
+    """Yield a tar archive of a desk's home folder. The desk's own tar writes it; the bytes are not interpreted."""
     left_out = [f"--exclude=./{path}" for path in _LEFT_OUT]
     process = await desk.start([_TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=_TAR_TIMEOUT_S)
     size = 0
@@ -167,5 +168,5 @@ async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
                 raise DeskError(f"the workspace is larger than {largest:,} bytes and cannot be saved")
             yield data
     done = await process.wait()
-    if done.exit_code not in (0, 1):  # 1: a file changed while it was read
+    if done.exit_code not in (0, 1):  # 1: a file changed while tar read it
         raise DeskError(f"the workspace could not be saved: tar ended with exit code {done.exit_code}")

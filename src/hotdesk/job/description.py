@@ -1,4 +1,4 @@
-"""The description of the work: a small text among a brief's inputs that the goal names, shown to planner and worker."""
+"""The task description: a small text file among the inputs that the goal names, shown to the planner and the worker."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hotdesk.brief.brief import Brief
 from hotdesk.errors import make_printable
 
 NAME = "TASK.md"
-"""What the file is called. Only this name: a goal may name other inputs because they are to be read, not obeyed."""
+"""Name of the file. Only this name: a goal may name other inputs as data, and those must not become instructions."""
 MAX_BYTES = 8_000
-"""Bytes of a description that is shown; a longer one is read by the worker, as any input is."""
+"""Maximum bytes of a description that is shown. The worker reads a longer one itself, like any input."""
 
 
 def read_description(job: Brief) -> str:
-    """Return the text of the description that a goal names; empty: there is none, or it is not small plain text."""
+    """Return the text of the description, or `""` if the goal names none or it is not a small plain text file."""
     if NAME not in job.inputs or NAME not in job.goal:
         return ""
     data = _read_small_file(job.folder / NAME)
@@ -28,7 +28,7 @@ def read_description(job: Brief) -> str:
 
 
 def _read_small_file(path: Path) -> bytes:
-    """Return a regular file's bytes, one more than a description may have; no link is followed."""
+    """Return at most `MAX_BYTES + 1` bytes of a regular file, or nothing if it is none. Links are not followed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The desks of one job: its main desk, and a fresh one for a step that must not meet content of other steps."""
+"""The desks of one job: its main desk, and a fresh desk for a step that must not see the content of other steps."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from hotdesk.job.machine import Machine
 from hotdesk.job.record.summary import CHECKING
 
 GRACE = 60.0
-"""Seconds a desk may outlive the job's own time, so that the job ends first and says why."""
+"""Seconds a desk may outlive the job's time limit, so that the job ends first and can report why."""
 _DRIVING = 3600.0
-"""Seconds more for people who drive it: that is not the job's time. A desk's own deadline holds all the same."""
+"""Seconds added for people who take over the desk, which is not the job's time. The desk's deadline still applies."""
 MAX_FILES = 10_000
-"""Files that are carried from one desk to another."""
+"""Maximum number of entries of a folder that is copied between desks."""
 DEPTH = 16
 BESIDE = "beside"
-"""Where a check finds what it needs beside the file."""
+"""Folder on the desk for the extra inputs of a check."""
 
 
 @dataclass(slots=True)
 class Desks:
-    """Opens and burns the desks of one job; each is an event before and after."""
+    """Opens and burns the desks of one job, and records an event for each."""
 
     machine: Machine
     job: Brief
@@ -66,7 +66,7 @@ class Desks:
         return desk
 
     async def burn(self, desk: Desk) -> None:
-        """Burn a desk, whatever else is going on, and write down whether it is gone."""
+        """Burn a desk, shielded from cancellation, and record whether it is gone."""
         with anyio.move_on_after(BURN_SECONDS, shield=True):
             await self.machine.burn(desk.id)
         gone = not self.machine.has(desk.id)
@@ -81,14 +81,14 @@ class Desks:
             await self.bring_input(desk, name, locate_input(name))
 
     async def bring_beside(self, desk: Desk, names: Iterable[str]) -> dict[str, str]:
-        """Put what a check needs on its desk; return the digest of each."""
+        """Copy the extra inputs of a check to its desk; return their digests by name."""
         digests: dict[str, str] = {}
         for name in names:
             digests[name] = await self.bring_input(desk, name, f"{BESIDE}/{locate_input(name)}")
         return digests
 
     async def bring_input(self, desk: Desk, name: str, target: str) -> str:
-        """Put a file or folder of the brief's folder, or a file of the drive, on a desk; return its digest."""
+        """Copy an input from the brief's folder or from the drive to a desk; return its digest."""
         if name.startswith(DRIVE):
             data = read_input(Drive(self.machine.config.lib / "drive"), name, get_current_user())
             await desk.write(target, data)
@@ -131,7 +131,7 @@ class Desks:
 
     @asynccontextmanager
     async def undriven(self) -> AsyncIterator[None]:
-        """Wait until no person drives a desk of the job, and prevent a takeover for the length of a block."""
+        """Wait until no person controls a desk of the job, and prevent a takeover while the block runs."""
         async with AsyncExitStack() as stack:
             for desk in (self.main, self.side):
                 if desk is not None:
@@ -140,7 +140,7 @@ class Desks:
 
     @asynccontextmanager
     async def closing(self) -> AsyncIterator[None]:
-        """Burn open desks when the block ends and no one drives; at once when the job is cancelled."""
+        """Burn open desks once the block has ended and no person controls them; at once if the job is cancelled."""
         try:
             yield
         finally:
@@ -152,7 +152,7 @@ class Desks:
 
     @asynccontextmanager
     async def sterile(self, image: str) -> AsyncIterator[Desk]:
-        """Open a clean desk for one deliverable alone."""
+        """Open a clean desk for one deliverable, and burn it afterwards."""
         desk = await self.open(CHECKING, CLOSED, image, sterile=True, wall=self.job.verify_wall)
         try:
             yield desk
@@ -161,9 +161,9 @@ class Desks:
 
 
 async def carry(source: Desk, target: Desk, name: str) -> None:
-    """Copy a file or folder between desks: plain files only, under names below the requested one.
+    """Copy a file or a folder between desks: regular files only, at paths below `name`.
 
-    All data of the first desk is hostile and is not interpreted. Missing files are not copied.
+    All data from the source desk is hostile and is not interpreted. A missing file is skipped.
     """
     try:
         top = await source.stat(name)
@@ -185,13 +185,13 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
 
 
 async def _copy_file(source: Desk, target: Desk, path: str, entry: Entry) -> None:
-    """Copy one file from desk to desk; what was begun to be read is closed here, whatever fails."""
+    """Copy one file between desks, and close the read stream even if the write fails."""
     async with aclosing(source.read_stream(path)) as stream:
         await target.write(path, stream, mode=entry.mode & 0o755 | 0o600)
 
 
 async def remove_tree(desk: Desk, path: str) -> None:
-    """Remove a tree in the home folder, even if a worker made that hard."""
+    """Remove a tree in the home folder, even if a worker took away its permissions."""
     try:
         await desk.remove(path)
     except FileError:
@@ -201,7 +201,7 @@ async def remove_tree(desk: Desk, path: str) -> None:
 
 
 def find_path_below(name: str, source: Desk, entry: Entry) -> str | None:
-    """Return the path of something listed, if it lies in the folder that was listed."""
+    """Return the path of a listed entry relative to the home folder, or `None` if it is outside the listed folder."""
     home, path = PurePosixPath(source.home), PurePosixPath(entry.path)
     inside = path.relative_to(home) if path.is_relative_to(home) else path
     folder = PurePosixPath(name)
@@ -209,7 +209,7 @@ def find_path_below(name: str, source: Desk, entry: Entry) -> str | None:
 
 
 def compute_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; of a folder, that of its files' digests and names as `sha256sum` lists them."""
+    """Return the SHA-256 of a file, or that of a folder's file list in the format of `sha256sum`."""
     if not path.is_dir():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

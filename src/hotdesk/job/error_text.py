@@ -1,4 +1,4 @@
-"""Errors in a line."""
+"""Errors as one line of text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hotdesk.errors import HotdeskError, make_printable
 from hotdesk.job.plans import JobStoppedError
 
 MAX_NOTE_CHARS = 500
-"""Characters of a note."""
+"""Maximum characters of a note."""
 
 
 def shorten_words(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Events as sentences for people: a line of the board, an entry of a report's timeline, or both. Pure."""
+"""Events as sentences for people: a line of the board, an entry of a report's timeline, or both. No I/O."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from hotdesk.job.people.approval_text import KINDS
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
 BoardLine: TypeAlias = tuple[str, str, str]
-"""A style of the board, the first word, the rest."""
+"""Style, first word and text of a line of the board."""
 _TimelineEntry: TypeAlias = tuple[str, str, Tone]
-"""A title, a text, a tone."""
+"""Title, text and tone of an entry of the timeline."""
 _MAX_TARGET_CHARACTERS = 200
 ANSWERS: dict[str, Tone] = {"approved": "good", "answered": "good", "refused": "bad", "expired": "bad"}
 ENDS: dict[str, Tone] = {"done": "good", "interrupted": "wait"}
@@ -57,12 +57,12 @@ WAITING = {
     "cohort": "one request that many items make",
     "review": "the review of an item's result",
 }
-"""What a person has to decide now, by the kind of `Pending`."""
+"""What a person has to decide, by the kind of a `Pending` event."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventText:
-    """One event in words; None where a view does not mention it."""
+    """The text of one event. A field is `None` if that view does not show the event."""
 
     line: BoardLine | None = None
     entry: _TimelineEntry | None = None

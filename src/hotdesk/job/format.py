@@ -1,4 +1,4 @@
-"""Numbers as people read them: bytes, time, money, tokens."""
+"""Formats sizes, durations, token counts and costs for people."""
 
 from __future__ import annotations
 

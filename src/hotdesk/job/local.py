@@ -1,4 +1,4 @@
-"""A machine without walls, doors or keys: for tests of jobs, and only with the switch that allows it."""
+"""A machine without walls, doors or keys, for tests of jobs. It needs the switch that allows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def free(desk: Desk) -> WheelState:
 
 @dataclass(slots=True)
 class LocalMachine:
-    """Desks are directories, and this process writes the journal itself."""
+    """A machine whose desks are directories. This process writes the journal itself."""
 
     config: Config
     runtime: LocalRuntime
@@ -48,15 +48,15 @@ class LocalMachine:
 
     @property
     def walls(self) -> WallCatalog:
-        """Accept any wall: a desk here has none, which is what this machine is for."""
+        """The catalog that accepts every wall name: a desk here has no wall, so none can be missing."""
         return NOMINAL_CATALOG
 
     def get_image_facts(self, name: str) -> ImageFacts:
-        """Return what is known of an image: there may be one, and no desk here stands on it."""
+        """Return the stored facts of an image; desks of this machine do not use it."""
         return read_image_facts(self.config.images, name)
 
     async def prepare(self) -> None:
-        """Be able to take notes."""
+        """Do nothing: the journal is already open."""
 
     def note(self, *events: Event) -> None:
         for event in events:
@@ -74,12 +74,12 @@ class LocalMachine:
         return signed
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
-        """Name the secrets that are in some bytes: those the scope brings along, since there is no vault."""
+        """Return the names of the scope's own secrets that occur in `data`; there is no vault to search."""
         brought = [each for each in scope.grants if each.secret in scope.values]
         return find_secrets(data, grant_all(None, brought, scope.values))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a directory as a desk. It reaches whatever this machine reaches."""
+        """Open a directory as a desk. It has the network access of this machine."""
         return await self.runtime.open(spec or Spec(), scope)
 
     async def burn(self, desk: DeskId) -> None:
@@ -95,7 +95,7 @@ class LocalMachine:
         """Do nothing: there is no door."""
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Return that there are no secrets here."""
+        """Return for each grant that secrets are not available here."""
         return tuple("a desk without a wall gets no secrets" for _ in scope.grants)
 
     def get_wheel(self, desk: Desk) -> WheelState:
@@ -112,7 +112,7 @@ class LocalMachine:
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Return what works without a door or a screen."""
+        """Return the tools that need neither a door nor a screen."""
         sight = Sight(look=vision is not None)
         hands: list[Hand] = [Shell(desk), Files(desk, sight), Search(desk), *([Exact(desk)] if exact else [])]
         if vision is not None:
@@ -124,7 +124,7 @@ class LocalMachine:
 async def local_machine(
     settings: Config, make_wheel: Callable[[Desk], WheelState] = free
 ) -> AsyncIterator[LocalMachine]:
-    """Yield a machine without walls; its desks burn with it."""
+    """Yield a machine without walls; its desks are burnt at the end."""
     folder = settings.lib / "keys"
     private_files.make_folder(folder)
     async with local_runtime() as runtime:

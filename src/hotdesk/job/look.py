@@ -1,4 +1,4 @@
-"""A job's vision model: every question is recorded with its cost, and counts against the job's budget."""
+"""A job's vision model: every question is recorded with its cost and counts against the job's budget."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hotdesk.job.record.log import JobLog
 
 
 class MeteredVision:
-    """A vision model that is charged to a job."""
+    """A vision model whose cost is charged to a job."""
 
     def __init__(self, eyes: Eyes, log: JobLog) -> None:
         self.eyes = eyes
         self.log = log
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
-        """Answer a question about a picture; `HostError` where the budget is spent or the model cannot be asked."""
+        """Answer a question about a picture; raise `HostError` if the budget is spent or the model refuses."""
         if why := self.log.find_spent_budget():
             raise HostError(f"no model can look at the picture: {why}")
         began = time.monotonic()

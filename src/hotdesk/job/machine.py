@@ -1,4 +1,4 @@
-"""The machine that a job runs on: `Host`, or one without walls in tests."""
+"""The seam to the machine that a job runs on: `Host`, or `LocalMachine` in tests."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Machine(Protocol):
 
     @property
     def config(self) -> Config:
-        """Return the settings."""
+        """The settings."""
         ...
 
     @property
     def walls(self) -> WallCatalog:
-        """Return the walls this machine has and those it lacks."""
+        """The walls this machine has, and those that are not available."""
         ...
 
     def get_image_facts(self, name: str) -> ImageFacts:
-        """Return what is known of an image where desks are opened."""
+        """Return the facts of an image on the machine that opens the desks."""
         ...
 
     async def prepare(self) -> None:
@@ -37,11 +37,11 @@ class Machine(Protocol):
         ...
 
     def note(self, *events: Event) -> None:
-        """Write events together: on disk when this returns."""
+        """Write events in one commit; they are on disk when this returns."""
         ...
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Sign a check's evidence, if there is any; return the certificate. The event is on disk by then."""
+        """Sign a claim if the journal has evidence for it; return the certificate. The event is on disk by then."""
         ...
 
     def certify_swarm(self, swarm: str) -> bytes:
@@ -49,11 +49,11 @@ class Machine(Protocol):
         ...
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
-        """Return the secrets, of live desks and of a scope, whose value or placeholder occurs in some bytes."""
+        """Return the names of secrets, of live desks and of a scope, whose value or placeholder occurs in `data`."""
         ...
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk that reaches what its scope lists."""
+        """Open a desk with the network access and secrets of `scope`."""
         ...
 
     async def burn(self, desk: DeskId) -> None:
@@ -61,19 +61,19 @@ class Machine(Protocol):
         ...
 
     def has(self, desk: DeskId) -> bool:
-        """Return whether anything of a desk is left."""
+        """Return whether anything of a desk still exists."""
         ...
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
-        """Switch the door to another step's rules and grants; open connections are cut."""
+        """Switch the door to another step's rules and grants; open connections are closed."""
         ...
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach more; raises `BriefError` when the operator does not allow it."""
+        """Add egress rules for a desk; raise `BriefError` if the operator's ceiling does not allow them."""
         ...
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Return for each grant of a scope why it is not available; empty if it is."""
+        """Return for each grant of a scope why it is unavailable, or `""` if it is available."""
         ...
 
     def get_wheel(self, desk: Desk) -> WheelState:
@@ -81,15 +81,15 @@ class Machine(Protocol):
         ...
 
     def leave(self, desk: DeskId) -> None:
-        """End the readers of a desk's screen and browser: the next step starts new ones."""
+        """Stop the helpers that read a desk's screen and browser; the next step starts new ones."""
         ...
 
     def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
-        """List the tools for a desk of an image, before there is one; `exact` adds tools for scripts."""
+        """List the tools for a desk of an image before one is open; `exact` adds the tools for scripts."""
         ...
 
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Return all tools for a desk; each use is reported to `note`, or written down."""
+        """Return all tools for a desk. Each use is passed to `note`, or recorded in the journal without it."""
         ...

@@ -1,4 +1,4 @@
-"""The plan of one job: written, checked, approved and amended. The job's permissions follow from it."""
+"""The plan of one job: written, checked, approved and amended. The job's permissions are derived from it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _HAS_MEMORY = (
 
 
 class JobStoppedError(Exception):
-    """The job ends here, by the worker's own doing or by a person's."""
+    """The job ends here, because the worker failed or a person refused."""
 
 
 @dataclass(slots=True)
@@ -73,12 +73,12 @@ class Plans:
     tools: Sequence[Tool]
     memory: JobMemory
     desk: str = ""
-    """What its desks are like, in words."""
+    """A description of the job's desks for the planner."""
     plan: Plan = field(default_factory=lambda: Plan(()))
     allowed: Scope = CLOSED
-    """What the brief has, and what people approved beyond it."""
+    """The brief's scope, and the rules that people approved beyond it."""
     scope: Scope = CLOSED
-    """What the plan permits, step by step, at whichever desk."""
+    """The scope compiled from the plan for all of its steps."""
 
     def __post_init__(self) -> None:
         more = tuple(map(parse_rule, self.past.amended.rules)) if self.past.amended is not None else ()
@@ -86,7 +86,7 @@ class Plans:
 
     @property
     def task(self) -> PlanningTask:
-        """Return a planner's input: names, never contents."""
+        """A planner's input: names, never contents."""
         job = self.job
         limits = {"seconds": job.seconds, "tokens": job.budget.tokens, "dollars": job.budget.dollars,
                   "acts": job.budget.acts}  # fmt: skip
@@ -107,7 +107,7 @@ class Plans:
 
     @property
     def job_tools(self) -> frozenset[str]:
-        """Name the tools that some step of the plan may use."""
+        """Names of the tools that some step of the plan may use."""
         return list_job_tools(self.plan, self.job, self.tools)
 
     @property
@@ -115,7 +115,7 @@ class Plans:
         return replace(self.job, scope=self.allowed)
 
     async def make(self) -> None:
-        """Get a plan from the brain; an existing plan is kept."""
+        """Load the recorded plan, or request one from the brain and audit it."""
         if paper := self.find_paper():
             self.plan = from_json(self.log.papers.read_text(paper))
             self.require_walls()
@@ -126,7 +126,7 @@ class Plans:
         self.compile()
 
     async def request_plan(self) -> Plan:
-        """Request the plan; a worker without a plan has failed."""
+        """Ask the brain for a plan; raise `JobStoppedError` if it produces none."""
         try:
             return await self.log.run_within_limits(self.brain.plan(self.task, self.log), thinking=True)
         except PlanningError as e:
@@ -142,11 +142,11 @@ class Plans:
         self.scope = compile_scope(self.plan, self.allowed) if self.allowed != CLOSED else CLOSED
 
     def is_apart(self, index: int) -> bool:
-        """Return whether a step is taken at a desk of its own: it must not meet what others left."""
+        """Return whether a step needs a fresh desk, because it must not see what other steps left behind."""
         return needs_fresh(self.plan, find_first_step(self.plan, index), self.bounded)
 
     def has_description(self, step: Step) -> bool:
-        """Return whether a step meets the description of the work: it is at its desk, as other inputs are."""
+        """Return whether a step sees the task description: the file is at its desk, like other inputs."""
         index = [each.name for each in self.plan.steps].index(step.name)
         listed = self.plan.steps[find_first_step(self.plan, index)].files
         return DESCRIPTION in listed or not self.is_apart(index)
@@ -156,20 +156,21 @@ class Plans:
         return has_memory(self.plan, names.index(step.name), self.bounded)
 
     def get_wall(self, index: int | None = None) -> str:
-        """Return the wall of a step's desk; None: of the job's own. It holds for every step that is taken there."""
+        """Return the wall of a step's desk, or of the job's main desk for `None`. It applies to all steps at that
+        desk."""
         return choose_wall(self.plan, find_steps(self.plan, index, self.bounded), self.bounded)
 
     def get_walls(self, index: int) -> tuple[str, str]:
         return self.get_wall(), self.get_wall(index)
 
     def require_walls(self) -> None:
-        """Refuse a plan with a wall that cannot be had here: also one that was made when there was that wall."""
+        """Raise `BriefError` if the plan needs a wall that is not available, as may happen on resuming."""
         for step in self.plan.steps:
             for finding in audit_wall(step, self.bounded):
                 raise BriefError(f"step {step.name}: {finding}")
 
     def get_scope(self, index: int | None = None) -> Scope:
-        """Return what holds at the desk a step has of its own, with those that go on there; None: at the job's desk."""
+        """Return the scope of a step's own desk, with the steps that continue there, or of the main desk for `None`."""
         steps = self.plan.steps
         if index is None:
             names = [step.name for place, step in enumerate(steps) if not self.is_apart(place)]
@@ -179,7 +180,7 @@ class Plans:
         return compile_scope(self.plan, self.allowed, names) if self.allowed != CLOSED else CLOSED
 
     async def approve(self) -> None:
-        """Get the plan admitted by policy or a person, after its preflight."""
+        """Run the preflight, and have the plan approved by policy or a person."""
         tried = self.past.summary.preflight
         if tried is None:
             passed, failed = await run_preflight(
@@ -215,7 +216,7 @@ class Plans:
             self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
 
     async def amend(self, step: Step, arguments: Arguments, finished: Collection[str] = ()) -> Observation:
-        """Change the plan from this step on, if it passes the audit, and policy or a person allows it."""
+        """Amend the plan from this step on if it passes the audit and policy or a person approves it."""
         if self.job.frozen:
             return _refuse_amendment(
                 "the permissions of this job were fixed when it started and cannot be extended; work within the plan"
@@ -271,7 +272,8 @@ class Plans:
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"
 
     def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
-        """Return the plan a person wrote in place of ours, if there is one, and the approved one."""
+        """Return the plan as a person edited it; raise `JobStoppedError` if it was altered in storage or fails the
+        audit."""
         text = self.log.papers.read_text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
             raise JobStoppedError("the stored edit of the plan is not the one that was approved; start a new job")

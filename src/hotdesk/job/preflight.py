@@ -1,4 +1,4 @@
-"""Check a plan's requirements before approval: hosts resolve, secrets and tools exist, inputs are readable."""
+"""Checks a plan's requirements before approval: hosts resolve, secrets and tools exist, inputs are readable."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from hotdesk.plan import Plan
 from hotdesk.tool import Tool
 
 _PREFLIGHT_TIMEOUT_S = 10.0
-"""That all of it may take."""
+"""Seconds each group of checks may take; the groups run at the same time."""
 AT_ONCE = 8
-"""Names that are looked up at once."""
+"""Number of host names that are resolved in parallel."""
 MAX_NAMES = 64
 MAX_FILES = 10_000
-"""Files of one input that are opened."""
+"""Maximum files of one input that are opened."""
 MAX_LINE_CHARS = 300
 Try: TypeAlias = Callable[[Scope], Awaitable[Sequence[str]]]
-"""Says of each grant of a scope why it cannot be had; empty: it can."""
+"""Returns for each grant of a scope why it is unavailable, or `""` if it is available."""
 _LookUp: TypeAlias = Callable[[str], object]
-"""Finds a name's addresses, or raises `OSError`; may take its time."""
+"""Resolves a host name, or raises `OSError`. It may block."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """The tried requirements that hold and those that do not, a short line each."""
+    """The requirements that passed and those that failed, one short line each."""
 
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     def tell(self, what: str, why: str = "") -> None:
-        """Take one result down; `why` is empty when it held."""
+        """Add one result; `why` is empty if the requirement is met."""
         (self.failed if why else self.passed).append(make_printable(f"{what}: {why}" if why else what)[:MAX_LINE_CHARS])
 
 
@@ -66,9 +66,9 @@ async def run_preflight(
     find: _LookUp = look_up,
     seconds: float = _PREFLIGHT_TIMEOUT_S,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Try what a plan needs; return what held and what failed. No value of a secret and no content is in either.
+    """Check what a plan needs; return what passed and what failed, without secret values or file contents.
 
-    `names` are the operator's: what they lead to is not looked up. `drive` is where inputs are that the drive keeps.
+    `names` is the operator's map of host names, which are not resolved. `drive` is the folder of the drive.
     """
     found = Findings()
     leads = {**job.scope.names, **(names or {})}
@@ -79,7 +79,7 @@ async def run_preflight(
         for name in job.inputs:
             if name.startswith(DRIVE):
                 _try_kept(drive, name, found)
-            elif not name.startswith(ITEM):  # items were read when they were listed
+            elif not name.startswith(ITEM):  # items were already read when they were listed
                 tasks.start_soon(_try_input, job.folder, name, seconds, found)
     return tuple(sorted(found.passed)), tuple(sorted(found.failed))
 
@@ -91,7 +91,7 @@ def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
 
 
 def _list_hosts(plan: Plan, scope: Scope) -> tuple[str, ...]:
-    """List the names a plan goes to, each once; a pattern has none."""
+    """List the distinct host names a plan connects to, without patterns and addresses."""
     rules = [rule.host for step in plan.steps for rule in list_reachable_rules(step, scope)]
     grants = [each.host for step in plan.steps for each in select_grants(step, scope)]
     return tuple(dict.fromkeys(host for host in (*rules, *grants) if "*" not in host and not is_address(host)))
@@ -100,7 +100,7 @@ def _list_hosts(plan: Plan, scope: Scope) -> tuple[str, ...]:
 async def _try_names(
     hosts: Sequence[str], leads: Mapping[str, str], find: _LookUp, seconds: float, found: Findings
 ) -> None:
-    """Look names up, several at once; what is not known in time has failed."""
+    """Resolve host names in parallel; one without a result after `seconds` has failed."""
     limit = anyio.CapacityLimiter(AT_ONCE)
     unresolved = dict.fromkeys(hosts[:MAX_NAMES])
 
@@ -124,7 +124,7 @@ async def _try_names(
 
 
 def _check_address(find: _LookUp, host: str) -> str:
-    """Explain why a name has no address; empty: it has."""
+    """Explain why a host name does not resolve; return `""` if it does."""
     try:
         find(host)
     except (OSError, UnicodeError) as e:
@@ -171,7 +171,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
 
 
 def _open_files(path: Path) -> tuple[int, int]:
-    """Open every file of an input for reading; return how many there are, and their bytes."""
+    """Open every file of an input for reading; return the number of regular files and their bytes."""
     files = size = 0
     for each in _iterate_paths(path):
         fd = os.open(each, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,11 +1,11 @@
-"""Copy results into a folder of the person who started the job: complete, owned by them, never through a link.
+"""Copies results into a folder of the person who started the job: complete, owned by them, never through a link.
 
-The folder may belong to somebody who plays tricks, and root writes there. So each name is opened below the descriptor
-of its folder, links are not followed, and folders and files are made as the folder's owner, by whose rights the kernel
-then judges. All that happens in the beginning: later this process has given those rights up, and only fills files that
-have no name yet, and names them.
+Root writes there, and the folder's owner may be hostile. So each name is opened relative to its folder's descriptor,
+links are not followed, and folders and files are created as the folder's owner, so that the kernel checks the owner's
+permissions. All of that happens at the start: later, without privileges, this process only fills files that have no
+name yet and then names them.
 
-A file that is there stays as it is, unless the drive still has its bytes: then it is an earlier copy, and is replaced.
+An existing file is not changed, unless the drive still has its bytes: then it is an earlier copy and is replaced.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from hotdesk.errors import BriefError, make_printable
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MODE = 0o666
-"""Less the umask; nothing here is a program."""
+"""Mode of new files before the umask; none is executable."""
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class PendingFile:
-    """A file that waits for its bytes."""
+    """A file that was created and waits for its content."""
 
     fd: int
     place: int
-    """The folder it will be in."""
+    """Descriptor of its folder."""
     name: str
-    """What it will be called."""
+    """Its final name."""
     half: str
-    """What it is called meanwhile; empty: nothing, and nothing is left of it if we die."""
+    """Its temporary name, or `""` if it has none and so vanishes when this process ends."""
 
 
 class Out:
-    """One folder that copies go to. Make it before any thread is started and before rights are given up."""
+    """A folder that results are copied to. Create it before any thread starts and before privileges are dropped."""
 
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self.folder = folder
@@ -71,10 +71,11 @@ class Out:
         self.close()
 
     def copy(self, name: str, pieces: Iterable[bytes], is_stored: Callable[[str], bool]) -> Path:
-        """Copy bytes to one of the names; return the path. `is_stored` says whether bytes of a hash are stored."""
+        """Copy bytes to one of the names; return the path. `is_stored` returns whether the drive has bytes with a
+        hash."""
         path, spare, digest = self.folder / name, self.spares[name], hashlib.sha256()
         os.ftruncate(spare.fd, os.lseek(spare.fd, 0, os.SEEK_SET))
-        for piece in pieces:  # what is wrong with them is raised here, before the file has a name
+        for piece in pieces:  # an error of the source is raised here, before the file has a name
             digest.update(piece)
             with _explain_errors(path, KEPT):
                 write_all(spare.fd, piece)
@@ -94,7 +95,7 @@ class Out:
         return path
 
     def read_existing(self, name: str, most: int) -> bytes | None:
-        """Return what is under one of the names; None when that is nothing, no plain file, or larger than `most`."""
+        """Return the file at one of the names, or `None` if it is missing, not regular or larger than `most` bytes."""
         spare = self.spares[name]
         try:
             fd = os.open(spare.name, LOOK, dir_fd=spare.place)
@@ -105,20 +106,20 @@ class Out:
             return file.read(most) if stat.S_ISREG(found.st_mode) and found.st_size <= most else None
 
     def close(self) -> None:
-        """Release everything; unused files are removed."""
+        """Close all descriptors; remove unused files and empty folders created here."""
         for spare in self.spares.values():
             if spare.half:
                 with suppress(OSError):
                     os.unlink(spare.half, dir_fd=spare.place)
         for place, part in reversed(self.created):
-            with suppress(OSError):  # there is something in it
+            with suppress(OSError):  # it is not empty
                 os.rmdir(part, dir_fd=place)
         for fd in (*self.fds, *(spare.fd for spare in self.spares.values())):
             os.close(fd)
         self.fds, self.created, self.spares = [], [], {}
 
     def enter(self, place: int, parts: Iterable[str]) -> int:
-        """Open a folder below another, through no link; what is not there is made."""
+        """Open nested folders without following links; create missing ones."""
         for part in parts:
             try:
                 inner = os.open(part, FOLDER, dir_fd=place)
@@ -135,7 +136,7 @@ class Out:
         return fd
 
     def make_spare(self, place: int, name: str) -> PendingFile:
-        """Make a file without a name, or where the file system has none such, with one that hides."""
+        """Create an unnamed file, or a hidden temporary one if the file system does not support `O_TMPFILE`."""
         with _acting_as_owner(place):
             try:
                 return PendingFile(
@@ -155,7 +156,7 @@ class Out:
             os.link(f"/proc/self/fd/{spare.fd}", spare.name, dst_dir_fd=spare.place)
 
     def name_instead(self, spare: PendingFile) -> None:
-        """Rename a file over another: readers find the old one or the new."""
+        """Replace a file atomically: readers see the old content or the new."""
         half = spare.half or f".{secrets.token_hex(8)}"
         if not spare.half:
             os.link(f"/proc/self/fd/{spare.fd}", half, dst_dir_fd=spare.place)
@@ -171,7 +172,7 @@ KEPT = "; the file is in the drive, get it with `hotdesk drive get`"
 
 
 def _digest_at(place: int, name: str) -> str | None:
-    """Return the SHA-256 of a file, None when there is nothing, nothing when it is no plain file."""
+    """Return the SHA-256 of a file, `None` if it does not exist, or `""` if it is not a regular file."""
     try:
         fd = os.open(name, LOOK, dir_fd=place)
     except FileNotFoundError:
@@ -199,7 +200,8 @@ def write_all(fd: int, data: bytes) -> None:
 
 @contextmanager
 def _acting_as_owner(place: int) -> Iterator[None]:
-    """Let root act as a folder's owner: in their group if they called `sudo`, otherwise in the folder's group."""
+    """Act as a folder's owner if this process is root: in the `sudo` caller's group if they own it, else in the
+    folder's."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""Runs a job from start to end, and delivers its results: each an event before and after."""
+"""Runs a job from start to end and delivers its results, with an event before and after each part."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from hotdesk.job.verify import Candidate, DeliverableVerifier
 from hotdesk.plan import Step
 
 _MAX_DELIVERABLE_BYTES = 64 << 20
-"""Bytes of the largest deliverable."""
+"""Maximum bytes of a deliverable."""
 
 
 @dataclass(slots=True)
 class JobRun:
-    """One job, from brief to ashes."""
+    """One job, from its brief to its receipt."""
 
     job: Brief
     id: str
@@ -46,7 +46,7 @@ class JobRun:
     drive: Drive
     memory: JobMemory
     retention: float
-    """Days that papers are kept."""
+    """Days that the job's stored data is kept."""
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
@@ -57,11 +57,11 @@ class JobRun:
         except NodeLost as e:
             ended = JobPaused(self.id, describe_error(e))
             raise
-        except (JobStoppedError, DeskError) as e:  # a desk that breaks was broken by what is in it
+        except (JobStoppedError, DeskError) as e:  # a broken desk was broken by its own content
             ended = JobEnded(self.id, "failed", describe_error(e))
         except (JobHaltedError, BudgetSpentError, ModelError) as e:
             ended = JobPaused(self.id, describe_error(e))
-        except HotdeskError as e:  # what this machine lacks may be mended, and the work so far is kept
+        except HotdeskError as e:  # the operator may be able to repair the machine, and the work so far is kept
             ended = JobPaused(self.id, describe_error(e))
             raise
         except Exception as e:
@@ -72,7 +72,7 @@ class JobRun:
             self.bury(ended)
 
     def bury(self, ended: JobEnded | JobPaused) -> None:
-        """Burn the desks that no one resumes, and write the receipt."""
+        """Delete checkpoints that no job resumes, and write the receipt."""
         if isinstance(ended, JobEnded):
             self.checkpoints.destroy()
         self.log.note(self.make_burnt_event(ended))
@@ -99,14 +99,13 @@ class JobRun:
         return JobBurnt(self.id, tuple(destroyed), tuple(retained), tuple(f"desk {desk}" for desk in leftovers))
 
     async def plan(self) -> None:
-        """Get a plan from the brain."""
         await self.plans.make()
 
     async def approve(self) -> None:
         await self.plans.approve()
 
     def hold_desks(self) -> AbstractAsyncContextManager[None]:
-        """Burn the desk that is open when the block ends."""
+        """Return a context that burns the open desks at its end."""
         return self.desks.closing()
 
     def iterate_remaining(self) -> Iterator[Step]:
@@ -116,7 +115,7 @@ class JobRun:
         await self.steps.take(step)
 
     async def fetch(self) -> list[Candidate]:
-        """Fetch the deliverables from the desk without reading them."""
+        """Read the deliverables from the desk; their content is not interpreted."""
         if self.desks.main is None:
             await self.steps.open()
         async with self.desks.undriven():
@@ -130,9 +129,9 @@ class JobRun:
             return Candidate(item, lacks=make_printable(e.reason))
 
     async def verify(self, candidates: list[Candidate]) -> list[Candidate] | None:
-        """Verify everything in a clean desk; None after a failure, which is reported.
+        """Check all deliverables in clean desks; return `None` if one failed, after sending each failure back.
 
-        The worker is told what was expected, what was found and where, and repeats the step that made it.
+        The worker gets what was expected, what was found and where, and repeats the step that made the file.
         """
         async with AsyncExitStack() as stack:
             proven = await DeliverableVerifier(self.desks, self.log, stack).verify_all(candidates)
@@ -142,7 +141,8 @@ class JobRun:
         return None if failed else proven
 
     def send_back(self, candidate: Candidate) -> None:
-        """Repeat the step that made something; `JobStoppedError` when that was tried often enough."""
+        """Send a file back to the step that made it; raise `JobStoppedError` if that was done too often or changed
+        nothing."""
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = (
@@ -162,9 +162,9 @@ class JobRun:
         self.memory.keep()
 
     def keep_one(self, candidate: Candidate) -> None:
-        """Keep a deliverable, as the operator's; the event is on disk before the name is.
+        """Store a deliverable in the drive, owned by this user. The event is on disk before the name is visible.
 
-        What this job has kept already stays as it is.
+        A file that this job has already stored is left as it is.
         """
         path, name = candidate.item.path, f"{self.id}/{candidate.item.path}"
         there = any(each.sha256 == candidate.sha256 for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
@@ -189,7 +189,7 @@ class JobRun:
             )
 
     def certify(self, candidate: Candidate) -> bytes:
-        """Get the evidence of a deliverable signed; nothing if its brief has no checks."""
+        """Have the evidence of a deliverable signed; return no bytes if it has no checks."""
         if not candidate.item.checks:
             return b""
         wall, facts = self.job.verify_wall or self.job.wall, self.log.machine.get_image_facts
@@ -200,7 +200,7 @@ class JobRun:
 
     @contextmanager
     def part(self, name: str, what: str) -> Iterator[None]:
-        """Write a part of the line down before and after."""
+        """Record the start and the end of a part of the run."""
         self.log.note(StepBegun(self.id, name, what))
         try:
             yield

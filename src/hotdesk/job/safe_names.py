@@ -1,4 +1,4 @@
-"""Names of inputs for a planner's prompt: file names are untrusted, too."""
+"""Names of inputs for a planner's prompt. File names are untrusted too."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from hotdesk.brief.brief import Brief, locate_input
 from hotdesk.errors import make_printable
 
 SHOWN = 40
-"""Names of a folder that are listed."""
+"""Maximum names of a folder that are listed."""
 SHOWN_FOLDERS = 20
-"""Folders in it that are listed with how many files each has."""
+"""Maximum subfolders that are listed with their number of files."""
 MAX_FILES = 100_000
-"""Files of a folder that are counted."""
+"""Maximum files of a folder that are counted."""
 MAX_NAME_CHARS = 80
 HIDDEN = ".git"
-"""The folder of a repository that says nothing about what is in it."""
+"""A folder that is not listed: it says nothing about a repository's content."""
 
 
 def describe_inputs(job: Brief) -> tuple[str, ...]:
-    """Return the names of a brief's inputs; of a folder a few, and how many there are."""
+    """Describe a brief's inputs by name; of a folder, some names and the number of files."""
     return tuple(describe_input(job.folder / name, locate_input(name)) for name in job.inputs)
 
 
 def describe_input(path: Path, name: str) -> str:
-    """Return one input's name; of a folder the paths in it, those nearest to its top first, and its folders' counts."""
+    """Describe one input: its name, and for a folder the paths nearest to its top and the file counts of its
+    subfolders."""
     if not path.is_dir():
         return sanitize_name(name)
     files = sorted(islice(_list_files(path), MAX_FILES), key=lambda each: (len(each.parts), str(each)))
@@ -41,7 +42,7 @@ def describe_input(path: Path, name: str) -> str:
 
 
 def _list_files(top: Path) -> Iterator[PurePosixPath]:
-    """Yield the files below a folder, relative to it; no linked folder is entered."""
+    """Yield the files below a folder, relative to it, without following linked folders."""
     for folder, folders, names in os.walk(top):
         folders[:] = [each for each in folders if each != HIDDEN]
         place = PurePosixPath(os.path.relpath(folder, top))
@@ -56,6 +57,6 @@ def _count_folders(files: list[PurePosixPath]) -> str:
 
 
 def sanitize_name(name: str) -> str:
-    """Return a name as one short line in which nothing hides, and no sentence fits."""
+    """Return a name as one short line of letters, digits and `._-/`, so that it cannot hold a sentence."""
     safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in make_printable(name))
     return safe[:MAX_NAME_CHARS]

@@ -1,4 +1,4 @@
-"""The stage of one step: its tools and no others, and its promises."""
+"""The stage of one step: its tools, and the checks of its promised results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hotdesk.tool import Arguments, Call, Observation, Tool, ToolArgumentError
 
 Result = TypeVar("Result")
 _MAX_DOUBT_CHARS = 500
-"""Characters of a vendor's own words."""
+"""Maximum characters of a provider's warning."""
 Ask = Callable[[str, Arguments], Awaitable[Observation]]
-"""Asks people, or for an amendment: by the tool's name."""
+"""Handles a question to people, an amendment or a note for later jobs, by the tool's name."""
 ASKED = ("ask_person", "amend_plan")
 YES = "yes"
 _SETTLE = {"quiet": 0.3, "timeout": 2.0}
@@ -39,9 +39,10 @@ class StepStage:
     toolbox: Toolbox
     people: Ask
     keep: Ask = _refuse_keeping
-    """Leaves something for later jobs."""
+    """Handles the tools that store something for later jobs."""
     job_tools: Collection[str] = ()
-    """Names of the tools that other steps may use: they are listed, and refused."""
+    """Names of the tools that steps of the job may use: requests list them, but the toolbox refuses those of other
+    steps."""
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -50,7 +51,7 @@ class StepStage:
 
     @property
     def listed(self) -> Sequence[Tool]:
-        """List what requests list: what may be used in this step, and in others."""
+        """The tools that model requests list: those of this step and of the job's other steps."""
         allowed = self.toolbox.allowed
         return [
             tool
@@ -60,16 +61,16 @@ class StepStage:
 
     @property
     def screen(self) -> tuple[int, int] | None:
-        """Return the screen's size, where a step of the job may look at its pictures."""
+        """The screen's size, or `None` if no step of the job may take screenshots."""
         return (WIDTH, HEIGHT) if any(tool.name == "screen_screenshot" for tool in self.listed) else None
 
     def has_tool(self, name: str) -> bool:
         return any(tool.name == name for tool in self.tools)
 
     async def use(self, call: Call) -> Observation:
-        """Use a tool, a vendor's computer actions, one of the plan's own actions; or ask people."""
+        """Use a tool, a provider's computer actions or one of the plan's own actions, or ask people."""
         if call.tool in ASKED:
-            assert isinstance(call.arguments, dict)  # the caller has checked them
+            assert isinstance(call.arguments, dict)  # the caller has checked its arguments
             return await self.people(call.tool, call.arguments)
         if call.tool in KEEPING:
             return await self.keep_undriven(call)
@@ -80,12 +81,12 @@ class StepStage:
         return await self.toolbox.use(call.tool, call.arguments)
 
     async def compute(self, arguments: object) -> Observation:
-        """Carry out a vendor's actions, and end with a picture if none resulted, unless none is wanted."""
+        """Carry out a provider's screen actions, then take a screenshot if none resulted and one is wanted."""
         try:
             uses = _translate_actions(arguments)
         except ToolArgumentError as e:
             return Observation(str(e), ok=False)
-        may_use = all(self.has_tool(use.tool) for use in uses)  # else the toolbox refuses, and nobody need be asked
+        may_use = all(self.has_tool(use.tool) for use in uses)  # otherwise the toolbox refuses, and no person is asked
         doubts = _describe_doubts(arguments) if may_use else ""
         if doubts and (refusal := await self.request_acknowledgement(doubts)):
             return Observation(refusal, ok=False)
@@ -97,14 +98,15 @@ class StepStage:
                 break
         is_wanted = not isinstance(arguments, Mapping) or arguments.get("picture") is not False
         if is_wanted and not observation.image and self.has_tool("screen_screenshot"):
-            if self.has_tool("screen_settle"):  # programs need a moment to draw what they did
+            if self.has_tool("screen_settle"):  # programs need a moment to draw
                 await self.toolbox.use("screen_settle", _SETTLE)
             shot = await self.toolbox.use("screen_screenshot", {})
             return Observation("\n".join(filter(None, texts)), observation.ok, shot.image, shot.media)
         return observation
 
     async def request_acknowledgement(self, doubts: str) -> str:
-        """Ask a person to acknowledge a vendor's safety check; return why it is not done, or an empty text."""
+        """Ask a person to acknowledge a provider's safety warning; return why the actions are not done, or `""` if
+        they are."""
         question = f"The model's provider warns about the next screen actions: {doubts}. Carry them out?"
         answer = await self.people(
             "ask_person", {"question": f"{question} Answer yes to carry them out, anything else to skip them."}
@@ -114,7 +116,7 @@ class StepStage:
         return f"The screen actions were not done: the provider warned ({doubts}), and no person agreed. {answer.text}"
 
     async def choose(self, arguments: object) -> Observation:
-        """Carry out one of the actions that were fixed before anything was read."""
+        """Carry out one of the actions that the plan fixed before the worker read any content."""
         name = arguments.get("action") if isinstance(arguments, Mapping) else None
         action = next((each for each in self.step.actions if each.name == name), None)
         if not self.step.actions:
@@ -130,17 +132,17 @@ class StepStage:
             self.toolbox.allowed = before
 
     async def keep_undriven(self, call: Call) -> Observation:
-        """Store something for later jobs, once no one drives."""
-        assert isinstance(call.arguments, dict)  # the caller has checked them
+        """Store something for later jobs once no person controls the desk."""
+        assert isinstance(call.arguments, dict)  # the caller has checked its arguments
         arguments = call.arguments
         return await self.run_undriven(lambda: self.keep(call.tool, arguments))
 
     async def describe_missing(self) -> str:
-        """Describe the step's broken promises, once no one drives: a person may be changing files."""
+        """Describe the step's missing results, once no person controls the desk and may be changing files."""
         return await self.run_undriven(self.check_outputs)
 
     async def run_undriven(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Wait until no one drives the desk, then run something."""
+        """Wait until no person controls the desk, then run `work`, with takeovers prevented."""
         results: list[Result] = []
 
         async def collect() -> None:
@@ -160,11 +162,11 @@ class StepStage:
         return await run_check(self.desk, self.step.check, user_site=self.may_install())
 
     async def try_check(self) -> str:
-        """Explain why the step's check cannot run at this desk, before anybody works towards it; empty: it may run."""
+        """Explain, before work on the step begins, why its check cannot run at this desk; return `""` if it can."""
         return await probe_check(self.desk, self.step.check, user_site=self.may_install()) if self.step.check else ""
 
     def may_install(self) -> bool:
-        """Return whether the step may install packages: its check then uses them, too."""
+        """Return whether the step may install packages, in which case its check may use them."""
         return self.has_tool("packages")
 
     async def has(self, path: str) -> bool:
@@ -176,7 +178,7 @@ class StepStage:
 
 
 def _describe_doubts(arguments: object) -> str:
-    """Return the safety checks that a vendor raised for some actions, in a line; they are its words."""
+    """Return a provider's safety warnings for some actions as one line, in the provider's words."""
     raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
     texts = (f"{item.get('code')}: {item.get('message')}" for item in each)

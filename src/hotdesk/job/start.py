@@ -1,4 +1,4 @@
-"""Starts a job: everything is ready before anything happens."""
+"""Starts a job: everything it needs is prepared before its first event."""
 
 from __future__ import annotations
 
@@ -45,29 +45,29 @@ from hotdesk.job.surroundings import describe_desk
 
 @dataclass(slots=True)
 class JobContext:
-    """The brief, where it is carried out, and who is notified."""
+    """The brief, the machine it runs on, and the callbacks for its events and questions."""
 
     machine: Machine
     job: Brief
     id: str = field(default_factory=new_id)
     goes_on: bool = False
-    """Whether it was begun before."""
+    """Whether this job was started before and is resumed."""
     listener: Note = ignore
-    """Told every event once it is on disk."""
+    """Receives every event once it is on disk."""
     prompt: Prompt = ask_nobody
-    """Asks a person here; else answers come from another process."""
+    """Asks a person at this terminal; by default, answers come from another process."""
     request: bytes = b""
-    """The stored order for whoever resumes it: the brief as it was read, and the models."""
+    """The stored request, from which the job can be resumed: the brief as it was read, and the models."""
     by: str = field(default_factory=lambda: f"uid {os.getuid()} pid {os.getpid()}")
-    """The requester."""
+    """The person or process that requested it."""
     anew: bool = False
-    """Whether a job that goes on is stored as `request` says from now on."""
+    """Whether a resumed job's stored request is replaced by `request`."""
     exact: bool = False
-    """Whether a script acts."""
+    """Whether a script acts, instead of a model."""
     reopens: bool = False
-    """Whether it goes on though it is done: more is to be done."""
+    """Whether a job that is done is resumed, because there is more to do."""
     log: JobLog | None = None
-    """The job's log, once it has begun: by it a job is asked to stop."""
+    """The job's log once it has started; the job is stopped through it."""
 
     @property
     def journal(self) -> Path:
@@ -76,7 +76,8 @@ class JobContext:
 
 @contextmanager
 def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
-    """Begin a job, or resume it where its events end; no other process works at it, and its end is recorded."""
+    """Start a job, or resume it at the end of its events. It is locked against other processes, and its end is
+    recorded."""
     if order.job.each is not None:
         raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
     order.job = route_brief(order.job, order.machine.walls, order.machine.config.verify_wall)
@@ -93,7 +94,8 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
 
 
 def _prepare_papers(order: JobContext) -> Papers:
-    """Return where a job keeps what is its own: made for a new one, once everything it names is there."""
+    """Check the deliverables' names and checks, then return the job's papers; a new job's are created and get its
+    request."""
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
         if item.path.endswith(SUFFIX):
@@ -130,7 +132,7 @@ def _build_run(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
 
 
 def _refuse_ended(line: JobRun, *, reopens: bool) -> None:
-    """Refuse to go on with a job that is over; one that was killed before its receipt gets it now."""
+    """Refuse to resume a job that has ended. If it was killed before its receipt was written, write that now."""
     if (ended := line.past.summary.ended) is not None and not (reopens and ended.outcome == "done"):
         if line.past.summary.receipt is None:
             line.bury(ended)

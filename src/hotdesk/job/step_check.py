@@ -1,7 +1,7 @@
-"""A step's own check: how it is run, what its failure means, and whether it can run at all.
+"""A step's own check: how it runs, what its failure means, and whether it can run at all.
 
-A check decides whether a step counts as done, so the worker must not supply what it runs on: Python in it imports
-nothing from the home folder, unless the check itself says so.
+A check decides whether a step counts as done, so the worker must not supply the code it runs on: Python in a check
+imports nothing from the home folder, unless the check itself says so.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hotdesk.hands.output import make_readable
 CHECK_TIMEOUT_S = 300.0
 _PROBE_TIMEOUT_S = 20.0
 _MAX_OUTPUT_CHARS = 2000
-"""Characters of a failed check's output that a worker reads."""
+"""Maximum characters of a failed check's output that the worker gets."""
 _MAX_LINES = 40
 _MAX_NAMES = 20
-"""Modules of one check that are looked for."""
+"""Maximum modules of one check that the probe looks for."""
 ENVIRONMENT = {"PYTHONSAFEPATH": "1", "PYTHONPATH": "", "PYTHONHOME": "", "PYTHONSTARTUP": "", "BASH_ENV": ""}
 NO_USER_SITE = {"PYTHONNOUSERSITE": "1"}
 REMEDY = "Ask for another check with amend_plan(check=…) that uses only programs and modules of this desk."
@@ -27,7 +27,7 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _IMPORT_ERROR = re.compile(r"^(?:ModuleNotFoundError|ImportError): [^\n]{1,300}", re.MULTILINE)
 _SYNTAX_ERROR = re.compile(r"^(?:SyntaxError|IndentationError|TabError): [^\n]{1,300}", re.MULTILINE)
 _IN_COMMAND = re.compile(r'File "<(?:string|stdin)>", line ')
-"""Where Python finds an error in the command itself, not in a file that a worker wrote."""
+"""Marks an error that Python found in the command itself, not in a file that the worker wrote."""
 _SHELL_ERROR = re.compile(r"^bash: [^\n]{0,200}(?:syntax error|unexpected EOF)[^\n]{0,200}", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+\[:-]{1,100}")
@@ -45,18 +45,18 @@ print(*[name for name in sys.argv[1:] if find_spec(name) is None])' "$@"
 
 
 def _describe_environment(user_site: bool) -> dict[str, str]:
-    """Return the variables a check is run with; `user_site`: the step may install packages, so it may use them."""
+    """Return the environment of a check; with `user_site` it may use packages that the step installed."""
     return ENVIRONMENT if user_site else {**ENVIRONMENT, **NO_USER_SITE}
 
 
 async def run_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
-    """Run a check in the home folder; return what failed, or nothing."""
+    """Run a check in the home folder; return a description of its failure, or `""` if it passed."""
     done = await desk.run(["bash", "-c", check], env=_describe_environment(user_site), timeout=CHECK_TIMEOUT_S)
     return "" if done.ok else describe_failure(check, done)
 
 
 def describe_failure(check: str, done: Done) -> str:
-    """Explain why a check failed, or that it cannot run; all its output is the desk's word."""
+    """Explain why a check failed or cannot run. Its output is the desk's words."""
     errors, output = (_tidy(each) for each in (done.stderr, done.stdout))
     text = "\n".join(filter(None, (output, errors)))[-_MAX_OUTPUT_CHARS:]
     shown = f"\n{text}" if text else " It printed nothing."
@@ -68,7 +68,7 @@ def describe_failure(check: str, done: Done) -> str:
 
 
 def _find_obstacle(exit_code: int, errors: str) -> str:
-    """Explain why a check cannot run at all; empty: it ran, and failed."""
+    """Explain why a check cannot run at all; return `""` if it ran and failed."""
     last = errors.strip().rpartition("\n")[2][:300]
     if exit_code == _NOT_FOUND:
         return last or "a program that the check runs does not exist"
@@ -93,7 +93,7 @@ def _tidy(data: bytes) -> str:
 
 
 async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
-    """Return why a check cannot run at this desk, before work for it begins; empty: nothing is known against it."""
+    """Explain, before work begins, why a check cannot run at this desk; return `""` if no obstacle was found."""
     word, modules = find_program(check), find_modules(check)
     done = await desk.run(
         ["bash", "-c", _PROBE, "probe", check, word, *modules],
@@ -114,7 +114,7 @@ async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str
 
 
 def find_program(check: str) -> str:
-    """Return the program of a command, if the desk must have it; empty when unsure."""
+    """Return the program that a command starts, if the desk must have it; `""` if that is uncertain."""
     try:
         words = [word for word in shlex.split(check) if word not in ("!", "time")]
     except ValueError:
@@ -125,7 +125,7 @@ def find_program(check: str) -> str:
 
 
 def find_modules(check: str) -> Sequence[str]:
-    """List the Python modules a command imports from what is installed; none where it says where to look."""
+    """List the Python modules that a command imports from installed packages; none if it sets its own search path."""
     if not _PYTHON.search(check) or "PYTHONPATH" in check or "sys.path" in check:
         return ()
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""Carry out the steps of a plan: each at its desk with its own permissions, retried on failure, saved when done."""
+"""Carries out the steps of a plan: each at its desk with its own permissions, retried on failure, saved when done."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Observation, Vision
 
 ATTEMPTS = 2
-"""How often a step is taken that fails."""
+"""Maximum attempts at a step."""
 ROUNDS = 2
-"""How often what fails its checks goes back to the worker."""
+"""Maximum times that a file which fails its checks is sent back to the worker."""
 PROFILE = ".config/browser"
-"""Where the browser keeps who is logged in."""
+"""Folder in which the browser stores logins."""
 _GIVEN_BACK = "The desk was restarted: files are as you left them, but no program is running and no page is open."
 
 MOVED = "Because it now has secrets, this step continues at a fresh desk that has only the files the plan lists for it."
@@ -69,9 +69,9 @@ class Steps:
     summaries: dict[str, str] = field(default_factory=dict)
     stage: StepStage | None = None
     before: Checkpointed | None = None
-    """The workspace as the last finished step left it."""
+    """The checkpoint that the last finished step left."""
 
-    # -- which --------------------------------------------------------------------------------------------------
+    # -- order of steps -----------------------------------------------------------------------------------------
 
     def iterate_remaining(self) -> Iterator[Step]:
         for name, paper in self.past.finished.items():
@@ -86,7 +86,7 @@ class Steps:
         return next((step for step in self.plans.plan.steps if step.name not in self.summaries), None)
 
     def list_steps_to_repeat(self) -> list[str]:
-        """Name the finished steps that made something the next one goes on with, and that no file holds."""
+        """List the finished steps to repeat: the next step depends on state of theirs that no file has."""
         steps = self.plans.plan.steps
         place = next((place for place, step in enumerate(steps) if step.name not in self.summaries), len(steps))
         first = place
@@ -98,7 +98,7 @@ class Steps:
         return next(step for step in self.plans.plan.steps if step.name == name)
 
     def find_makers(self, path: str) -> tuple[Step, ...]:
-        """Return the steps that make or change a file: those that say so, else the last one."""
+        """Return the steps that declare a file among their results, or the last step if none does."""
         steps = self.plans.plan.steps
         makers = (step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes))
         return tuple(makers) or steps[-1:]
@@ -107,10 +107,10 @@ class Steps:
         self.past.take_back(event)
         self.summaries.pop(event.step, None)
 
-    # -- taking -------------------------------------------------------------------------------------------------
+    # -- attempts -----------------------------------------------------------------------------------------------
 
     async def take(self, step: Step) -> None:
-        """Take one step, again if it fails; what it leaves is on disk before it counts as done."""
+        """Carry out one step, with a retry if it fails. Its results are on disk before it counts as done."""
         await self.plans.approve_step(step)
         history, failure = await self.recover_interrupted(step)
         failed = self.list_failures(step)
@@ -160,7 +160,7 @@ class Steps:
         return {place: item.path for place, item in items if step in self.find_makers(item.path)}
 
     def describe_workspace(self, step: Step, failure: str, *, is_first: bool) -> str:
-        """Describe what of earlier steps and attempts is at the desk of the next, unless its failure says so."""
+        """Describe what earlier steps and attempts left at the next desk; return `""` if the failure's text says it."""
         if failure.startswith(_BROKEN_OFF):
             return ""
         if self.plans.is_apart(self.index(step)):
@@ -176,7 +176,7 @@ class Steps:
         )
 
     def list_remaining_attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
-        """List the numbers of the remaining attempts; an interrupted one has a number, but is not a failed one."""
+        """List the numbers of the remaining attempts. An interrupted attempt uses up a number, but is not a failure."""
         last = 0
         if self.past.current == step.name:
             self.past.current, last = "", self.past.attempt - goes_on
@@ -184,12 +184,12 @@ class Steps:
         return range(first, first + ATTEMPTS - len(failed))
 
     def list_failures(self, step: Step) -> list[tuple[int, str]]:
-        """List the attempts at a step that failed: number, why. A finished step that is taken again has none yet."""
+        """List the failed attempts at a step by number and reason. A finished step that is repeated has none."""
         tries = [] if step.name in self.summaries else self.past.tries
         return [(number, why) for name, number, why in tries if name == step.name]
 
     async def attempt(self, situation: Situation) -> StepOutcome:
-        """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
+        """Attempt a step once. If it is risky, a failure restores the workspace from before it."""
         step, attempt = situation.step, situation.attempt
         risky = _is_at_stake(step, self.plans.allowed)
         async with self.desks.undriven():
@@ -208,7 +208,7 @@ class Steps:
             await self.checkpoint(step)
             raise
         except NodeLost:
-            raise  # the attempt was broken off, as when this process is killed: it counts as none that failed
+            raise  # the attempt was interrupted, as when this process is killed, and does not count as a failure
         except BaseException as e:
             self.log.note(StepEnded(self.log.job, step.name, "failed", describe_error(e), stage.desk.id))
             raise
@@ -225,7 +225,8 @@ class Steps:
         return ended
 
     async def roll_back(self, desk: Desk, snapshot: SnapshotId | None) -> None:
-        """Restore the workspace from before the step; if that was at another desk, from its copy."""
+        """Restore the workspace from before the step; if the step has changed desks, close them to reopen from the
+        checkpoint."""
         assert self.stage is not None
         if self.stage.desk is desk and snapshot is not None:
             await desk.rollback(snapshot)
@@ -233,15 +234,15 @@ class Steps:
             await self.desks.close()
 
     async def finish(self, step: Step, ended: StepOutcome) -> None:
-        """Save the workspace, and with it the end of the step, once no one drives."""
+        """Save the workspace and record the end of the step, once no person controls its desks."""
         async with self.desks.undriven():
             await self.conclude(step, ended)
 
     async def conclude(self, step: Step, ended: StepOutcome) -> None:
-        """Save the workspace; end what the next step must not meet."""
+        """Save the workspace, and burn the fresh desk unless the next step continues there."""
         assert self.stage is not None
         done = StepEnded(self.log.job, step.name, "done", "", self.stage.desk.id)
-        if step.name in self.summaries:  # taken again: what of it is in files was kept the first time
+        if step.name in self.summaries:  # repeated: its files were saved the first time
             self.log.note(done)
             return
         if not self.is_kept_by_next(step):
@@ -255,11 +256,12 @@ class Steps:
         self.past.checkpoint = self.before = saved
         self.checkpoints.forget_others(saved.sha256, saved.side)
         self.summaries[step.name] = ended.summary
-        if self.find_next() is None and self.desks.main is not None:  # nothing runs on while results are looked at
+        if self.find_next() is None and self.desks.main is not None:  # nothing may run while results are checked
             await self.clear(self.desks.main)
 
     def list_returned_files(self, step: Step) -> list[str]:
-        """List what comes back from the desk beside: what was made there, by this step and those it goes on from."""
+        """List the files to copy back from the fresh desk: those made by this step and by the steps it continues
+        from."""
         steps, last = self.plans.plan.steps, self.index(step)
         first = last
         while first and steps[first].keeps:
@@ -273,7 +275,7 @@ class Steps:
     # -- desks --------------------------------------------------------------------------------------------------
 
     async def enter(self, step: Step) -> StepStage:
-        """Open a step's desk with nothing that it must not meet, and its permissions."""
+        """Open or prepare a step's desk without state it must not see, and apply the step's permissions."""
         index = self.index(step)
         stays = step.keeps and self.stage is not None
         if not stays:
@@ -292,7 +294,7 @@ class Steps:
         return [each.name for each in self.plans.plan.steps].index(step.name)
 
     async def prepare_stage(self, step: Step, desk: Desk) -> StepStage:
-        """Grant a step its permissions: what the door holds for it, and its tools."""
+        """Apply a step's permissions: its rules and grants at the door, and its tools."""
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
             await self.allow(desk)
@@ -305,17 +307,18 @@ class Steps:
         return StepStage(step, desk, toolbox, self.ask_person, self.keep_for_later, self.plans.job_tools)
 
     async def allow(self, desk: Desk) -> None:
-        """Let a desk reach what people allowed at this job's others; the operator's current denies still apply."""
+        """Allow a desk the rules that people approved at the job's other desks; the operator's current denials still
+        apply."""
         journal = self.people.journal
         here = read_allowed_rules(journal, [desk.id])
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
         for rule, by in read_allowed_rules(journal, desks).items():
             if rule not in here:
-                with suppress(BriefError):  # the door says why, whenever it is tried
+                with suppress(BriefError):  # the door reports the reason when the desk makes such a request
                     await self.machine.allow(desk.id, [rule], by)
 
     async def open(self) -> Desk:
-        """Open the desk the job works at: with its inputs, or as it was kept."""
+        """Open the main desk of the job, with its inputs or from the latest checkpoint."""
         desk = await self.desks.begin(self.plans.get_scope(), self.plans.get_wall())
         if (checkpoint := self.past.checkpoint) is None:
             await self.desks.bring_inputs(desk)
@@ -324,7 +327,8 @@ class Steps:
         return desk
 
     async def open_for(self, step: Step) -> str:
-        """Open the desks of a step from their copies; return the message for a worker that was at others."""
+        """Open the desks of a step from their checkpoints; return the message for a worker that was at other desks
+        before."""
         index, side = self.index(step), self.past.checkpoint.side if self.past.checkpoint else ""
         await self.open()
         if not side and not self.plans.is_apart(index):
@@ -336,13 +340,13 @@ class Steps:
         return _GIVEN_BACK if side else MOVED
 
     async def clear(self, desk: Desk) -> None:
-        """End the programs, connections and log-ins of the step before; files stay."""
+        """End the programs, connections and logins of the step before; other files stay."""
         self.machine.leave(desk.id)
         await desk.pause(memory=False)
         await desk.resume()
         await remove_tree(desk, PROFILE)
 
-    # -- keeping ------------------------------------------------------------------------------------------------
+    # -- checkpoints --------------------------------------------------------------------------------------------
 
     async def save(self, step: Step, *, amid: bool) -> Checkpointed:
         began = anyio.current_time()
@@ -355,14 +359,15 @@ class Steps:
         return Checkpointed(self.log.job, step.name, self.log.spent.acts, main.sha256, size, spent, amid, name)
 
     async def checkpoint(self, step: Step) -> None:
-        """Keep the workspace on disk, and the one before the step: it may fail yet."""
+        """Save the workspace of an unfinished step; the checkpoint from before the step is kept, since the step may
+        fail."""
         async with self.desks.undriven():
             await self.keep_amid(step)
 
     async def keep_amid(self, step: Step) -> None:
-        """Keep the workspace of a step that is resumed later."""
+        """Save the workspace of a step that is resumed later."""
         if self.desks.main is None or step.name in self.summaries:
-            return  # it is kept
+            return  # it is already saved
         with anyio.CancelScope(shield=True):
             saved, before = await self.save(step, amid=True), self.before
             self.log.note(saved)
@@ -370,16 +375,16 @@ class Steps:
             self.checkpoints.forget_others(saved.sha256, saved.side, *((before.sha256, before.side) if before else ()))
 
     async def give_back(self) -> None:
-        """Save the workspace and burn the desks, once no one drives."""
+        """Save the workspace and burn the desks, once no person controls them."""
         async with self.desks.undriven():
             if self.stage is not None and self.desks.main is not None:
                 await self.keep_amid(self.stage.step)
                 await self.desks.close()
 
     async def give_back_while_waiting(self) -> bool:
-        """Give the desks back while a person takes their time, unless that would end what no file holds.
+        """Give the desks back during a long wait, unless that would lose state that no file has.
 
-        Say whether that is settled: while a person drives it is not.
+        Return `False` to be asked again later, while a person controls a desk.
         """
         if self.desks.is_driven():
             return False
@@ -391,7 +396,7 @@ class Steps:
     async def come_back(self) -> str:
         """Reopen the desks if they were given back; return the message for the worker.
 
-        A step that got secrets meanwhile continues where it would have been taken with them.
+        A step that got secrets meanwhile continues at the kind of desk that a step with secrets needs.
         """
         stage = self.stage
         if stage is None or self.desks.main is not None:
@@ -434,9 +439,9 @@ class Steps:
         return await self.memory.stage(tool, arguments, self.stage.step.name, self.stage.desk, desks)
 
     async def widen(self, before: Scope, walls: tuple[str, ...]) -> None:
-        """Apply an amendment: tools at once; hosts, grants and walls at a desk that has them from the start.
+        """Apply an amendment: tools at once; hosts, grants and walls by reopening the desks.
 
-        `walls` are those of the desks the step had so far.
+        `walls` are those of the step's desks before the amendment.
         """
         assert self.stage is not None
         step = self.stage.step = self.step(self.stage.step.name)
@@ -446,12 +451,12 @@ class Steps:
         else:
             await self.give_back()
 
-    # -- what was before ----------------------------------------------------------------------------------------
+    # -- earlier attempts ---------------------------------------------------------------------------------------
 
     async def recover_interrupted(self, step: Step) -> tuple[tuple[Item, ...], str]:
-        """Return what is known of a step that was being taken when the job ended: its conversation, or how it failed.
+        """Return the conversation of a step that was interrupted, or a description of its failure.
 
-        What may have changed something outside is not done again unless a person says so.
+        If acts may have changed something outside, a person must approve the repetition.
         """
         past = self.past
         if past.current != step.name:
@@ -467,9 +472,9 @@ class Steps:
         return (), f"{_BROKEN_OFF} {describe_lost(past)}"
 
     def describe_history(self, step: Step, *more: str) -> str:
-        """Describe earlier attempts: why results were sent back, the latest first; then other facts.
+        """Describe earlier attempts: why results were sent back, the latest first, then `more`.
 
-        A step that continues in its conversation gets the same text again, so that a script decides the same.
+        A step that continues its conversation gets the same text again, so that a script decides the same.
         """
         objections = [self.log.papers.read_text(paper) for paper in reversed(self.past.objections.get(step.name, ()))]
         return "\n".join([*objections, *more]).strip()
@@ -479,7 +484,7 @@ class Steps:
         for turn in self.past.saved_turns:
             reply = reply_from_json(json.loads(text(turn.thought.paper)))
             if len(reply.calls) != len(turn.acts):
-                return  # a budget ended before they were used
+                return  # a budget ended before the calls were carried out
             yield reply
             observations = (
                 observation_from_json(json.loads(text(turn.observed[each.act].paper))) for each in turn.acts
@@ -502,7 +507,7 @@ def describe_lost(past: ResumeState) -> str:
 
 
 def _list_writes(journal: Path, past: ResumeState) -> list[str]:
-    """List what a step that was being taken has sent outside, as far as its work is not in the workspace."""
+    """List the requests with data that an interrupted step sent since its workspace was last saved."""
     if not past.lost:
         return []
     since = past.kept_at if past.goes_on else 0

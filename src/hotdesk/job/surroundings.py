@@ -1,4 +1,4 @@
-"""Describe a worker's surroundings in words: desk, network, secrets by name. Never contains a secret's value."""
+"""Describes a worker's surroundings in words: desk, network, secrets by name. No secret's value is included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.desk.image.description import ImageFacts
 
 _NO_QUERY = re.compile(r"\?(?=[` ])")
 MAX_RULES = 20
-"""Rules that are listed."""
+"""Maximum rules that are listed."""
 NO_NETWORK = (
     "This step has no network: no host can be reached, no name resolves, and pip, npm and apt cannot download "
     "anything. That is intended; do not debug DNS or proxies."
@@ -25,19 +25,19 @@ PROXY = (
 
 
 def describe_desk(image: ImageFacts, job: Brief) -> str:
-    """Describe what the desks of a job are like: the image's programs and libraries, and the size."""
+    """Describe the desks of a job: the image's programs and libraries, and the size."""
     size = job.size
     limits = f"{size.cpus:g} CPUs, {size.memory / GIB:g} GiB of memory, {size.disk / GIB:g} GiB of disk"
     return f"{image.text} Size: {limits}. Home folder: /home/user.".strip()
 
 
 def describe_network(step: str, scope: Scope) -> str:
-    """Describe what a step can reach: `scope` is what the plan permits."""
+    """Describe what a step can reach; `scope` is what the plan permits."""
     if scope == CLOSED:
         return NO_NETWORK
     rules = [rule for rule in scope.rules if rule.step in ("", step)]
     gated = [rule for rule in rules if rule.verdict == "ask"]
-    decided = {*map(_write_rule, gated)}  # where two rules are otherwise alike, the one that asks decides
+    decided = {*map(_write_rule, gated)}  # of two otherwise equal rules, the one that asks takes precedence
     admitted = _list_rules([rule for rule in rules if rule.verdict == "allow" and _write_rule(rule) not in decided])
     on_approval = _list_rules(gated)
     if not admitted and not on_approval:
@@ -55,7 +55,8 @@ def describe_network(step: str, scope: Scope) -> str:
 
 
 def describe_secrets(grants: Sequence[Grant]) -> tuple[str, ...]:
-    """Describe for each secret of a step how to use it: the variable of its placeholder, or that nothing is needed."""
+    """Describe how to use each secret of a step: through the variable with its placeholder, or without doing
+    anything."""
     return tuple(dict.fromkeys(map(_describe_secret, grants)))
 
 

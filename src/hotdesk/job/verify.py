@@ -1,6 +1,6 @@
-"""Verify deliverables in clean desks of their own, judge the evidence here, and record the verdicts.
+"""Verifies deliverables in clean desks, judges the evidence on the host, and records the verdicts.
 
-What is only opened is looked at in one desk, with what else the job made; what is run has a desk to itself.
+Files that are only opened share one desk with the job's other files; a file that is run has a desk of its own.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from hotdesk.job.error_text import describe_error
 from hotdesk.job.record.log import JobLog
 
 UNDISTURBED = "undisturbed"
-"""The rule that what looks at a file ends by itself and leaves nothing running: the host's to see, not a check's."""
+"""Rule of the host, not of a check: opening a file must end by itself and leave no process running."""
 OUTGOING = "outgoing"
-"""The rule that a file reaches for nothing while it is open, by the kernel's count in its desk: the host's to see."""
+"""Rule of the host: an opened file must make no network request, by the kernel's count in its desk."""
 _UNDISTURBED_REMEDY = (
     "Make the file smaller or simpler. If it is a program, it must end by itself and leave no process running."
 )
 _OUTGOING_REMEDY = "Put the content into the file itself instead of linking it."
 _SETTLE_TIMEOUT_S = 10.0
-"""Seconds in which what is ending ends, on a busy machine, too."""
+"""Seconds for ending processes to end, sufficient for a busy machine."""
 BASE, OFFICE = "base", "office"
-"""The smallest image, and one with an office that stands on it: what is looked at in the one can be in the other."""
+"""The smallest image, and one built on it with an office suite. Checks for the first can run in the second."""
 STAYS = {OFFICE: 2}
-"""How many processes looking leaves in a desk of an image: office and looker wait for the next file."""
+"""Processes that stay in a desk of an image after a check: the office suite and its helper wait for the next file."""
 _ABREAST = 2
-"""Files that are looked at or judged at once."""
+"""Number of files that are checked in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A deliverable as it was taken from the desk: these bytes are looked at, and these are kept."""
+    """A deliverable as it was read from the desk: these bytes are checked and stored."""
 
     item: Deliverable
     data: bytes = b""
     lacks: str = ""
-    """Why there is none."""
+    """Reason why it could not be read, or `""`."""
     verdicts: tuple[StoredVerdict, ...] = ()
-    """What its checks found, once they have."""
+    """Verdicts of its checks, once they have run."""
 
     @property
     def sha256(self) -> str:
@@ -69,7 +69,7 @@ class Candidate:
 
     @property
     def objection(self) -> str:
-        """Return the faults as instructions for the author: a line each, ours except for quotes."""
+        """The faults as instructions for the author, one per line; hotdesk's words except for quotations."""
         if self.lacks:
             return f"{self.item.path} cannot be delivered: {self.lacks}. Write the file at exactly this path."
         lines = "\n".join(f"- {line}" for line in self.faults)
@@ -87,7 +87,7 @@ class Candidate:
 
 
 def count_concurrent_desks(items: Sequence[Deliverable]) -> int:
-    """Return how many clean desks may be open at once while deliverables are looked at."""
+    """Return how many clean desks may be open at once while deliverables are checked."""
     checks = [[find(name, expect) for name, expect in list_checks(item, office=True)] for item in items]
     shared = {check.image for each in checks for check in each if not check.alone}
     return len(shared) + min(_ABREAST, sum(any(check.alone for check in each) for each in checks))
@@ -95,25 +95,26 @@ def count_concurrent_desks(items: Sequence[Deliverable]) -> int:
 
 @dataclass(slots=True)
 class CleanDesk:
-    """A clean desk, and what ran in it when it was opened."""
+    """A clean desk, and the process count from when it was opened."""
 
     desk: Desk
     stack: AsyncExitStack
-    """Burns it."""
+    """Burns the desk when closed."""
     image: str
     processes: int
     outgoing: int = 0
-    """How often something in it had tried to send when that was last counted."""
+    """The kernel's count of send attempts when it was last read."""
     last: int = 0
-    """The place of the file that was opened in it last."""
+    """Number of the file that was opened in it last."""
 
     async def count_send_attempts(self) -> int:
-        """Count how often something here tried to send since this was last asked; the kernel counts."""
+        """Return the kernel's count of send attempts since the last call."""
         before, self.outgoing = self.outgoing, (await self.desk.usage()).outgoing
         return self.outgoing - before
 
     async def check_leftovers(self) -> str:
-        """Return whether more processes run here than should, by the kernel's count; ending ones get a moment."""
+        """Describe processes left running above the allowed number, after waiting for ending ones; return `""` if
+        none."""
         most = self.processes + STAYS.get(self.image, 0)
         with anyio.move_on_after(_SETTLE_TIMEOUT_S):
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
@@ -124,20 +125,20 @@ class CleanDesk:
 
 @dataclass(slots=True)
 class DeliverableVerifier:
-    """One look at everything a job made."""
+    """One verification of all deliverables of a job."""
 
     desks: Desks
     log: JobLog
     stack: AsyncExitStack
     shared: dict[str, CleanDesk] = field(default_factory=dict)
-    """The desk of each image in which files are only opened."""
+    """The shared desk of each image, in which files are only opened."""
     turn: anyio.Lock = field(default_factory=anyio.Lock)
-    """Whose file is being opened."""
+    """Held while a file is opened in a shared desk."""
     late: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Attempts to send that were counted after a file was looked at, and in which desk; by the file's place."""
+    """Send attempts counted after a file's check, with the desk's id, by the file's number."""
 
     async def verify_all(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Verify all files: while one is judged, the next is opened."""
+        """Verify all files; while one is judged, the next is opened."""
         proven, abreast = list(candidates), anyio.Semaphore(_ABREAST)
 
         async def one(place: int) -> None:
@@ -155,12 +156,12 @@ class DeliverableVerifier:
         return [self.fail_late_sender(place, each) for place, each in enumerate(proven, 1)]
 
     async def count_late(self, at: CleanDesk) -> None:
-        """Put down what was sent between two looks to the file that was open before."""
+        """Attribute the send attempts since the last check to the file that was open before."""
         if late := await at.count_send_attempts():
             self.late[at.last] = (late, at.desk.id)
 
     def fail_late_sender(self, place: int, candidate: Candidate) -> Candidate:
-        """Return a file as failed that went on to reach out after it was looked at."""
+        """Return a file with a failed verdict if it tried to send after its check."""
         if place not in self.late or _may_reach(candidate.item):
             return candidate
         attempts, desk = self.late[place]
@@ -170,7 +171,7 @@ class DeliverableVerifier:
         return replace(candidate, verdicts=(*candidate.verdicts, stored))
 
     async def has_office(self) -> bool:
-        """Return whether documents can be opened: not without walls, nor where no image with an office was built."""
+        """Return whether documents can be opened: not without walls, nor without an image that has an office suite."""
         if self.desks.job.wall == "local":
             return False
         try:
@@ -181,7 +182,7 @@ class DeliverableVerifier:
         return True
 
     async def verify(self, place: int, candidate: Candidate) -> Candidate:
-        """Have a deliverable looked at by every check it must pass; return it with what they found."""
+        """Run every check of a deliverable; return it with the verdicts."""
         if candidate.lacks:
             return candidate
         opens = is_opened(candidate.item) and await self.has_office()
@@ -193,7 +194,7 @@ class DeliverableVerifier:
     async def look(
         self, place: int, candidate: Candidate, name: str, expect: Mapping[str, object], check: Check, *, office: bool
     ) -> StoredVerdict:
-        """Have one check look at it, in an office where one is needed anyway; judge what it saw."""
+        """Run one check, in the office image if another check needs that anyway, and judge its evidence."""
         async with AsyncExitStack() as own:
             if not check.alone:
                 await own.enter_async_context(self.turn)
@@ -210,7 +211,7 @@ class DeliverableVerifier:
         return stored
 
     async def get_clean_desk(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
-        """Return a clean desk: one of its own for files that are run, a common one for files that are only opened."""
+        """Return a clean desk: one of its own for a file that is run, a shared one for a file that is only opened."""
         if check.alone:
             return await self.open_desk(check.image, own)
         return await self.open_shared_desk(
@@ -218,13 +219,13 @@ class DeliverableVerifier:
         )
 
     async def open_shared_desk(self, image: str) -> CleanDesk:
-        """Return the desk in which files are only opened; open it if there is none."""
+        """Return the shared desk of an image; open it if there is none."""
         if image not in self.shared:
             self.shared[image] = await self.open_desk(image, await self.stack.enter_async_context(AsyncExitStack()))
         return self.shared[image]
 
     async def open_desk(self, image: str, stack: AsyncExitStack) -> CleanDesk:
-        """Open a clean desk, and count what runs in it before anything of the job's is there."""
+        """Open a clean desk, and count its processes before any file of the job is in it."""
         desk = await stack.enter_async_context(self.desks.sterile(image))
         usage = await desk.usage()
         return CleanDesk(desk, stack, image, usage.processes, usage.outgoing)
@@ -232,11 +233,12 @@ class DeliverableVerifier:
     async def gather_evidence(
         self, check: Check, at: CleanDesk, place: int, candidate: Candidate
     ) -> tuple[Evidence, Mapping[str, str]]:
-        """Bring the file and what its check needs, and have it looked at; return also the digests of the latter.
+        """Copy the file and its check's extra inputs to the desk and gather evidence; return it with the inputs'
+        digests.
 
-        A look that did not end by itself, or that left something running, proves nothing, and its desk is burnt. So is
-        the desk of a file that tried to send: programs remember what they could not reach, and do not try twice. Where
-        no one counts what runs, no desk is used for a second look.
+        A check that did not end by itself or left processes running proves nothing, and its desk is burnt. So is the
+        desk of a file that tried to send, because programs remember unreachable hosts and do not try again. A desk
+        without a process count is not used a second time.
         """
         await self.count_late(at)
         at.last = place
@@ -287,7 +289,7 @@ def judge_evidence(
 
 
 def _add_trouble(verdict: Verdict, trouble: str) -> Verdict:
-    """Return the verdict on a file that acted on its examiner."""
+    """Return the verdict with the fault that checking the file left trouble behind."""
     expected = "a file that can be checked without leaving processes running"
     fault = Fault(UNDISTURBED, "", expected, trouble, _UNDISTURBED_REMEDY)
     return replace(verdict, faults=(fault, *verdict.faults))
