@@ -1,9 +1,9 @@
 """The brief: the goal of a job and its limits, such as hosts, secrets and budget.
 
-How it works: `brief` is the whole of what is asked; `load` makes it of TOML, JSON or Python, and `ceiling` holds it
-against what the operator allows. Of where a desk may go `data` holds plain frozen data; `rules` and `grants` read and
-write it as one line of text or one table, the same for the command line and a file; `wire` carries it across a process
-border. `names` and `paths` say what a host and a path are, for what is written here and for what a desk sends alike.
+`brief` defines the whole brief as data; `load` reads it from TOML, JSON or Python, and `ceiling` compares it with the
+operator's limits. `data` has frozen data for network access; `rules` and `grants` read and write it as one line of text
+or one table, the same on the command line and in a file; `wire` passes it to other processes. `names` and `paths`
+define valid hosts and paths, both for briefs and for requests of a desk.
 """
 
 from importlib import import_module
@@ -37,7 +37,8 @@ PUBLIC = {
     "rules": "check_rule parse_rule parse_rule_table rule_text",
     "wire": "compute_digest parse_scope scope_json",
 }
-"""Where each public name is: a keeper needs the data alone, and starts the faster."""
+"""The module of each public name. They are imported on demand, so that the keeper, which needs only `data`, starts
+faster."""
 
 
 def __getattr__(name: str) -> object:

@@ -16,11 +16,11 @@ from hotdesk.errors import BriefError
 _ScopeEntry: TypeAlias = str | Mapping[str, object]
 _Entry: TypeAlias = tuple[BriefValue, tuple[list[_ScopeEntry], list[_ScopeEntry], dict[str, str]]]
 MakeScope: TypeAlias = Callable[[Iterable[_ScopeEntry], Iterable[_ScopeEntry], Mapping[str, str]], Scope]
-"""Reads rules, grants and names: the very function the command line has, so that the same words mean the same."""
+"""Builds a scope from rules, grants and names; the command line uses the same function."""
 
 
 def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
-    """Read where the job may go; a brief that says nothing of it reaches nothing."""
+    """Read the scope of the job; a brief without network fields has no network access."""
     rules, grants, names = brief.get("egress", []), brief.get("grants", []), brief.get("names", {})
     earlier = len(brief.faults)
     none: list[BriefValue] = []
@@ -41,7 +41,7 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
 
 
 def _find_faults(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> list[ValueError]:
-    """List the entries that fail by themselves; grants are tested only beside rules that are right."""
+    """List the faults of single entries; grants are tested only if all rules and names are valid."""
     entries: list[_Entry] = [(rule, ([rule.value], [], {})) for rule in rules.list_items()]
     entries += [(names.get(name), ([], [], {name: lead})) for name, lead in names.value.items()]
     faults = _try_each(entries, make_scope)

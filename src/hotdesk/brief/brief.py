@@ -1,6 +1,6 @@
-"""The brief of one job, as data: goal, inputs, deliverables, where it may go, with which secrets, for how long.
+"""The brief of one job as data: goal, inputs, deliverables, network access, secrets and limits.
 
-`reading` makes it from TOML, JSON and Python; `ceiling` holds it against what the operator allows.
+`load` reads it from TOML, JSON and Python; `ceiling` compares it with the operator's limits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from hotdesk.dataclass import dataclass
 from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 DRIVE = "drive:"
-"""What begins the name of an input that the drive keeps: `drive:NAME`, `drive:NAME@VERSION`."""
+"""Prefix of an input that is in the drive: `drive:NAME` or `drive:NAME@VERSION`."""
 ITEM = "item:"
-"""What begins the name of an input that is another file for each item of a swarm: `item:item.pdf`."""
+"""Prefix of an input that is a different file for each item of a swarm: `item:item.pdf`."""
 MEMORY = "memory"
-"""The folder of a desk's home that has what earlier jobs left, and the drive's that keeps it."""
+"""Folder of the desk's home that has the items of earlier jobs, and of the drive that stores them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +28,38 @@ class RequiredCheck:
 
     check: str
     expect: Mapping[str, object] = field(default_factory=dict)
-    """What that check shall find; its own business."""
+    """Options of the check, which the check itself defines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deliverable:
-    """One file the job is for."""
+    """One file that the job must deliver."""
 
     path: str
-    """Below the desk's home folder."""
+    """Path below the desk's home folder."""
     kind: str
-    """What it is: its suffix, unless the brief says otherwise."""
+    """Its type: the suffix of its path, unless the brief names another."""
     checks: tuple[RequiredCheck, ...] = ()
-    """All it must pass. None: the brief asks for none, and nothing can be said of it but that it is there."""
+    """All checks it must pass. Without any, only its existence is verified."""
     active: tuple[str, ...] = ()
-    """What it may do beyond being read, by the words of the check `active-content`: `macros`, `external-links`, …"""
+    """Kinds of active content it may have, in the terms of the check `active-content`, such as `macros`."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobBudget:
-    """The limits of a job; None means unlimited. Its time limit is the brief's `seconds`."""
+    """The limits of a job; `None` means unlimited. The time limit is `Brief.seconds`."""
 
     tokens: int | None = None
-    """That models read and write, in all."""
+    """Tokens that models read and write, in total."""
     dollars: float | None = None
-    """Where a price is known; a model without one stops at the other limits."""
+    """Cost in dollars. Models without a known price are stopped only by the other limits."""
     acts: int | None = None
-    """Uses of tools."""
+    """Number of tool uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeskSize:
-    """The size of the desk."""
+    """The size of a desk; memory and disk in bytes."""
 
     cpus: float = 2.0
     memory: int = 2 << 30
@@ -68,36 +68,36 @@ class DeskSize:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models that plan and act: names such as `anthropic:MODEL`, each list in the order they are tried."""
+    """The models that plan and act, such as `anthropic:MODEL`, each list in order of preference."""
 
     plan: tuple[str, ...] = ()
     act: tuple[str, ...] = ()
-    """Empty: whoever plans."""
+    """Empty if the planning models also act."""
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """The items of a swarm, and what one of them may use."""
+    """The items of a swarm, and the limits of one item."""
 
     over: str
-    """Files beside the brief, as a glob; or a `.csv` file whose rows, or a `.txt` file whose lines are the items."""
+    """A glob of files beside the brief, or a `.csv` or `.txt` file whose rows or lines are the items."""
     key: str = ""
-    """The column that names a row; empty: rows are numbered."""
+    """The column that names a row, or `""` to number the rows."""
     batch: int = 1
-    """Rows or lines that make one item."""
+    """Number of rows or lines in one item."""
     seconds: float = 300.0
-    """How long one item may take."""
+    """Seconds one item may take."""
     attempts: int = 2
-    """How often an item is tried before it is in quarantine."""
+    """Attempts at an item before it is quarantined."""
     budget: JobBudget = JobBudget()
-    """What one item may use."""
+    """Budget of one item."""
     quarantine: float = 0.1
-    """The share of items that may be in quarantine; beyond it the swarm pauses before its report is built."""
+    """Maximum share of items in quarantine; above it, the swarm pauses before its report is built."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """The report that is built from the verified results of all items. Its desk has no network in any brief."""
+    """The report that is built from the verified results of all items. Its desk never has network access."""
 
     goal: str
     deliverables: tuple[Deliverable, ...]
@@ -106,8 +106,8 @@ class Reduce:
 
 
 Approve: TypeAlias = Literal["auto", "plan", "risky", "every"]
-"""Who admits a plan: whoever wrote the brief, by writing it; a person; a person where something is at stake; a person,
-and each step, too."""
+"""How plans are approved. `auto`: without a person; `plan`: by a person; `risky`: by a person if something is at
+stake; `every`: by a person, and each step too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,50 +117,51 @@ class Brief:
     goal: str
     deliverables: tuple[Deliverable, ...]
     folder: Path
-    """Where the brief lies, and its inputs with it."""
+    """Folder of the brief and its inputs."""
     digest: str
-    """SHA-256 of the brief as it was read."""
+    """SHA-256 of the brief's text."""
     inputs: tuple[str, ...] = ()
-    """Files and folders beside the brief, copied into the desk's home folder under the same names; and names of the
-    drive's, `drive:NAME` or `drive:NAME@VERSION`, as they are written."""
+    """Files and folders beside the brief, copied to the desk's home folder under the same names, and inputs from the
+    drive as they are written: `drive:NAME` or `drive:NAME@VERSION`."""
     scope: Scope = CLOSED
     image: str = "base"
     seconds: float = 900.0
-    """How long it may take, from its first desk to its last."""
+    """Time limit in seconds, from the first desk to the last."""
     look: str = ""
-    """The model that may be shown pictures of the desk's, as `anthropic:MODEL`; empty: none."""
+    """The model that may be shown pictures from the desk, as `anthropic:MODEL`, or `""` for none."""
     approve: Approve = "auto"
-    """Who admits a plan."""
+    """How plans are approved."""
     tools: tuple[str, ...] = ()
-    """Names of tools that may be used, `browser_*` for every one so called; empty: all."""
+    """Names of allowed tools, with `browser_*` for all that begin so, or empty for all tools."""
     wall: str = "container"
-    """The least that stands between its desks and this machine."""
+    """The weakest wall its desks may have."""
     sensitive_wall: str = ""
-    """The least around desks of steps that hold secrets or read foreign files; empty: as for others."""
+    """The weakest wall for desks of steps that use secrets or read untrusted files, or `""` for the same as others."""
     least_wall: str = ""
-    """The least that whoever starts the job demands, beside the brief; empty: nothing."""
+    """The weakest wall that the job's requester demands in addition to the brief, or `""`."""
     verify_wall: str = ""
-    """What stands around the desks its deliverables are looked at in, once that is settled; empty: `wall`."""
+    """The wall of the desks in which deliverables are checked, set by `routing`; `""` for `wall`."""
     walls: WallCatalog = NOMINAL_CATALOG
-    """How strong walls are where it is carried out, and which there are: known once `routing` has settled its walls."""
+    """The walls of the machine and their strength; known once `routing` has chosen the job's walls."""
     size: DeskSize = DeskSize()
     budget: JobBudget = JobBudget()
     models: Models = Models()
     memory: str = ""
-    """The memory that its jobs share with each other, and with those of other briefs that name it; empty: none."""
+    """Name of the memory that it shares with all jobs and briefs that use the same name, or `""` for none."""
     wait: float = 86400.0
-    """Seconds a person's answer is waited for; then it is no."""
+    """Seconds to wait for a person's answer; after that the request is refused."""
     each: Each | None = None
-    """The items it is carried out for, one at a time and each at a desk of its own; None: it is one job."""
+    """The items of a swarm, each worked on at a desk of its own, or `None` for a single job."""
     reduce: Reduce | None = None
-    """What becomes of the results of all items."""
+    """The report from the results of all items, or `None` for none."""
     frozen: bool = False
-    """Whether its permissions are final once the plan is approved."""
+    """Whether permissions cannot be extended once the plan is approved."""
     explicit: frozenset[str] = frozenset()
-    """Which fields the brief itself has; the others are defaults, and give way to the operator's ceiling."""
+    """Names of the fields that the brief itself sets; the others are defaults, which the operator's ceiling may
+    lower."""
 
 
 def locate_input(name: str) -> str:
-    """Return where an input lies in the desk's home folder: the drive's under its name there, without a version."""
+    """Return an input's path in the desk's home folder, without `drive:`, `item:` or a version."""
     name = name.removeprefix(ITEM)
     return name.removeprefix(DRIVE).partition("@")[0] if name.startswith(DRIVE) else name

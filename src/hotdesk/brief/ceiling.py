@@ -1,4 +1,4 @@
-"""Operator limits that no brief may exceed, judged before anything starts. Pure."""
+"""Operator limits that no brief may exceed, checked before anything starts. No I/O."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hotdesk.errors import BriefError
 from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 FREE = Ceiling()
-"""None: every brief is as it stands."""
+"""No limits."""
 
 
 def admit_brief(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> Brief:
-    """Return a job as it may be done here; `BriefError` says all that is beyond the ceiling.
+    """Return a job with the ceiling applied; raise `BriefError` with everything that exceeds it.
 
-    `walls` says how strong walls are here; whether they can be had is for `routing` to say.
+    `walls` has the strength of walls; `routing` checks whether they are available.
     """
     if outside := find_excess(job, ceiling, walls):
         raise BriefError(f"the brief asks for more than this machine's operator allows: {'; '.join(outside)}")
@@ -26,7 +26,7 @@ def admit_brief(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATAL
 
 
 def apply_ceiling(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> Brief:
-    """Put the ceiling where the brief is silent. What it does say is left, and is for `beyond` to judge."""
+    """Fill in the fields that the brief leaves open. Fields it does set are unchanged; `find_excess` checks those."""
     budget = job.budget
     job = replace(
         job,
@@ -100,12 +100,12 @@ def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
 
 
 def admits(name: str, patterns: Iterable[str] | None) -> bool:
-    """Return whether a name is one of those allowed; None: every one is."""
+    """Return whether a name is allowed; `None` allows every name."""
     return patterns is None or any(matches(name, pattern) for pattern in patterns)
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Return whether a name is what a pattern says; `*` is anything."""
+    """Return whether a name matches a pattern; `*` matches any text."""
     first, *rest = pattern.split("*")
     if not rest:
         return name == pattern
@@ -125,5 +125,5 @@ def _format_allowed(patterns: Iterable[str] | None) -> str:
 
 
 def _rank_approval(approve: str) -> int:
-    """Return how strict a way of admitting plans is; the laxest is 0."""
+    """Return how strict an approval mode is; 0 is the least strict."""
     return APPROVALS.index(approve)

@@ -1,8 +1,8 @@
-"""Decides whether a brief's rules wholly cover a plan's rule. Pure; when unsure, the answer is no.
+"""Decides whether a brief's rules fully cover a plan's rule. No I/O; if unsure, the answer is no.
 
-A rule is covered by one that admits every request it admits. That is not enough where a deny or an ask stands beside
-it: a narrower rule decides before a wider one, so that `read example.test/data/secret` would undo a
-`deny example.test/data/*` that undoes `read example.test`. Such a rule is not covered.
+A rule is covered by one that admits every request it admits, unless a deny or ask rule applies to some of them. A
+narrower rule takes precedence over a wider one, so with `read example.test` and `deny example.test/data/*`, adding
+`read example.test/data/secret` would bypass the deny rule. Such a rule is not covered.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hotdesk.brief.rules import PORTS, check_rule
 from hotdesk.errors import BriefError
 
 COMMON = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
-"""Methods of which it is sure that `write` admits them."""
+"""Methods that `write` certainly admits."""
 _Rank: TypeAlias = tuple[tuple[int, int], tuple[object, ...]]
 _Query: TypeAlias = tuple[tuple[str, str], ...] | None
 _Limit = TypeVar("_Limit", int | None, float | None)
 
 
 def find_cover(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
-    """Return the rule that wholly covers another, whatever step it is for; None: none does, or it is not sure."""
+    """Return the rule that fully covers another, for whatever step; `None` if there is none or it is uncertain."""
     candidates = tuple(rules)
     for each in sorted((each for each in candidates if covers(each, rule)), key=rank_rule, reverse=True):
         if not any(_is_undone(rule, each, other) for other in candidates):
@@ -37,7 +37,8 @@ def find_cover(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
 
 
 def covers(wide: Rule, narrow: Rule) -> bool:
-    """Return whether a rule surely admits or asks whatever another admits or asks, were there no third."""
+    """Return whether a rule certainly admits or asks for every request that another does, if there were no third
+    rule."""
     if "deny" in (wide.verdict, narrow.verdict) or wide.tunnel != narrow.tunnel:
         return False
     return (
@@ -52,10 +53,10 @@ def covers(wide: Rule, narrow: Rule) -> bool:
 
 
 def narrow(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
-    """Return the part of a rule that one of some rules covers; None if there is none, or when unsure.
+    """Return the part of a rule that one of `rules` covers; `None` if there is none, or if unsure.
 
-    Query, byte budgets, rate, step and open parts (scheme, HEAD beside GET) may shrink. Host, path and named methods
-    may not: a rule that differs in those means something else.
+    Query, byte limits, rate, step and open parts (scheme, HEAD beside GET) may shrink. Host, path and named methods may
+    not: a rule that differs in those means something else.
     """
     candidates = tuple(rules)
     for wide in sorted((each for each in candidates if each.verdict != "deny"), key=rank_rule, reverse=True):
@@ -66,7 +67,7 @@ def narrow(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
 
 
 def _intersect(rule: Rule, wide: Rule) -> Rule | None:
-    """Return a rule cut down to another, as far as the rest of it lies inside."""
+    """Return a rule with its open parts and limits reduced to those of another; `None` if the result is invalid."""
     methods = ("GET",) if rule.methods == READ and wide.methods == ("GET",) else rule.methods
     open_end = rule.scheme is None and wide.scheme is not None and rule.port in (None, wide.port)
     try:
@@ -89,7 +90,7 @@ def _intersect(rule: Rule, wide: Rule) -> Rule | None:
 
 
 def _intersect_queries(narrow: _Query, wide: _Query) -> _Query:
-    """Return the parameters that both admit; of two globs the narrower, or none where it is not sure."""
+    """Return the parameters that both queries admit, with the narrower glob of each; drop one if that is uncertain."""
     if narrow is None or wide is None:
         return wide if narrow is None else narrow
     theirs = {unquote_plus(name): value for name, value in wide}
@@ -104,14 +105,14 @@ def _intersect_queries(narrow: _Query, wide: _Query) -> _Query:
 
 
 def _choose_lesser(one: _Limit, other: _Limit) -> _Limit:
-    """Return the lesser of two limits; None is no limit."""
+    """Return the lower of two limits; `None` means no limit."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
 
 
 def _is_undone(rule: Rule, cover: Rule, other: Rule) -> bool:
-    """Return whether a rule might admit what a deny or ask rule beside its cover would have caught."""
+    """Return whether a rule might admit a request that a deny or ask rule beside its cover applies to."""
     if other is cover or other.tunnel or other.verdict == "allow" or not can_overlap(rule, other):
         return False
     if rule.tunnel:
@@ -132,7 +133,7 @@ def can_overlap(rule: Rule, catch: Rule) -> bool:
 
 
 def rank_rule(rule: Rule) -> _Rank:
-    """Return what says which of two rules decides: the higher does, and with equal ones it is not sure."""
+    """Return a rule's precedence: the higher one decides, and between equal ones it is uncertain."""
     whole = rule.verdict == "deny" and rule.methods == ANY and rule.path == "/**" and rule.query is None
     prefix, star, _ = rule.path.partition("*")
     path = (len(prefix), not star, len(rule.path) - rule.path.count("*"), -rule.path.count("**"))
@@ -143,7 +144,7 @@ def rank_rule(rule: Rule) -> _Rank:
 
 
 def rank_host(host: str) -> tuple[int, int]:
-    """Return how specific a host is: more is higher."""
+    """Return how specific a host pattern is; more specific is higher."""
     if "/" in host:
         return 0, ip_network(host).prefixlen
     return (1, len(host)) if host.startswith("*.") else (2, 0)
@@ -170,7 +171,7 @@ def holds(wide: IPv4Network | IPv6Network, narrow: IPv4Network | IPv6Network) ->
 
 
 def shares_host(one: str, other: str) -> bool:
-    """Return whether two patterns have a host in common: only if one holds the other."""
+    """Return whether two patterns have a host in common, which is only so if one covers the other."""
     return covers_host(one, other) or covers_host(other, one)
 
 
@@ -179,7 +180,7 @@ def _covers_methods(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
 
 
 def _covers_path(wide: str, narrow: str) -> bool:
-    """Return whether a path glob certainly matches everything another does; False when unsure."""
+    """Return whether a path glob certainly matches everything another does; `False` if unsure."""
     if wide in ("/**", narrow):
         return True
     outer, inner = wide[1:].split("/"), narrow[1:].split("/")
@@ -193,7 +194,7 @@ def _covers_path(wide: str, narrow: str) -> bool:
 
 
 def _covers_segment(wide: str, narrow: str) -> bool:
-    """Return whether a segment's glob certainly matches everything another does; `%2F` may or may not be a slash."""
+    """Return whether a segment's glob certainly matches everything another does. `%2F` counts as uncertain."""
     if wide == narrow:
         return True
     if "%2F" in wide + narrow:
@@ -204,7 +205,7 @@ def _covers_segment(wide: str, narrow: str) -> bool:
 
 
 def _is_disjoint(one: str, other: str) -> bool:
-    """Return whether two globs surely have no path in common."""
+    """Return whether two globs certainly have no path in common."""
     if "%2F" in one + other:
         return False
     first_parts, second_parts = one[1:].split("/"), other[1:].split("/")
@@ -236,13 +237,13 @@ def _covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[
 
 
 def _covers_value(wide: str | None, narrow: str) -> bool:
-    """Return whether a value's glob certainly matches everything another does; False when unsure."""
+    """Return whether a value's glob certainly matches everything another does; `False` if unsure."""
     if wide is None or wide in ("*", narrow):
         return wide is not None
     return "*" not in narrow and compile_value(wide).fullmatch(unquote_plus(narrow)) is not None
 
 
 def _covers_budgets(wide: Rule, narrow: Rule) -> bool:
-    """Return whether a rule wants no more than another has; one that says nothing gets what there is."""
+    """Return whether a rule's limits are within another's; an unset limit takes the other's."""
     pairs = ((wide.up, narrow.up), (wide.down, narrow.down), (wide.rate, narrow.rate))
     return all(have is None or want is None or want <= have for have, want in pairs)

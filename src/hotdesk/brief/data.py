@@ -1,4 +1,4 @@
-"""The data of a scope: rules, places, grants. No behaviour."""
+"""The data of a scope: rules, grants, places of secrets. No behaviour."""
 
 from __future__ import annotations
 
@@ -18,138 +18,141 @@ MOST_GRANTS = 100
 MOST_NAMES = 100
 MOST_PLACES = 16
 READ = ("GET", "HEAD")
-"""What a rule admits unless it says more."""
+"""Default methods of an allow or ask rule."""
 ANY = ("*",)
-"""What `write` admits: every method."""
+"""The methods of `write`: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of where a desk may go. The defaults are the narrow ones."""
+    """One egress rule. Its defaults are the most restrictive."""
 
     host: str
-    """A name in lower-case ASCII, `*.` and a name for everything below it, an address, or a network written as CIDR."""
+    """A name in lower-case ASCII, `*.` and a name for all its subdomains, an address, or a network in CIDR notation."""
     verdict: Verdict = "allow"
     scheme: Scheme | None = None
-    """None: either, each at its own port."""
+    """`None` for both schemes, each at its default port."""
     port: int | None = None
-    """None: 443 for https, 80 for http."""
+    """`None` for 443 with https and 80 with http."""
     methods: tuple[str, ...] = READ
     path: str = "/**"
-    """A glob: `*` is anything but a slash, `**` anything."""
+    """A glob: `*` matches anything but a slash, `**` anything."""
     query: tuple[tuple[str, str], ...] | None = None
-    """Parameters that may be sent, each with a glob for its value; None: any."""
+    """The only parameters that may be sent, each with a glob for its value; `None` for any."""
     up: int | None = None
-    """Bytes of requests in all, heads included."""
+    """Maximum bytes of all requests together, including request heads."""
     down: int | None = None
-    """Bytes of answers in all."""
+    """Maximum bytes of all responses together."""
     rate: float | None = None
-    """Requests a second, averaged over ten."""
+    """Requests per second, averaged over ten seconds."""
     tunnel: bool = False
-    """Pass TLS on unread: no injection, no method, no path. Flagged wherever it shows."""
+    """Whether TLS is passed through unread, without secret injection, method and path rules. Marked wherever it is
+    shown."""
     private: bool = False
-    """Addresses of private networks may be dialled for this host. An address or network written as such always may."""
+    """Whether this host may resolve to private addresses. A rule for an address or a network always allows them."""
     step: str = ""
-    """The step it holds for; empty: all of them."""
+    """The step it applies to, or `""` for all steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretPlace:
-    """The place in a request where a secret is put."""
+    """A place in a request at which a secret is inserted."""
 
     kind: PlaceKind
     name: str = ""
-    """The header, cookie, parameter or field; for `json` a path such as `auth.password`."""
+    """Name of the header, cookie, parameter or field; for `json` a path such as `auth.password`."""
     method: str = ""
     path: str = ""
-    """For `query`, `form` and `json`: the one method and the exact path at which it is put in."""
+    """For `query`, `form` and `json`: the method and the exact path of the requests that get the secret."""
     swap: bool = False
-    """Put in only where the desk wrote the placeholder; else attached to every request. Always for `form`, `json`."""
+    """Whether the secret only replaces the desk's placeholder, instead of being added to every request. Always for
+    `form` and `json`."""
     before: str = ""
     after: str = ""
-    """For `header`: text around the secret, as in `token SECRET`."""
+    """For `header`: the text before and after the secret, as in `token SECRET`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One secret of the vault, for one host over https."""
+    """Permission to use one secret of the vault at one host over https."""
 
     secret: str
     """Its name in the vault."""
     host: str
-    """Exact: a wildcard carries no secret."""
+    """One exact host: a wildcard is not allowed."""
     port: int = 443
     places: Annotated[tuple[SecretPlace, ...], Length(MOST_PLACES)] = ()
-    """Empty: where its kind goes by nature (a token as `bearer`, user and password as `basic`)."""
+    """Empty for the default of the secret's kind: `bearer` for a token, `basic` for user and password."""
     env: str = ""
-    """The variable inside that holds its placeholder."""
+    """Variable in the desk that holds the placeholder."""
     step: str = ""
-    """The step it lives for; empty: all of them."""
+    """The step it applies to, or `""` for all steps."""
     seconds: float | None = None
-    """How long it lives at most."""
+    """Maximum lifetime in seconds."""
     fields: tuple[str, ...] = ()
-    """Fields of JSON answers, beside the usual ones, whose values stay outside as placeholders."""
+    """Additional fields of JSON responses whose values the desk gets as placeholders."""
     foreign: bool = False
-    """Whether the desk may also bring credentials of its own to this host."""
+    """Whether the desk may also send credentials of its own to this host."""
     identity: bool = False
-    """Whether this host gets a signed statement of the desk and step that ask."""
+    """Whether this host gets a signed statement of the requesting desk and step."""
     allow_headers: tuple[str, ...] = ()
-    """Request headers, beside the ordinary ones, that the desk may send to this host."""
+    """Additional request headers that the desk may send to this host."""
     allow_fields: tuple[str, ...] = ()
-    """Parameters and body fields that the desk may send to this host although their names are those of credentials."""
+    """Parameters and body fields that the desk may send to this host although they have the names of credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadToken:
-    """A signed statement of which desk this is, made for each use (JWT-SVID)."""
+    """A signed statement of a desk's identity (JWT-SVID), made for each use."""
 
     name: str
-    """What its program calls it."""
+    """Name of the token in its program."""
     audience: str
-    """For whom it is."""
+    """The intended recipient."""
     issuer: str
-    """Where the key that verifies it is published."""
+    """URL at which the verification key is published."""
 
 
 @dataclass(frozen=True, slots=True)
 class EgressProxy:
-    """A SOCKS5 proxy that connects a desk's requests once they are admitted; its password is one of `Scope.values`."""
+    """A SOCKS5 proxy through which admitted requests are sent. Its password is in `Scope.values`."""
 
     host: str
     port: int
     username: str = ""
     tls: bool = False
-    """Whether the proxy itself is spoken to by TLS."""
+    """Whether the connection to the proxy uses TLS."""
     server_name: str = ""
-    """The name its certificate must have; empty: `host`."""
+    """The name in the proxy's certificate, or `""` for `host`."""
     ca: str = ""
-    """Authorities to trust for it, in PEM; empty: those of this machine."""
+    """PEM certificate authorities to trust for the proxy, or `""` for those of this machine."""
 
 
 PROXY_PASSWORD = "egress-proxy"  # noqa: S105 - the name of a value
-"""What the password of a scope's proxy is called among its values."""
+"""Name of the proxy's password in `Scope.values`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Everything a desk may reach, with the secrets it may use. Empty: nothing."""
+    """Everything a desk may reach, and the secrets it may use. An empty scope allows nothing."""
 
     rules: Annotated[tuple[Rule, ...], Length(MOST_RULES)] = ()
     grants: Annotated[tuple[Grant, ...], Length(MOST_GRANTS)] = ()
     names: Annotated[Mapping[str, str], Length(MOST_NAMES)] = field(default_factory=dict)
-    """Names that lead to an upstream of the operator's choice: `erp.internal` to `127.0.0.1:8443`. Operator-only."""
+    """Host names that map to an upstream of the operator's choice, such as `erp.internal` to `127.0.0.1:8443`.
+    Operator-only."""
     may_ask: bool = True
-    """Whether the desk may ask for more at `http://door.local/ask`."""
+    """Whether the desk may request more access at `http://door.local/ask`."""
     anywhere: bool = False
-    """Whether any host of the internet may be reached that no rule denies. No brief can say so: operator-only."""
+    """Whether every internet host that no rule denies may be reached. Operator-only: a brief cannot set it."""
     tokens: Annotated[Mapping[str, WorkloadToken], Length(MOST_GRANTS)] = field(default_factory=dict)
-    """Tokens that are made for each use, by the names its grants use."""
+    """Workload tokens by the names that grants use."""
     proxy: EgressProxy | None = None
-    """What connects instead of the door itself."""
+    """The proxy to connect through, or `None` to connect directly."""
     values: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
-    """Secrets whoever gives the scope brings along, by the names its grants use; others are the vault's.
+    """Secrets that the caller supplies, by the names its grants use; others come from the vault.
 
-    No journal has them, nor a scope's digest.
+    They are in no journal and not part of the scope's digest.
     """
 
 

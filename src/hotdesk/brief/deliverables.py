@@ -1,4 +1,4 @@
-"""Read the goal, inputs and deliverables of a brief."""
+"""Reads the goal, inputs and deliverables of a brief."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hotdesk.errors import BriefError, make_printable
 
 _LONGEST_GOAL = 10_000
 _MOST_FILES = 100
-"""Inputs or deliverables of one job."""
+"""Maximum inputs or deliverables of one job."""
 _MOST_CHECKS = 16
 _KIND_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _VERSION_SHAPE = re.compile(r"[1-9][0-9]{0,8}")
 _OF_CHECK = ("check", "expect")
 _OF_DELIVERABLE = ("path", "kind", "check", "expect", "checks", "active")
 OTHER = "file"
-"""The kind of what has no suffix."""
+"""The kind of a file without a suffix."""
 
 
 def read_goal(field: BriefValue) -> str:
@@ -42,7 +42,7 @@ def read_goal(field: BriefValue) -> str:
 
 
 def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
-    """Read what the job begins with; each has a name of its own in the desk."""
+    """Read the inputs of the job; each must have a different name in the desk."""
     found: dict[str, str] = {}
     for each in fields.read_list(field, "inputs", _MOST_FILES):
         name, written = field.attempt(partial(_read_input, each, folder), ("", ""))
@@ -60,7 +60,7 @@ def _read_input(field: BriefValue, folder: Path) -> tuple[str, str]:
 
 
 def _read_file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
-    """Read the name of a file or folder beside the brief, which no link leads away from there."""
+    """Read the path of a file or folder beside the brief; refuse a link that leaves the brief's folder."""
     path = fields.read_path(field)
     place = folder / path
     if path.startswith(ITEM):
@@ -90,7 +90,7 @@ def _suggest_file(place: Path) -> str:
 
 
 def _read_drive_input(field: BriefValue) -> tuple[str, str]:
-    """Read a name of the drive's; whether it is there is the drive's to say."""
+    """Read the name of an input in the drive. The preflight checks that it exists."""
     name, at, version = field.value.removeprefix(DRIVE).partition("@")
     if at and not _VERSION_SHAPE.fullmatch(version):
         raise field.make_error(
@@ -106,7 +106,7 @@ def _read_drive_input(field: BriefValue) -> tuple[str, str]:
 
 
 def refuse_memory_paths(brief: BriefValue, inputs: tuple[str, ...], items: tuple[Deliverable, ...]) -> None:
-    """Refuse an input or deliverable below the folder for files of earlier jobs."""
+    """Refuse inputs and deliverables below the folder of earlier jobs' files."""
     paths = [("inputs", locate_input(name)) for name in inputs] + [("deliverables", each.path) for each in items]
     for key, path in paths:
         if is_inside(path, MEMORY):
@@ -116,7 +116,7 @@ def refuse_memory_paths(brief: BriefValue, inputs: tuple[str, ...], items: tuple
 
 
 def read_deliverables(field: BriefValue, find_check: FindCheck | None = None) -> tuple[Deliverable, ...]:
-    """Read the files that are wanted; none lies where another is, or inside it."""
+    """Read the deliverables; no path may equal another or be inside it."""
     found: list[Deliverable] = []
     for each in fields.read_list(field, "deliverables", _MOST_FILES, "tables", (dict,)):
         one = field.attempt(partial(_read_deliverable, each, find_check), None)
@@ -136,7 +136,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def _read_deliverable(item: BriefValue, find_check: FindCheck | None) -> Deliverable | None:
-    """Read one deliverable; None where its path is missing."""
+    """Read one deliverable; return `None` if its path is missing."""
     item.require_table("a deliverable", _OF_DELIVERABLE, format_example(item, "deliverables"), explain_place)
     if item.lacks("path", _OF_DELIVERABLE):
         raise item.make_error(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
@@ -156,7 +156,7 @@ def _read_deliverable(item: BriefValue, find_check: FindCheck | None) -> Deliver
 
 
 def _name_deliverable(path: str, find_check: FindCheck | None) -> FindCheck | None:
-    """Return what finds a check and names the deliverable in its errors."""
+    """Return `find_check` with the deliverable's name added to its errors."""
     if find_check is None:
         return None
 
@@ -184,7 +184,7 @@ def _read_active(item: BriefValue) -> tuple[str, ...]:
 
 
 def _read_checks(item: BriefValue, kind: str, find_check: FindCheck | None) -> tuple[RequiredCheck, ...]:
-    """Read a deliverable's checks: the listed ones; otherwise the one named, or the one of its type."""
+    """Read a deliverable's checks: the listed ones, else the named one, else the default of its type."""
     if item.has("checks"):
         return _read_check_list(item, item.get("checks"), find_check)
     if kind == OTHER and not item.has("check"):
@@ -197,7 +197,7 @@ def _read_checks(item: BriefValue, kind: str, find_check: FindCheck | None) -> t
 
 
 def _read_check_list(item: BriefValue, checks: BriefValue, find_check: FindCheck | None) -> tuple[RequiredCheck, ...]:
-    """Read a list of checks; an empty one is meant so."""
+    """Read a list of checks, which may be empty."""
     if item.has("check") or item.has("expect"):
         raise checks.make_error(
             "a deliverable with `checks` must not have `check` or `expect` as well; move them into an entry of `checks`"
@@ -240,7 +240,7 @@ def _read_check(item: BriefValue, check: BriefValue, find_check: FindCheck | Non
 
 
 def _require_check(find_check: FindCheck, check: BriefValue, name: str, expect: BriefValue) -> None:
-    """Refuse a check that does not exist, or cannot expect what the brief says; the error quotes that."""
+    """Refuse a check that does not exist or does not accept its options; the error quotes the option."""
     try:
         find_check(name, expect.value)
     except ExpectationError as e:
@@ -251,7 +251,7 @@ def _require_check(find_check: FindCheck, check: BriefValue, name: str, expect: 
             elif isinstance(place.value, list) and isinstance(part, int) and part < len(place.value):
                 place = place.list_items()[part]
             else:
-                break  # what is missing has no place
+                break  # a missing option has no place
         quoted = f" (the brief has {place.show()})" if e.path and place is not expect else ""
         first, semicolon, remedy = str(e).partition("; ")
         raise place.make_error(f"{first}{quoted}{semicolon}{remedy}") from None

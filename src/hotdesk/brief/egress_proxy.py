@@ -1,4 +1,4 @@
-"""A SOCKS5 proxy that a scope names: its allowed names and addresses. Pure."""
+"""Validates a SOCKS5 proxy of a scope. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hotdesk.brief.names import bracket_ipv6, canonicalize_host, is_address
 from hotdesk.errors import BriefError
 
 MAX_CREDENTIAL_BYTES = 255
-"""Bytes of a user name, and of a password (RFC 1929)."""
+"""Maximum bytes of a user name and of a password (RFC 1929)."""
 MAX_CA_BYTES = 8192
 
 

@@ -1,4 +1,4 @@
-"""The faults of a brief: collected while it is read, and reported together."""
+"""The faults of a brief: collected while it is read and reported together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 from hotdesk.errors import BriefError, make_printable
 
 _MAX_SHOWN = 20
-"""Faults that one message lists."""
+"""Maximum faults listed in one message."""
 
 
 class FaultError(ValueError):
-    """One fault of a brief: its text begins with `, line N: ` or with `: `."""
+    """One fault of a brief. Its text starts with `, line N: ` or with `: `."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
         super().__init__(text)
@@ -21,7 +21,7 @@ class FaultError(ValueError):
 
 
 class BriefFaultsError(ValueError):
-    """Everything that is wrong with a brief, in the order of its lines."""
+    """All faults of a brief, in the order of its lines."""
 
     def __init__(self, faults: Sequence[ValueError]) -> None:
         self.found = sorted(faults, key=lambda fault: getattr(fault, "line", None) or 0)
@@ -36,7 +36,7 @@ class BriefFaultsError(ValueError):
 
 
 class ExpectationError(BriefError):
-    """A check cannot expect what a brief says; `path`: where it is within `expect`."""
+    """A check does not accept an option of a brief; `path` is its place within `expect`."""
 
     def __init__(self, message: str, path: Sequence[str | int] = ()) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class ExpectationError(BriefError):
 
 
 def make_unknown_error(check: str, key: str, choices: Iterable[str]) -> ExpectationError:
-    """Return the error of something that a check never expects, with what it can expect and the nearest of that."""
+    """Return the error for an unknown option, with the known ones and the most similar of them."""
     close = get_close_matches(key, list(choices), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     shown = make_printable(key[:80])
@@ -53,12 +53,12 @@ def make_unknown_error(check: str, key: str, choices: Iterable[str]) -> Expectat
 
 
 class FindCheck(Protocol):
-    """Finds a check by its name and what a brief expects of it; `BriefError` says why there is none."""
+    """Finds a check by its name and options; raises `BriefError` if there is none."""
 
     def __call__(self, name: str, expect: Mapping[str, object], /) -> object: ...
 
 
 def make_brief_error(begin: str, error: ValueError) -> BriefError:
-    """Return what is wrong with a brief as an error for people; `begin` says which brief."""
+    """Return a fault as an error for people; `begin` names the brief."""
     faults = error.faults if isinstance(error, BriefFaultsError) and len(error.faults) > 1 else ()
     return BriefError(f"{begin}{error}", faults)

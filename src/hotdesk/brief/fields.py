@@ -1,4 +1,4 @@
-"""Field types that parts of a brief share: texts, names, paths, numbers, sizes."""
+"""Readers of field types that parts of a brief share: texts, names, paths, numbers, sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 def read_list(
     field: BriefValue, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)
 ) -> list[BriefValue]:
-    """Return the items of a list that have the right type; the others are noted as faults."""
+    """Return the items of the right type; record the others as faults."""
     if not isinstance(field.value, list) or len(field.value) > most:
         found = f"a list of {len(field.value)}" if isinstance(field.value, list) else field.show()
         raise field.make_error(
@@ -51,7 +51,7 @@ def read_path(field: BriefValue) -> str:
 
 
 def read_number(table: BriefValue, key: str, least: float, most: float) -> float | None:
-    """Read a number within bounds, under the last part of its key; None: it is not given."""
+    """Read a number within bounds from the field that ends `key`; return `None` if it is not set."""
     last = key.rpartition(".")[2]
     field = table.get(last)
     if not table.has(last):
@@ -65,7 +65,7 @@ def read_number(table: BriefValue, key: str, least: float, most: float) -> float
 
 
 def count(table: BriefValue, key: str, most: int) -> int | None:
-    """Read a whole number from 1; None: it is not given."""
+    """Read an integer of at least 1; return `None` if it is not set."""
     found = read_number(table, key, 1, most)
     if isinstance(found, float):
         field = table.get(key.rpartition(".")[2])
@@ -74,7 +74,7 @@ def count(table: BriefValue, key: str, most: int) -> int | None:
 
 
 def read_size(table: BriefValue, key: str, default: int, least: int) -> int:
-    """Read a number of bytes, also written as `2G`."""
+    """Read a size in bytes, also written as `2G`."""
     field = table.get(key.rpartition(".")[2], default)
     try:
         found = parse_size(field.value) if isinstance(field.value, str) else field.value

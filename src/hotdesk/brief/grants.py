@@ -1,10 +1,10 @@
-"""Grants as text: which secret goes to which host, and where in a request.
+"""Grants as text: which secret is used at which host, and where in a request.
 
     NAME@host[:port] [bearer|basic|header=NAME[:BEFORE:AFTER]|cookie=NAME|query=NAME:METHOD:/path
         |form=FIELD:METHOD:/path|json=FIELD:METHOD:/path [swap]]… [env=VAR] [step=S] [seconds=600] [field=NAME]…
         [foreign] [identity] [allow-header=NAME]… [allow-field=NAME]…
 
-`swap` is for the place it stands behind. A name with a character of the grammar in it is written with %XX.
+`swap` applies to the place before it. Characters of this grammar in a name are written as %XX.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOST_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 MOST_SECONDS = 31 * 24 * 3600.0
 MOST_FIELDS = 32
 PINNED = ("query", "form", "json")
-"""Places at which a secret could be published, and which are therefore bound to one method and path."""
+"""Places where a secret could be published, which are therefore restricted to one method and path."""
 FRAMING = frozenset(
     """
     accept-encoding connection content-encoding content-length content-type cookie expect forwarded host http2-settings
@@ -37,9 +37,9 @@ FRAMING = frozenset(
     upgrade via x-forwarded-for x-forwarded-host x-forwarded-proto
     """.split()
 )
-"""Headers the door writes itself, or that say where a message ends."""
+"""Headers that the door writes itself or that delimit messages."""
 LISTS = {"field": "fields", "allow-header": "allow_headers", "allow-field": "allow_fields"}
-"""Options that may be written several times, and the lists they add to."""
+"""Options that may be repeated, and the fields they add to."""
 _OPTIONS = (
     "bearer, basic, header=, cookie=, query=, form=, json=, swap, env=, step=, seconds=, field=, foreign, identity, "
     "allow-header=, allow-field="
@@ -190,7 +190,7 @@ def _check_fields(names: object) -> tuple[str, ...]:
 
 
 def _check_places(places: object) -> tuple[SecretPlace, ...]:
-    """Check places; the same one twice is a mistake."""
+    """Validate the places; refuse the same place twice."""
     if not isinstance(places, tuple) or len(places) > MOST_PLACES:
         raise ValueError(f"places must be a list of at most {MOST_PLACES} places for the secret, such as bearer")
     done = tuple(_check_place(place) for place in places)
@@ -223,7 +223,7 @@ def _check_place(place: object) -> SecretPlace:
 
 
 def _check_around(place: SecretPlace) -> None:
-    """Refuse text around a secret that cannot stand in a header."""
+    """Refuse text around a secret that is not valid in a header."""
     for text in (place.before, place.after):
         if (
             not isinstance(text, str)
@@ -237,12 +237,12 @@ def _check_around(place: SecretPlace) -> None:
 
 
 def _is_framing(name: str) -> bool:
-    """Return whether the door itself writes a header."""
+    """Return whether a header is reserved for the door."""
     return name.lower() in FRAMING or name.lower().startswith("proxy-")
 
 
 def _check_headers(names: object) -> tuple[str, ...]:
-    """Return the headers a desk may send, each once and in lower case."""
+    """Return the headers a desk may send, without duplicates and in lower case."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError(f"allow-header takes at most {MOST_FIELDS} header names")
     for name in names:

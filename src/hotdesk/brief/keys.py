@@ -43,7 +43,7 @@ _TABLES = ("budget", "size", "models", "each", "reduce")
 
 
 def explain_place(field: BriefValue, key: str) -> str:
-    """Return, as the end of an error, where a key belongs that is a field of another table; empty: nowhere."""
+    """Return a hint for the end of an error if a key belongs to another table, else `""`."""
     table = ".".join(str(part) for part in field.where[:-1])
     if not table:
         for name in _TABLES:
@@ -59,7 +59,7 @@ def explain_place(field: BriefValue, key: str) -> str:
 
 
 def format_example(field: BriefValue, key: str) -> str:
-    """Write how a field, such as `size.memory`, is given in the language of a brief."""
+    """Format an example of a field, such as `size.memory`, in the brief's own language."""
     found: object = KEYS
     for part in key.split("."):
         found = cast(Mapping[str, object], found)[part]

@@ -1,4 +1,4 @@
-"""Read the limits of a brief: tools, wall, size, budget, approvals, models."""
+"""Reads the limits of a brief: tools, wall, size, budget, approvals, models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_TOKENS = 10**12
 _MOST_DOLLARS = 10**6
 MOST_ACTS = 10**6
 PROVIDERS = ("anthropic", "openai", "chat")
-"""Providers that a brief may name: reached over a network, at an address of the operator's choice. Never a script."""
+"""Providers that a brief may name. All are reached over the network, at the operator's address; none runs a script."""
 _TOOL_SHAPE = re.compile(r"[a-z][a-z0-9_]{0,63}\*?|\*")
 MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 
@@ -67,7 +67,7 @@ def read_wall(field: BriefValue) -> str:
 
 
 def _make_choice_error(field: BriefValue, key: str, choices: Sequence[str], order: str, default: str) -> ValueError:
-    """Return the error of an unknown choice; where none resembles it, it proposes a strict one, never the laxest."""
+    """Return the error for an unknown choice. It suggests a similar one or `default`, which must be a strict one."""
     meant = find_similar(field.value, choices) if isinstance(field.value, str) else ""
     return field.make_error(
         f"{key} must be one of {', '.join(choices)} ({order} first), not {field.show()}; write "
@@ -76,7 +76,7 @@ def _make_choice_error(field: BriefValue, key: str, choices: Sequence[str], orde
 
 
 def read_sensitive_wall(brief: BriefValue) -> str:
-    """Read what stands around steps that hold secrets or read foreign files; empty: what stands around others."""
+    """Read the wall of steps that use secrets or read untrusted files; return `""` if it is not set."""
     if not brief.has("sensitive_wall"):
         return ""
     field = brief.get("sensitive_wall")
@@ -86,7 +86,7 @@ def read_sensitive_wall(brief: BriefValue) -> str:
 
 
 def read_memory(brief: BriefValue) -> str:
-    """Read the name of the memory that its jobs share; empty: they have none."""
+    """Read the name of the shared memory; return `""` if there is none."""
     return fields.read_name(brief.get("memory"), "memory", "invoices") if brief.has("memory") else ""
 
 
@@ -125,7 +125,7 @@ def read_seconds(brief: BriefValue) -> float:
 
 
 def read_wait(field: BriefValue) -> float:
-    """Read how long a person's answer is waited for, in seconds or as `2h`."""
+    """Read how long to wait for a person's answer, in seconds or as `2h`."""
     seconds = parse_seconds(field.value)
     if seconds is None or not 1 <= seconds <= _MOST_WAIT:
         most = f"30 days ({_MOST_WAIT} seconds)"
@@ -167,7 +167,7 @@ def read_look(field: BriefValue) -> str:
 
 
 def _read_model(field: BriefValue) -> str:
-    """Read a model's name: never an address, never a script."""
+    """Read a model's name; addresses and scripts are refused."""
     name = field.value if isinstance(field.value, str) else ""
     provider, _, model = name.partition(":")
     if not MODEL_SHAPE.fullmatch(name) or provider not in PROVIDERS or "//" in model:

@@ -1,4 +1,4 @@
-"""Find the line of each value in a TOML or JSON text, which their parsers do not report."""
+"""Finds the line of each value in a TOML or JSON text, which their parsers do not report."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TypeAlias
 from hotdesk.errors import make_printable
 
 Where: TypeAlias = tuple[str | int, ...]
-"""How a value is reached from the whole: `("deliverables", 0, "path")`."""
+"""Path of a value: `("deliverables", 0, "path")`."""
 
 MAX_DEPTH = 16
-"""Lists and tables in each other, and parts of a key."""
+"""Maximum nesting of lists and tables, and maximum parts of a key."""
 BLANK = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*+")
 STRING = re.compile(
-    r'''"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}'''  # several lines, with escapes
-    r"|'''(?:[^']|'(?!''))*+'{3,5}"  # several lines, as they are
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}'''  # multi-line, with escapes
+    r"|'''(?:[^']|'(?!''))*+'{3,5}"  # multi-line, literal
     r'|"(?:[^"\\\n]|\\.)*+"'
     r"|'[^'\n]*+'",
     re.DOTALL,
@@ -30,13 +30,13 @@ _SCALAR = re.compile(r"[^,\]}\n#]*+")
 
 
 class UnparsableTextError(Exception):
-    """The text does not parse. Its own parser explains that better."""
+    """The text does not parse. Its regular parser gives a better error."""
 
 
 def find_toml_lines(text: str) -> dict[Where, int]:
-    """Return the line of every value; `ValueError` where nesting is too deep for any parser.
+    """Return the line of every value; raise `ValueError` if the text is nested too deeply.
 
-    Invalid TOML is left to its parser: then these are the lines before the mistake.
+    For invalid TOML, return the lines before the fault and leave the error to its parser.
     """
     scan = Scan(text)
     with suppress(UnparsableTextError, IndexError):
@@ -45,7 +45,7 @@ def find_toml_lines(text: str) -> dict[Where, int]:
 
 
 def find_json_lines(text: str) -> dict[Where, int]:
-    """Return the same of JSON; `ValueError`, too, for what Python takes for JSON and is none."""
+    """Return the line of every value; also raise `ValueError` for invalid JSON that Python accepts."""
     scan = Scan(text, strict=True)
     with suppress(UnparsableTextError, IndexError):
         scan.skip()
@@ -61,14 +61,14 @@ def find_nearest_line(lines: dict[Where, int], where: Where) -> int | None:
 
 
 class Scan:
-    """Goes once through a text, in time and memory that its length bounds."""
+    """Scans a text once, in time and memory proportional to its length."""
 
     def __init__(self, text: str, strict: bool = False) -> None:
         self.text, self.at, self.strict = text, 0, strict
         self.breaks = [match.start() for match in re.finditer("\n", text)]
         self.lines: dict[Where, int] = {}
         self.counts: dict[Where, int] = {}
-        """How many tables each list of tables has so far."""
+        """Number of tables in each array of tables so far."""
 
     def read_document(self) -> None:
         table: Where = ()
@@ -81,7 +81,7 @@ class Scan:
             self.skip()
 
     def read_header(self) -> Where:
-        """Read `[table]` or `[[table]]`; return which it is."""
+        """Read `[table]` or `[[table]]`; return its path."""
         line, several = self.get_line_number(), self.text.startswith("[[", self.at)
         self.at += 2 if several else 1
         keys = self.read_keys()
@@ -146,7 +146,7 @@ class Scan:
                     raise ValueError(f", line {line}: {word} is not valid JSON; write a number")
 
     def read_container(self, where: Where, bracket: str) -> None:
-        """Read a list or a table that stands in one place; commas are blanks here."""
+        """Read an inline list or table; commas count as blanks."""
         self.limit(len(where))
         self.at += 1
         self.skip()
@@ -162,7 +162,7 @@ class Scan:
         self.at += 1
 
     def limit(self, depth: int) -> None:
-        """Refuse nesting so deep that parsers become slow or fail."""
+        """Refuse nesting that would make parsers slow or fail."""
         if depth > MAX_DEPTH:
             raise ValueError(
                 f", line {self.get_line_number()}: lists or tables are nested deeper than {MAX_DEPTH} levels; use "

@@ -1,4 +1,4 @@
-"""Briefs as people write them: TOML, JSON, Python. The same fields, the same checks, the same meaning.
+"""Reads briefs in TOML, JSON and Python, with the same fields and checks in all of them.
 
 goal = "Compare the invoices with the orders."
 inputs = ["invoices"]
@@ -36,15 +36,15 @@ from hotdesk.errors import BriefError, make_printable
 
 FILES = ("brief.toml", "brief.json")
 MAX_BRIEF_BYTES = 1 << 20
-"""Bytes of the largest brief."""
+"""Maximum bytes of a brief."""
 _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 def read_job(path: Path, make_scope: MakeScope, find_check: FindCheck | None = None, *, operator: bool = True) -> Brief:
-    """Read the brief at a path, or in a folder; `BriefError` lists everything that is wrong with it.
+    """Read a brief from a file or a folder; raise `BriefError` with all of its faults.
 
-    `find_check` tests what checks expect. `operator`: whether this machine's operator wrote it, or answers for it.
-    Others may use fewer fields: `OPERATOR_ONLY`.
+    `find_check` validates the options of checks. Pass `operator=False` for a brief that this machine's operator did not
+    write or vouch for; it must not use the fields in `OPERATOR_ONLY`.
     """
     file = find_brief(path)
     try:
@@ -80,7 +80,7 @@ def parse_job(
     *,
     operator: bool = True,
 ) -> Brief:
-    """Read a brief's text; `ValueError` says where and why, and begins with a line or a colon."""
+    """Parse a brief's text; raise `ValueError` whose message starts with the line or a colon."""
     if len(data) > MAX_BRIEF_BYTES:
         raise ValueError(f": the brief is larger than {MAX_BRIEF_BYTES >> 20} MiB; move data into input files")
     try:
@@ -92,7 +92,7 @@ def parse_job(
 
 
 def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
-    """Read a brief that is a mapping; `BriefError` says which field, and why."""
+    """Read a brief from a mapping; raise `BriefError` that names the faulty fields."""
     try:
         brief = BriefValue(_as_plain(table))
         if not is_json_value(brief.value):
@@ -106,7 +106,7 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
 
 
 def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields: object) -> Brief:
-    """Write a brief in Python: fields as keywords, each as in a file; inputs lie in the folder."""
+    """Build a brief in Python, with its fields as keyword arguments; inputs are in `folder`."""
     return parse_table(fields, Path(folder), make_scope)
 
 
@@ -118,7 +118,7 @@ def build_job(
     operator: bool,
     find_check: FindCheck | None = None,
 ) -> Brief:
-    """Read all fields; every fault is noted in `brief.faults`, and all of them are raised at the end."""
+    """Read all fields. Faults are collected in `brief.faults` and raised together at the end."""
     if not isinstance(brief.value, dict):
         raise ValueError(": the brief must be a table with fields such as goal and deliverables")
     attempt, get = brief.attempt, brief.get
@@ -165,7 +165,7 @@ def build_job(
 
 
 def parse_text(text: str, form: Form) -> BriefValue:
-    """Parse a text, and know its lines: counted first, because that alone takes no longer than the text is."""
+    """Parse a text with its line numbers. The scan for lines comes first, because it takes linear time on any input."""
     if form == "json":
         lines = find_json_lines(text)
         return BriefValue(_parse_json(text), form=form, lines=lines)
@@ -180,7 +180,7 @@ def parse_text(text: str, form: Form) -> BriefValue:
 
 
 def _parse_json(text: str) -> object:
-    """Parse JSON; what only looks so was refused when its lines were counted."""
+    """Parse JSON. Python's non-standard constants were already refused by the scan for lines."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as e:

@@ -1,6 +1,6 @@
 """Host names in one canonical form: lower-case ASCII names, addresses, and patterns of either.
 
-Everything here raises ValueError with a reason that completes the sentence "the host …".
+Each function raises `ValueError` with a reason that completes the sentence "the host …".
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, 
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME_SHAPE = re.compile(rf"{LABEL}(?:\.{LABEL})*")
 NUMBER_SHAPE = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-"""What some programs read as an address, whatever stands before it: `1.2.3`, `127.1`, `0x7f000001`."""
+"""Names that some programs parse as an address: `1.2.3`, `127.1`, `0x7f000001`."""
 _QUAD_SHAPE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 _AUTHORITY_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 STOPS = "\u3002\uff0e\uff61"
-"""Dots of other scripts."""
+"""Full stops of other scripts."""
 _DEVIATIONS = "ßẞςǰΐΰ\u200c\u200d"
-"""What IDNA 2003 and its successors write differently: two names for one spelling."""
+"""Characters that IDNA 2003 and its successors encode differently, so that one spelling has two names."""
 WIDEST = {4: 8, 6: 7}
-"""The widest network a rule may name, as a prefix length."""
+"""Shortest prefix of a network in a rule, by IP version."""
 _LONG_HOST = 40
-"""Characters from which on a host's end may be cut off, or overlooked."""
+"""Length above which the end of a host name may be cut off or overlooked."""
 SHARED = frozenset(
     """
     ac.jp ac.uk asn.au co.id co.il co.in co.jp co.ke co.kr co.nz co.th co.uk co.za com.ar com.au com.bd com.br com.cn
@@ -37,11 +37,11 @@ SHARED = frozenset(
     windows.net workers.dev wordpress.com xip.io
     """.split()
 )
-"""Names anybody can get a name below. The common ones: no list of all of them is at hand without a network."""
+"""Suffixes below which anyone can register names. Only common ones: the complete list needs a network."""
 
 
 def canonicalize_name(text: str) -> str:
-    """Return a name in lower-case ASCII without its trailing dot."""
+    """Return a name in lower-case ASCII without a trailing dot."""
     if not text.isascii():
         raise ValueError("is not plain ASCII; write the host in punycode (`xn--…`)")
     name = text.lower().removesuffix(".")
@@ -65,7 +65,8 @@ def _canonicalize_address(text: str) -> str:
 
 
 def canonicalize_host(text: str) -> str:
-    """Return the name or address a request or a grant is for; IPv6 stands in brackets and is given without."""
+    """Return the canonical name or address of a request or a grant; an IPv6 address must be in brackets, which are
+    removed."""
     if text.startswith("[") and text.endswith("]"):
         if ":" not in text:
             raise ValueError("has brackets, but is not an IPv6 address such as `[2001:db8::1]`")
@@ -74,7 +75,7 @@ def canonicalize_host(text: str) -> str:
 
 
 def canonicalize_pattern(text: str) -> str:
-    """Return what a rule may name: a name in any script, `*.` and a name, an address or a network."""
+    """Return the canonical host pattern of a rule: a name in any script, `*.` and a name, an address or a network."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if "/" in bare:
         return _canonicalize_network(bare)
@@ -112,7 +113,7 @@ def _encode_host_name(text: str) -> str:
 
 
 def narrow(suffix: str) -> str:
-    """Return a wildcard's suffix back, unless strangers can get names below it."""
+    """Return a wildcard's suffix; refuse one below which anyone can register names."""
     if "." not in suffix or suffix in SHARED:
         raise ValueError(
             f"covers the domains of many owners, because anyone can register a name below {suffix!r}; write a longer "
@@ -122,7 +123,7 @@ def narrow(suffix: str) -> str:
 
 
 def get_registrable_domain(host: str) -> str:
-    """Return the registered part of a host: its owner chooses what precedes it."""
+    """Return the registered part of a host name; its owner chooses what precedes it."""
     name = host.removeprefix("*.")
     labels = name.split(".")
     if is_address(name):
@@ -132,12 +133,12 @@ def get_registrable_domain(host: str) -> str:
 
 
 def put_domain_first(host: str, text: str) -> str:
-    """Begin a text about a host with its domain where the name is long: how that begins is for its owner to choose."""
+    """Put the domain before a text about a long host name, because the domain's owner chooses how the name begins."""
     return f"{get_registrable_domain(host)}: {text}" if len(host) > _LONG_HOST else text
 
 
 def split_authority(text: str) -> tuple[str, int | None]:
-    """Return the canonical host of `host[:port]`, and the port if one is written."""
+    """Return the canonical host of `host[:port]`, and the port or `None`."""
     found = _AUTHORITY_SHAPE.fullmatch(text)
     if not found or (found[2] and int(found[2]) > 65535):
         raise ValueError("does not have the form `host` or `host:port`")

@@ -1,6 +1,6 @@
 """Paths and queries in one canonical form, and the globs they are matched with.
 
-Everything here raises ValueError with a reason that completes the sentence "the path …" or "the query …".
+Each function raises `ValueError` with a reason that completes the sentence "the path …" or "the query …".
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ PERCENT = re.compile("%([0-9A-Fa-f]{2})")
 _BROKEN_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 TWICE = re.compile("%25[0-9A-Fa-f]{2}")
 DOTS = re.compile(r"/ *\.{1,2} *(?:[;/]|$)")
-"""A segment that means `here` or `above` to somebody: also with parameters, as in `/..;/`."""
+"""A segment that some servers treat as `.` or `..`, also with parameters, as in `/..;/`."""
 _ENCODED_SLASH = "\0"
-"""Stands for `%2F` read as part of a segment."""
+"""Stands for a `%2F` that is read as part of a segment."""
 SEPARATOR = re.compile("[&;]")
 LONGEST_GLOB = 1024
 
@@ -27,7 +27,7 @@ Reader: TypeAlias = Callable[[str], str]
 
 
 def canonicalize_path(text: str) -> str:
-    """Return a path in the form that is judged and sent, or refuse what could be read in two ways."""
+    """Return a path in the form in which it is judged and sent; refuse an ambiguous one."""
     if not PATH_SHAPE.fullmatch(text):
         raise ValueError("does not start with `/`, or has a character that must be written as %XX")
     path = PERCENT.sub(_canonicalize_escape, text) if "%" in text else text
@@ -49,7 +49,7 @@ def _canonicalize_escape(found: re.Match[str]) -> str:
 
 
 def list_readings(path: str) -> tuple[str, ...]:
-    """Decode a canonical path: in two ways where it holds `%2F`, which some servers take for a slash."""
+    """Decode a canonical path. One with `%2F` has two readings, because some servers treat it as a slash."""
     if "%" not in path:
         return (path,)
     try:
@@ -60,7 +60,7 @@ def list_readings(path: str) -> tuple[str, ...]:
 
 
 def canonicalize_glob(text: str) -> str:
-    """Return a path's glob in canonical form: `*` within a segment, `**` as a segment of its own."""
+    """Return a path glob in canonical form: `*` within a segment, `**` as a whole segment."""
     if len(text) > LONGEST_GLOB:
         raise ValueError(f"is longer than {LONGEST_GLOB} characters")
     glob = canonicalize_path(text)
@@ -70,7 +70,7 @@ def canonicalize_glob(text: str) -> str:
 
 
 def compile_glob(glob: str) -> re.Pattern[str]:
-    """Compile a path glob to an expression that takes linear time on any input."""
+    """Compile a path glob to a regular expression that takes linear time on any input."""
     groups: list[list[str]] = [[]]
     for segment in glob[1:].split("/"):
         if segment == "**":
@@ -99,7 +99,7 @@ def compile_value(glob: str) -> re.Pattern[str]:
 
 
 def _build_glob_pattern(glob: str, one: str, write: Callable[[str], str]) -> str:
-    """Write a glob as an expression: what stands between two stars is taken where it first fits."""
+    """Write a glob as a regular expression; the text between two stars matches where it first fits."""
     first, *rest = glob.split("*")
     if not rest:
         return write(first)
@@ -108,7 +108,7 @@ def _build_glob_pattern(glob: str, one: str, write: Callable[[str], str]) -> str
 
 
 def _build_literal_pattern(text: str) -> str:
-    """Write literal text of a path as an expression; who writes `%2F` in a rule means both readings of it."""
+    """Write literal path text as a regular expression; `%2F` in a rule matches both readings."""
     return f"[{_ENCODED_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
 
 
@@ -119,7 +119,7 @@ def check_query(text: str) -> str:
 
 
 def split_query(query: str) -> tuple[tuple[str, str], ...] | None:
-    """Split a query into names and values; None when servers could split it in different ways."""
+    """Split a query into names and values; return `None` if servers could split it differently."""
     if ";" in query or _BROKEN_PERCENT.search(query):
         return None
     try:
@@ -130,5 +130,5 @@ def split_query(query: str) -> tuple[tuple[str, str], ...] | None:
 
 
 def list_query_names(query: str) -> tuple[str, ...]:
-    """Return every name a query could be read to send."""
+    """Return every parameter name that some server could read in a query."""
     return tuple(unquote_plus(part.partition("=")[0]) for part in SEPARATOR.split(query) if part)

@@ -9,19 +9,19 @@ from hotdesk.brief.value import BriefValue
 from hotdesk.dataclass import dataclass
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"
-"""Only with this variable set is there a wall `local`, which is none."""
+"""Environment variable without which the wall `local`, which isolates nothing, is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Why a field is the operator's, and what others write instead."""
+    """Why a field is reserved for the operator, and what others can do instead."""
 
     why: str
     remedy: str
     when: Callable[[object], bool] = bool
-    """Whether a value is one of those that are the operator's."""
+    """Returns whether a value of the field is reserved."""
     always: bool = False
-    """In no brief at all, the operator's own included."""
+    """Whether the field is refused even in the operator's own briefs."""
 
 
 def _has_local_input(inputs: object) -> bool:
@@ -52,11 +52,11 @@ OPERATOR_ONLY: Mapping[str, Reserved] = {
     "command": CODE,
     "program": CODE,
 }  # fmt: skip
-"""By field. Whoever reads briefs of others refuses all of them; who reads the operator's own, only `always`."""
+"""Reserved fields by key. Briefs of others may use none of them; in the operator's own, only `always` is refused."""
 
 
 def refuse_reserved(brief: BriefValue, operator: bool) -> None:
-    """Note each field that is the operator's as a fault."""
+    """Record each reserved field as a fault."""
     for key, reserved in OPERATOR_ONLY.items():
         if brief.has(key) and (reserved.always or not operator) and reserved.when(brief.get(key).value):
             why = f"this brief must not set {key}: {reserved.why}; {reserved.remedy}"

@@ -1,7 +1,7 @@
-"""The walls of a job's desks: the strongest of all that are required. Pure.
+"""Chooses the walls of a job's desks: the strongest of all that are required. No I/O.
 
-A demand names the least there may be, so that none lowers another. A wall that this machine lacks is refused before
-anything is planned; no weaker one is used in its place.
+Each requirement is a minimum, so none weakens another. A wall that is not available here is refused before planning; no
+weaker wall replaces it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from hotdesk.walls import UNWALLED, WallCatalog
 
 
 def route_brief(job: Brief, walls: WallCatalog, verify_wall: str = "") -> Brief:
-    """Settle the walls of a job; `BriefError` says which cannot be had here, and the remedy.
+    """Return a job with its walls chosen; raise `BriefError` with a remedy if one is not available.
 
-    `verify_wall` is the least the operator wants around what looks at deliverables.
+    `verify_wall` is the operator's minimum for desks in which deliverables are checked.
     """
     if job.wall == UNWALLED and not job.least_wall:
         return replace(job, sensitive_wall="", verify_wall="", walls=walls)

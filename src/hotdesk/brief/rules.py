@@ -1,10 +1,10 @@
-"""Rules as text and as tables: one grammar for the command line, briefs and the operator's ceiling.
+"""Egress rules as text and as tables: one grammar for the command line, briefs and the operator's ceiling.
 
     [allow|deny|ask|tunnel] [read|write|METHOD,…] [scheme://]host[:port][/path][?name=value&…]
         [up=1M] [down=50M] [rate=10] [private] [step=NAME]
 
-Without a method `allow` and `ask` are for reading, `deny` is for everything. A network stands in brackets when
-anything follows it: `[10.0.0.0/8]:8080`. `?` with nothing behind it means that no parameter may be sent.
+Without a method, `allow` and `ask` apply to reading and `deny` to everything. A network is written in brackets, which
+an IPv4 network may omit: `[10.0.0.0/8]:8080`. A `?` with nothing after it means that no parameter may be sent.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hotdesk.errors import BriefError, make_printable
 
 EXAMPLE = "GET example.test/data/*"
 MAX_LINE_CHARS = 1 << 17
-"""Characters of one line; no rule or grant in bounds has as many."""
+"""Maximum characters of one line; no valid rule or grant is longer."""
 VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", "tunnel": "allow"}
 WORDS = frozenset({*VERDICTS, "read", "write", "private"})
-"""What cannot be a host: it means something else in a rule."""
+"""Keywords of the grammar, which cannot be a host."""
 NEVER = frozenset({"CONNECT", "TRACE", "TRACK"})
-"""Methods no one may use: they open what the door cannot judge, or send back what it put in."""
+"""Methods that are never admitted: they bypass the door's rules, or return what it inserted."""
 METHOD_SHAPE = re.compile(r"(?=.{1,32}\Z)[A-Z]+(?:-[A-Z]+)*")
 _METHODS_SHAPE = re.compile(r"[A-Z-]+(?:,[A-Z-]+)*")
 _NETWORK_SHAPE = re.compile(r"\A([A-Za-z]+://)?([0-9]+(?:\.[0-9]+){3}/[0-9]{1,2})(?=[:/?]|\Z)")
-"""A network without its brackets."""
+"""A network without brackets."""
 _TARGET_SHAPE = re.compile(
     r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>\[[^\[\]]*\]|[^/?:\[\]]*)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
@@ -55,7 +55,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_rule_table(table: Mapping[str, object]) -> Rule:
-    """Read one rule from a table of a brief: `{host = "example.test", methods = ["GET"], path = "/data/*"}`."""
+    """Read a rule from a table of a brief: `{host = "example.test", methods = ["GET"], path = "/data/*"}`."""
     try:
         return _canonicalize_rule(read_table(table))
     except (ValueError, BriefError) as e:
@@ -97,7 +97,7 @@ def format_size(size: int) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a line into its words; a part of one could say more than the whole."""
+    """Split a line into words. A line that is too long is refused: cut off, it could mean something else."""
     if len(text) > MAX_LINE_CHARS:
         raise ValueError(f"the line is longer than {MAX_LINE_CHARS} characters")
     return text.split()
@@ -145,7 +145,7 @@ def _read_target(text: str) -> Rule:
 
 
 def _read_query(text: str) -> tuple[tuple[str, str], ...]:
-    """Read the parameters of a rule; one without a value may have any."""
+    """Read the parameters of a rule; one without `=` may have any value."""
     parts = [part.partition("=") for part in text.split("&")] if text else []
     return tuple((name, value if equals else "*") for name, equals, value in parts)
 
@@ -198,7 +198,7 @@ def read_table(table: Mapping[str, object]) -> Rule:
 
 
 def _read_table_methods(value: object, verdict: object) -> object:
-    """Read the methods of a table: a word or a list."""
+    """Read the methods of a table: a keyword or a list."""
     if value is None:
         return ANY if verdict == "deny" else READ
     if isinstance(value, str):
@@ -261,7 +261,7 @@ def _canonicalize_methods(methods: object) -> tuple[str, ...]:
 
 
 def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
-    """Return parameters sorted by name, each once."""
+    """Return the parameters sorted by name; refuse duplicates."""
     pairs = [pair for pair in query if isinstance(pair, tuple) and len(pair) == 2] if isinstance(query, tuple) else None
     if pairs is None or len(pairs) != len(query) or len(pairs) > _MOST_PARAMETERS:  # type: ignore[arg-type]
         raise ValueError(f"the query must be a list of at most {_MOST_PARAMETERS} names and values")
@@ -293,7 +293,7 @@ def read_part(what: str, text: object, read: paths.Reader) -> str:
 
 
 def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
-    """Refuse what is none of the choices; True is not 1."""
+    """Refuse a value that is not one of the choices; `True` does not equal 1."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
         raise ValueError(
             f"the {what} is {make_printable(str(value)[:80])!r}; it must be {' or '.join(map(str, choices))}"
@@ -301,7 +301,7 @@ def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
 
 
 def check_number(what: str, value: object, kind: type, least: float, most: float) -> None:
-    """Refuse what is neither None nor a number within bounds."""
+    """Refuse a value that is neither `None` nor a number within bounds."""
     if value is None:
         return
     right = isinstance(value, (int, kind)) and not isinstance(value, bool)

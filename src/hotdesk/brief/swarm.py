@@ -1,4 +1,4 @@
-"""Read the swarm part of a brief: its items, and the report built from all results."""
+"""Reads the swarm part of a brief: its items, and the report built from all results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import make_printable
 
 PLACEHOLDER = "{item}"
-"""Stands for an item's name: in deliverables, in paths of rules, in the goal and in the steps of a plan."""
+"""Stands for an item's name in deliverables, rule paths, the goal and the steps of a plan."""
 _OF_EACH = tuple(cast(Mapping[str, object], KEYS["each"]))
 _OF_REDUCE = tuple(cast(Mapping[str, object], KEYS["reduce"]))
 _LONGEST_COLUMN = 200
@@ -25,7 +25,7 @@ _MOST_ATTEMPTS = 5
 
 
 def read_each(brief: BriefValue) -> Each | None:
-    """Read the items of a brief; None if it is one job."""
+    """Read the items of a brief; return `None` for a single job."""
     if not brief.has("each"):
         _refuse_placeholder(brief)
         return None
@@ -54,7 +54,7 @@ def read_each(brief: BriefValue) -> Each | None:
 
 
 def _list_paths(brief: BriefValue) -> list[BriefValue]:
-    """List the paths of the deliverables, as far as they are texts."""
+    """List the paths of the deliverables that are texts."""
     items = brief.get("deliverables")
     if not isinstance(items.value, list):
         return []
@@ -63,7 +63,7 @@ def _list_paths(brief: BriefValue) -> list[BriefValue]:
 
 
 def read_reduce(brief: BriefValue, find_check: FindCheck | None = None) -> Reduce | None:
-    """Read what is built from the results of all items; None: nothing."""
+    """Read the report that is built from all results; return `None` if there is none."""
     if not brief.has("reduce"):
         return None
     field = brief.get("reduce")
@@ -98,7 +98,7 @@ def _refuse_placeholder(brief: BriefValue) -> None:
 
 
 def _read_over(field: BriefValue) -> str:
-    """Read where the items are: below the brief's folder."""
+    """Read the location of the items, below the brief's folder."""
     path = fields.read_path(field)
     if "**" in path:
         raise field.make_error(

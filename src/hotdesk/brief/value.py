@@ -17,25 +17,25 @@ from hotdesk.errors import make_printable
 Form: TypeAlias = Literal["toml", "json", "python"]
 T = TypeVar("T")
 _MAX_SHOWN_CHARS = 80
-"""Characters of a value that an error quotes."""
+"""Maximum characters of a value that an error quotes."""
 _SIMILAR_NAMES = {
     "allow": "egress", "approval": "approve", "credentials": "grants", "files": "inputs", "hosts": "egress",
     "hours": "seconds", "minutes": "seconds", "network": "egress", "outputs": "deliverables",
     "rules": "egress", "secrets": "grants", "task": "goal", "timeout": "seconds",
 }  # fmt: skip
-"""What people write for a field that has another name."""
+"""Common wrong names for fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class BriefValue:
-    """A value and its place. Its methods raise `ValueError` that begins with a line or a colon."""
+    """A value and its place. Its methods raise `ValueError` whose message starts with a line or a colon."""
 
     value: Any
     where: Where = ()
     form: Form = "python"
     lines: dict[Where, int] = field(default_factory=dict)
     faults: list[ValueError] = field(default_factory=list, compare=False)
-    """What is wrong with the whole brief, as far as it was read: one list for all of its values."""
+    """Faults of the whole brief found so far; all of its values share this list."""
 
     def make_error(self, why: str) -> ValueError:
         if self.form == "python":
@@ -44,7 +44,7 @@ class BriefValue:
         return FaultError(f"{'' if line is None else f', line {line}'}: {why}", line)
 
     def attempt(self, read: Callable[[], T], default: T) -> T:
-        """Return what is read; after a fault the default, so that the rest of the brief is read too."""
+        """Return the result of `read`. After a fault, record it and return the default, so that reading continues."""
         try:
             return read()
         except BriefFaultsError as e:
@@ -58,7 +58,7 @@ class BriefValue:
             raise BriefFaultsError(self.faults)
 
     def show(self) -> str:
-        """Quote the value, as it is written in a brief."""
+        """Quote the value in the notation of a brief."""
         try:
             text = repr(self.value) if self.form == "python" else _format_toml(self.value)
         except (TypeError, ValueError):
@@ -86,9 +86,9 @@ class BriefValue:
     def require_table(
         self, what: str, keys: Iterable[str], example: str, explain: Callable[[BriefValue, str], str] | None = None
     ) -> BriefValue:
-        """Return itself, if it is a table; note each key that is none of these as a fault.
+        """Require a table; record each unknown key as a fault.
 
-        `explain` returns where a key belongs that is a field of another table; empty: nowhere.
+        `explain` returns a hint for a key that belongs to another table, or `""`.
         """
         if not isinstance(self.value, dict):
             raise self.make_error(f"{what} must be a table, not {self.show()}; write {example}")
@@ -103,14 +103,14 @@ class BriefValue:
         return self
 
     def lacks(self, name: str, keys: Iterable[str]) -> bool:
-        """Return whether a field is missing, and is not there under a misspelt name either."""
+        """Return whether a field is missing and no misspelt key resembles it."""
         if self.has(name):
             return False
         return all(key in keys or find_similar(str(key), keys) != name for key in self.value)
 
 
 def find_similar(word: str, choices: Iterable[str]) -> str:
-    """Return the choice that is spelt most like a word; empty: none resembles it."""
+    """Return the choice that is spelt most like `word`, or `""` if none is similar."""
     names = list(choices)
     other = _SIMILAR_NAMES.get(word, "")
     close = [other] if other in names else get_close_matches(word.strip().lower(), names, n=1)
@@ -137,7 +137,7 @@ def _format_toml_key(key: str) -> str:
 
 
 def is_json_value(value: object) -> bool:
-    """Return whether a value is such as JSON has in UTF-8: no date, no infinity, no half of a character."""
+    """Return whether a value can be written as JSON in UTF-8: no dates, infinities or lone surrogates."""
     match value:
         case dict():
             return all(is_json_value(key) and is_json_value(each) for key, each in value.items())

@@ -1,4 +1,4 @@
-"""Scopes as JSON: one canonical form to hash and to carry across a process border, read back strictly."""
+"""Scopes as JSON: one canonical form for digests and for other processes, parsed strictly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hotdesk.strict import StrictError, read
 
 Thing = TypeVar("Thing", Rule, Grant)
 _MAX_TOKEN_TEXT = 1024
-"""Characters of a workload token's name, audience and issuer, each."""
+"""Maximum characters each of a workload token's name, audience and issuer."""
 
 
 def scope_json(scope: Scope) -> str:
@@ -26,13 +26,13 @@ def scope_json(scope: Scope) -> str:
 
 
 def compute_digest(thing: Scope | Rule) -> str:
-    """Return the SHA-256 of a scope or a rule in canonical JSON, in hexadecimal."""
+    """Return the hexadecimal SHA-256 of a scope or a rule in canonical JSON."""
     text = scope_json(thing) if isinstance(thing, Scope) else format_canonical_json(asdict(thing))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def parse_scope(value: object) -> Scope:
-    """Read a scope from what JSON gave; anything unknown, mistyped or not canonical is refused."""
+    """Parse a scope; refuse unknown or mistyped fields and entries that are not in canonical form."""
     if isinstance(value, dict) and "values" in value:
         raise _make_scope_error("it contains secrets")
     try:
@@ -55,7 +55,7 @@ def format_canonical_json(value: object) -> str:
 
 
 def _asdict_shallow(scope: Scope) -> dict[str, object]:
-    """Return a scope as plain values; its names are any mapping, which `asdict` would copy by its type."""
+    """Return a scope as plain values without `names`, a mapping of any type, which `asdict` may be unable to copy."""
     return {
         "rules": [asdict(rule) for rule in scope.rules],
         "grants": [_grant_values(grant) for grant in scope.grants],
@@ -67,7 +67,8 @@ def _asdict_shallow(scope: Scope) -> dict[str, object]:
 
 
 def _grant_values(grant: Grant) -> dict[str, object]:
-    """Return a grant as plain values; lists that older versions did not have only where there is something in them."""
+    """Return a grant as plain values. Fields added in later versions are left out if empty, so digests stay the
+    same."""
     values = asdict(grant)
     for place in values["places"]:
         for name in ("before", "after"):
@@ -77,13 +78,13 @@ def _grant_values(grant: Grant) -> dict[str, object]:
 
 
 def _require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
-    """Refuse what is not in canonical form already: another form would have another digest."""
+    """Refuse an entry that is not in canonical form, because another form has another digest."""
     if check(thing) != thing:
         raise _make_scope_error(f"{make_printable(str(thing)[:200])} is not in canonical form")
 
 
 def _require_names(names: Mapping[str, str]) -> None:
-    """Refuse names that lead to no host and port."""
+    """Refuse names that do not map to a host and port."""
     for name, upstream in names.items():
         try:
             right = canonicalize_name(name) == name and split_authority(upstream)[1] is not None
@@ -94,7 +95,7 @@ def _require_names(names: Mapping[str, str]) -> None:
 
 
 def _require_tokens(scope: Scope) -> None:
-    """Refuse tokens that no grant uses or that cannot be written into a statement."""
+    """Refuse tokens without a grant, or with texts that are not valid in a token."""
     granted = {grant.secret for grant in scope.grants}
     for name, token in scope.tokens.items():
         texts = (token.name, token.audience, token.issuer)
