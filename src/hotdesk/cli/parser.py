@@ -28,8 +28,8 @@ class Parser(argparse.ArgumentParser):
             from hotdesk.cli.suggest import format_suggestion  # its difflib takes 8 ms
 
             meant = format_suggestion(str(value), action.choices)
-            known = f"{' Use' if meant else '; use'} one of {', '.join(action.choices)}"
-            self.error(f"`{self.prog}` has no command {value!r}{meant}{known}")
+            choices = f"{' Use' if meant else '; use'} one of {', '.join(action.choices)}"
+            self.error(f"`{self.prog}` has no command {value!r}{meant}{choices}")
         super()._check_value(action, value)
 
 
