@@ -54,8 +54,6 @@ class DoorServices(Protocol):
 
 @dataclass(slots=True)
 class GrantValue:
-    """A grant and its value."""
-
     live_grant: LiveGrant
     values: Mapping[str, str] = field(repr=False)
     until: float | None = None
@@ -248,7 +246,7 @@ class Egress:
             found = self.budgets[rule] = RuleBudget(rule)
         return found
 
-    # -- questions --------------------------------------------------------------------------------------------
+    # -- approval requests ------------------------------------------------------------------------------------
 
     async def ask(
         self, rule: Rule, target: Target | None, reason: str = "", size: int = -1

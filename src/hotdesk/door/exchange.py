@@ -177,7 +177,7 @@ class Forward:
             )
         )  # fmt: skip
 
-    # -- may it go --------------------------------------------------------------------------------------------
+    # -- admission --------------------------------------------------------------------------------------------
 
     async def admit(self) -> None:
         """Judge the request; wait for an approval if the policy requires one."""
@@ -420,7 +420,7 @@ class Forward:
             if watch.found is not None:
                 raise self.report_alarm(refuse_credential(*watch.found))
 
-    # -- bringing back ----------------------------------------------------------------------------------------
+    # -- receiving --------------------------------------------------------------------------------------------
 
     async def answer_head(self) -> Response:
         """Read the response's head, skipping interim responses."""

@@ -79,8 +79,6 @@ class CanaryReport:
 
 @dataclass(frozen=True, slots=True)
 class CanaryResult:
-    """The results of the canaries."""
-
     knocks: tuple[int, ...]
     local: tuple[int, ...]
     answers: tuple[int, ...]
@@ -144,7 +142,7 @@ def require(report: CanaryReport) -> None:
         )
 
 
-# -- what is tried --------------------------------------------------------------------------------------------------
+# -- targets --------------------------------------------------------------------------------------------------------
 
 
 def list_refusable(scope: Scope, port: int, nonce: str) -> _Targets:
@@ -193,7 +191,7 @@ def _has_caller(sock: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-# -- what came of it ------------------------------------------------------------------------------------------------
+# -- results --------------------------------------------------------------------------------------------------------
 
 
 def read(done: Done, nonce: str) -> CanaryResult | None:

@@ -98,8 +98,6 @@ class Edit:
 
 
 class Files:
-    """One desk's files."""
-
     tools = (_VIEW, CREATE, _REPLACE, INSERT, _UNDO)
 
     def __init__(self, desk: Desk, sight: Sight | None = None) -> None:

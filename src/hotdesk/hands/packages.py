@@ -70,8 +70,6 @@ PACKAGES = Tool(
 
 
 class Packages:
-    """The packages of one desk."""
-
     tools = (PACKAGES,)
 
     def __init__(self, desk: Desk) -> None:

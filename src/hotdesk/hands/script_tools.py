@@ -36,8 +36,6 @@ WRITE = Tool(
 
 
 class Exact:
-    """The tools for one desk."""
-
     tools = (RUN, READ, WRITE)
 
     def __init__(self, desk: Desk) -> None:

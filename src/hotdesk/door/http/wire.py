@@ -41,7 +41,7 @@ class Wire(asyncio.Protocol):
         self.alarm: asyncio.TimerHandle | None = None
         """A timer that fires no later than `until`."""
 
-    # -- asyncio's side ---------------------------------------------------------------------------------------
+    # -- asyncio callbacks ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -80,7 +80,7 @@ class Wire(asyncio.Protocol):
         if self.reader is not None and not self.reader.done():
             self.reader.set_result(None)
 
-    # -- our side ---------------------------------------------------------------------------------------------
+    # -- reading and writing ----------------------------------------------------------------------------------
 
     async def fill(self, seconds: float) -> bool:
         """Wait for more data; return whether any arrived before the end."""

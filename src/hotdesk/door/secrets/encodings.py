@@ -105,8 +105,6 @@ class Inflate:
 
 
 class Brotli:
-    """Brotli."""
-
     def __init__(self) -> None:
         self.inner = brotli.Decompressor()
         self.begun = False

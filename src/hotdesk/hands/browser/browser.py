@@ -33,8 +33,6 @@ SHOW = 30_000
 
 
 class Browser:
-    """One desk's browser."""
-
     tools: Sequence[Tool] = ALL
 
     def __init__(self, seat: Seat) -> None:

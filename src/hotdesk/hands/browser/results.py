@@ -110,7 +110,7 @@ class BrowserResult:
     image: bytes = b""
 
 
-# -- what is told to a model ----------------------------------------------------------------------------------
+# -- text for a model -----------------------------------------------------------------------------------------
 
 
 def report_action(what: str, result: BrowserResult) -> Observation:
@@ -188,7 +188,7 @@ def _describe_news(result: BrowserResult) -> list[str]:
     return [*asks, *(f"New: {each}." for each in result.news)]
 
 
-# -- what the reader says -------------------------------------------------------------------------------------
+# -- replies of the reader ------------------------------------------------------------------------------------
 
 
 def read_result(reply: VerbResult) -> BrowserResult:

@@ -45,8 +45,6 @@ MENUS = frozenset({"menu", "menu bar", "combo box", "menu item"})
 
 
 class Reading:
-    """One reading of the screen."""
-
     def __init__(self, atspi: Any) -> None:
         self.atspi = atspi
         self.nodes: list[list[object]] = []

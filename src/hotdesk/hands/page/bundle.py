@@ -39,8 +39,6 @@ DEFAULT = "$default"
 
 @dataclass(slots=True)
 class Module:
-    """One parsed module."""
-
     text: str = ""
     """Its code without imports and exports."""
     exports: dict[str, str] = field(default_factory=dict)

@@ -61,16 +61,12 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file of the page."""
-
     media: str
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PageResponse:
-    """The response to a request."""
-
     status: int
     body: bytes = b""
     media: str = "text/plain; charset=utf-8"

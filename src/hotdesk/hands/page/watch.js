@@ -1,4 +1,4 @@
-// The page of `hotdesk watch`: one desk's screen, and what the process that serves it says of the desk.
+// The page of `hotdesk watch`: one desk's screen, and the state of the desk as its owner reports it.
 import { h, say } from "./dom.js";
 import { screen } from "./screen.js";
 
@@ -38,7 +38,7 @@ function look(mine) {
   });
 }
 
-// The page itself brings the handle of its first stream.
+// The page itself contains the handle of its first stream.
 async function open() {
   const used = handle || (await ask("POST", "stream")).handle;
   handle = "";

@@ -24,8 +24,6 @@ _CARRYING = (Opcode.BINARY, Opcode.CONT)
 
 
 class BrowserSocket:
-    """One browser's WebSocket."""
-
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.protocol = ServerProtocol(subprotocols=[PLAIN], max_size=MAX_MESSAGE_BYTES)

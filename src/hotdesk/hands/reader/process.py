@@ -66,7 +66,7 @@ class ReaderProcess:
         assert self.transport is not None
         self.transport.write(write(message, blob))
 
-    # -- what is handed in ------------------------------------------------------------------------------------
+    # -- connections ------------------------------------------------------------------------------------------
 
     async def dial(self, port: int) -> socket.socket:
         self.number += 1
@@ -112,7 +112,7 @@ class ReaderProcess:
         task.add_done_callback(self.joined.discard)
         return task
 
-    # -- what is asked ----------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------
 
     def hear(self, data: bytes) -> None:
         for message, _ in self.frames.feed(data):

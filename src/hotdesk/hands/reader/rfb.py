@@ -50,8 +50,6 @@ class Rectangle:
 
 @dataclass(slots=True)
 class Conversation:
-    """The RFB conversation of one connection."""
-
     width: int
     height: int
     frame: bytearray = field(init=False)

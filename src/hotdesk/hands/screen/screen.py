@@ -85,7 +85,7 @@ class Screen:
         self.widgets = Widgets(seat)
         self.clicked = -FOCUS_DELAY_S
 
-    # -- looking ----------------------------------------------------------------------------------------------
+    # -- pictures ---------------------------------------------------------------------------------------------
 
     async def screenshot(
         self,
@@ -309,7 +309,7 @@ class Screen:
             raise BriefError("give ref, or x and y, not both")
         return await self.widgets.locate(ref)
 
-    # -- how --------------------------------------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------------------
 
     async def act(self, events: Events, keys: str = "") -> None:
         modifiers = keysyms.of_chord(keys) if keys else []

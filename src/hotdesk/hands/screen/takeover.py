@@ -119,7 +119,6 @@ class Wheel:
         self.hushed = False
         self.suspended = ExitStack()
         self.under_way: set[RunningCall] = set()
-        """The running calls of the worker."""
 
     # -- the worker's side ------------------------------------------------------------------------------------
 
@@ -325,7 +324,7 @@ class Wheel:
                 return
             await anyio.sleep(remaining)
 
-    # -- looking ----------------------------------------------------------------------------------------------
+    # -- state of the desk ------------------------------------------------------------------------------------
 
     async def look(self, mark: bool = False) -> DesktopState:
         windows: frozenset[str] = frozenset()

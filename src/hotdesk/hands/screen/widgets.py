@@ -88,8 +88,6 @@ class WidgetReport:
 
 @dataclass(frozen=True, slots=True)
 class WidgetPlace:
-    """The current place of a widget."""
-
     box: tuple[Pixels, Pixels, Size, Size] = (0, 0, 0, 0)
     gone: bool = False
     error: Annotated[str, Length(40)] = ""
