@@ -1,8 +1,8 @@
 """Anthropic's models by message batches, for work that may wait: `anthropic:MODEL?batch`.
 
-Half the price, and up to a day for a reply. Turns that are asked for at about the same time, as those of a swarm's
-items, go into one batch; a job by itself has batches of one. A job that is stopped meanwhile sends its request again
-when it goes on.
+Half the price, and up to a day for a reply. Turns that are requested at about the same time, such as those of a swarm's
+items, are one batch; a job by itself has batches of one. A job that is interrupted sends its request again when it is
+resumed.
 """
 
 from __future__ import annotations
@@ -36,43 +36,43 @@ _LONGEST_S = 25 * 3600.0
 """Seconds for one reply: providers give up after a day."""
 _FIRST_POLL_S, _LAST_POLL_S = 2.0, 60.0
 _QUIET_S, _LONGEST_QUIET_S = 1.0, 15.0
-"""A batch is submitted when no turn came for so long, and no later than this after its first."""
+"""Seconds without another turn before a batch is submitted, and the longest wait after its first turn."""
 _SUBMIT_TIMEOUT_S = 120.0
 _MAX_FAILED_POLLS = 5
-"""In a row: a connection that fails once in a day loses no batch."""
+"""Failed polls in a row: one failed connection in a day must not lose a batch."""
 _MAX_TURNS = 10_000
 _MAX_BYTES = 128 << 20
-"""Providers take ten times as many turns, and twice the bytes."""
+"""Providers accept ten times as many turns, and twice the bytes."""
 
 
 @dataclass
 class TurnBatch:
-    """Turns that are asked for together. Whoever waits for one may poll for all; when it leaves, the next one does."""
+    """Turns that are submitted together. Any task that waits for a turn may poll for all of them."""
 
     client: Any
     quiet: float
     poll: float
     may_pass: Callable[[Exception], bool]
-    """Says whether a failure may not be there the next time."""
+    """Returns whether a failure may be temporary."""
     turns: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What is asked, by name."""
+    """Request bodies by turn name."""
     waiting: set[str] = field(default_factory=set)
-    """Turns that somebody still waits for."""
+    """Turns that a task still waits for."""
     size: int = 0
     """Bytes of all turns."""
     id: str = ""
-    """The provider's name of it; empty: it was not submitted."""
+    """The provider's id of the batch; empty if it was not submitted."""
     closed: bool = False
     """Whether another turn needs another batch."""
     error: Exception | None = None
-    """Why it could not be submitted."""
+    """Why the batch could not be submitted."""
     results: dict[str, Any] = field(default_factory=dict)
     ended: bool = False
     arrived: anyio.Event = field(default_factory=anyio.Event)
     leading: anyio.Lock = field(default_factory=anyio.Lock)
 
     def add(self, body: dict[str, Any], size: int) -> str:
-        """Take a turn in; return its name."""
+        """Add a turn; return its name."""
         name = f"turn-{len(self.turns) + 1}"
         self.turns[name] = body
         self.waiting.add(name)
@@ -82,16 +82,16 @@ class TurnBatch:
         return name
 
     async def leave(self, name: str) -> None:
-        """Stop waiting for a turn; a batch that no one waits for any more is cancelled: it would be paid for."""
+        """Stop waiting for a turn; cancel a batch that no task waits for, because it would cost money."""
         self.waiting.discard(name)
         if not self.id:
             self.turns[name] = {}  # it keeps its place, so that no two turns have one name
         elif not self.waiting and not self.ended:
-            with anyio.move_on_after(5, shield=True), suppress(Exception):  # whatever went wrong before is reported
+            with anyio.move_on_after(5, shield=True), suppress(Exception):  # an earlier error is reported already
                 await self.client.messages.batches.cancel(self.id)
 
     async def submit(self) -> bool:
-        """Have it submitted once; return whether this call did. What fails, fails for every turn in it."""
+        """Submit the batch once; return whether this call did. An error is raised for every turn in it."""
         async with self.leading:
             if self.error is not None:
                 raise self.error
@@ -100,7 +100,7 @@ class TurnBatch:
             await self.gather_turns()
             requests = [{"custom_id": name, "params": body} for name, body in self.turns.items() if body]
             try:
-                with anyio.fail_after(_SUBMIT_TIMEOUT_S, shield=True):  # without its name it could not be cancelled
+                with anyio.fail_after(_SUBMIT_TIMEOUT_S, shield=True):  # without its id it could not be cancelled
                     submitted = await self.client.messages.batches.create(requests=requests)
             except TimeoutError as e:
                 self.error = ReplyCutError(f"the provider did not accept the batch in {_SUBMIT_TIMEOUT_S:g} seconds")
@@ -112,7 +112,7 @@ class TurnBatch:
             return True
 
     async def gather_turns(self) -> None:
-        """Wait until no further turn comes."""
+        """Wait until no further turn arrives."""
         with anyio.move_on_after(_LONGEST_QUIET_S):
             while not self.closed:
                 self.arrived = anyio.Event()
@@ -123,7 +123,7 @@ class TurnBatch:
         self.closed = True
 
     async def wait(self, name: str) -> Any:
-        """Wait until the batch has ended; return what came of a turn, None if nothing did."""
+        """Wait until the batch has ended; return the result of a turn, or `None` if it has none."""
         async with self.leading:
             if not self.ended:
                 await self.read_results()
@@ -144,7 +144,7 @@ class TurnBatch:
         self.ended = True
 
     async def poll_once(self, failed: int) -> Any:
-        """Ask how the batch is; None where that failed for a reason that may pass, and not too often."""
+        """Return the batch's status, or `None` after a failure that may be temporary and did not occur too often."""
         try:
             return await self.client.messages.batches.retrieve(self.id)
         except Exception as e:
@@ -155,7 +155,7 @@ class TurnBatch:
 
 @dataclass
 class BatchStream:
-    """One turn of a batch, read like a stream: its one event is what came of the turn."""
+    """One turn of a batch, read like a stream: its only event is the turn's result."""
 
     batch: TurnBatch
     name: str
@@ -169,14 +169,14 @@ class BatchStream:
         await self.batch.leave(self.name)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Wait until the batch has ended, then give the turn's result."""
+        """Wait until the batch has ended, then yield the turn's result."""
         result = await self.batch.wait(self.name)
         if result is not None:
             yield result
 
 
 class AnthropicBatchModel(AnthropicModel):
-    """An Anthropic model, asked by batches."""
+    """An Anthropic model that is called by batches."""
 
     poll = _FIRST_POLL_S
     quiet = _QUIET_S
@@ -184,10 +184,10 @@ class AnthropicBatchModel(AnthropicModel):
     def __init__(self, model: str, *, patience: Patience | None = None, **options: Any) -> None:
         super().__init__(model, patience=patience or Patience(longest=_LONGEST_S), **options)
         self.batch: TurnBatch | None = None
-        """The batch that takes further turns."""
+        """The batch that accepts further turns."""
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
-        """Have a turn submitted, together with those that others ask for now."""
+        """Submit a turn, together with those that other tasks request now."""
         if self.batch is None or self.batch.closed or self.batch.client is not client:
             self.batch = TurnBatch(client, self.quiet, self.poll, self.may_pass)
         batch, sent, size = self.batch, UNDER_WAY.get().sent, len(json.dumps(body))
@@ -204,7 +204,7 @@ class AnthropicBatchModel(AnthropicModel):
         return BatchStream(batch, name)
 
     def may_pass(self, error: Exception) -> bool:
-        """Return whether a failure may not be there the next time."""
+        """Return whether a failure may be temporary."""
         sdk = self.line.sdk
         if isinstance(error, sdk.APIStatusError):
             return is_passing(error.status_code, error.response.headers)

@@ -1,4 +1,4 @@
-"""Anthropic's Messages: a request as its body, a stream of events as a reply. Pure."""
+"""Anthropic's Messages: writes a request as its body, reads a stream of events as a reply. Pure."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from hotdesk.tool import Call, Observation, Tool
 
 DIALECT = "anthropic"
 GONE = "gone"
-"""The prefix of a reply whose thinking the provider did not take back."""
+"""The prefix of a reply whose thinking the provider refused to accept."""
 _CACHED = {"type": "ephemeral"}
 LAST = 2
-"""Turns of ours at the end that are marked to be kept: this one, and the one the last request ended with."""
+"""User messages at the end that are marked for caching: the newest, and the one that ended the last request."""
 STOPS: dict[str, Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -73,9 +73,9 @@ def _is_bound(capabilities: Capabilities) -> bool:
 
 
 def compute_prefix(request: ModelRequest) -> str:
-    """Return the prefix before the first reply: instructions, tools, and our first message.
+    """Return a digest of everything before the first reply: instructions, tools, and our first messages.
 
-    What follows only grows, so thinking that was produced after the same beginning is still valid.
+    Later items are only added, so thinking that was produced after the same beginning is still valid.
     """
     first = [item.text for item in takewhile(lambda item: isinstance(item, OurMessage), request.history)]  # type: ignore[union-attr]
     tools = [declare_tool(each) for each in request.tools]
@@ -84,7 +84,7 @@ def compute_prefix(request: ModelRequest) -> str:
 
 
 def declare_tools(request: ModelRequest, capabilities: Capabilities) -> list[dict[str, Any]]:
-    """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
+    """Declare the tools, and the native one if there is a screen; everything up to the mark is cached."""
     tools = [declare_tool(each) for each in request.tools]
     if request.screen is not None:
         tools.append({"type": capabilities.computer or TOOLSET})
@@ -109,15 +109,15 @@ def _choose_thinking(
     last = spoken[-1]
     begun = isinstance(last, HistoryTurn) and not is_own(
         last, DIALECT, name, request.screen is not None
-    )  # it would have to begin with a thought
+    )  # it would have to begin with a thinking block
     budget = max(_LEAST_BUDGET, request.tokens // 2)
     return {} if begun or budget >= request.tokens else {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def write_messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "") -> list[dict[str, Any]]:
-    """Write the turns; ours that follow each other are one message, results first.
+    """Write the turns; consecutive messages of one role become one, results first.
 
-    `bound` names the prefix to which thinking must be bound to go back; empty: all of it goes back.
+    `bound` is the prefix that thinking must be bound to in order to go back; if empty, all thinking goes back.
     """
     written: list[dict[str, Any]] = []
     for each in spoken:
@@ -136,7 +136,7 @@ def write_messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "
 
 
 def _own_blocks(reply: Reply, bound: str) -> list[dict[str, Any]]:
-    """Return a reply's own blocks verbatim; its thinking is left out, whole, where it is not valid any more."""
+    """Return a reply's own blocks verbatim; all of its thinking is left out if it is not valid any more."""
     if reply.prefix != GONE and (not bound or reply.prefix in ("", bound)):
         return list(reply.native)
     return [block for block in reply.native if block["type"] not in _THOUGHTS] or [write_text(NOTHING)]
@@ -164,7 +164,7 @@ def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
 
 
 def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
-    """Write what came of another model's calls; of its native ones the picture."""
+    """Write the results of another model's calls; of native calls only the picture."""
     names = assign_call_ids(turn)
     written = [
         block
@@ -191,7 +191,7 @@ def _write_result(call: Call, observation: Observation, name: str) -> list[dict[
 
 
 def write_text(content: str) -> dict[str, Any]:
-    """Write a text; an empty one would be refused."""
+    """Write a text; an empty text would be refused."""
     return {"type": "text", "text": content if content.strip() else NOTHING}
 
 
@@ -201,7 +201,7 @@ def write_picture(observation: Observation) -> dict[str, Any]:
 
 
 async def gather(events: Events) -> dict[str, Any]:
-    """Put a message together from a stream; `ReplyCutError` where its end is missing."""
+    """Assemble a message from a stream; raise `ReplyCutError` if its end is missing."""
     message: dict[str, Any] = {}
     inputs: dict[int, str] = {}
     async for event in events:
@@ -251,7 +251,7 @@ def read_reply(message: dict[str, Any], name: str) -> Reply:
 
 
 def _read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Call]]:
-    """Return the blocks that can go back, and the calls among them; what its length cut off is left out."""
+    """Return the blocks that can go back, and the calls among them, without a call that the length limit cut off."""
     native: list[dict[str, Any]] = []
     calls: list[Call] = []
     cut = STOPS.get(str(message.get("stop_reason"))) == "length"
@@ -271,7 +271,7 @@ def _read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Ca
 
 
 def call(block: dict[str, Any], tool_input: object) -> Call:
-    """Read a use of a tool; of a member of the native set as an action."""
+    """Read a tool call; one of a native toolset's members becomes an action."""
     if block.get("toolset_name") != COMPUTER:
         return Call(block["id"], block["name"], tool_input)
     action = {**block["input"], "action": block["name"]}

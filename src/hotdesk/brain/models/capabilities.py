@@ -1,7 +1,7 @@
 """Capabilities of models by name: limits, thinking, pictures, native tools, caching.
 
-A name that no row matches gets its provider's defaults. An operator's `[models]` settings come before the table; what a
-provider refused comes after both (`learned.py`).
+A name that matches no row gets its provider's defaults. An operator's `[models]` settings override the table; features
+that a provider refused override both (`learned.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hotdesk.dataclass import dataclass
 from hotdesk.strict import Length, Range, StrictError, read
 
 Thinking: TypeAlias = Literal["adaptive", "budget", "reasoning", "none"]
-"""Anthropic's: the model decides, or we give a budget of tokens; OpenAI's reasoning; no thinking at all."""
+"""Anthropic's adaptive thinking, or a token budget that we set; OpenAI's reasoning; no thinking."""
 Preserved: TypeAlias = Literal["bound", "kept", "none"]
-"""What becomes of thinking that is sent back: it is valid only after the very prefix it was produced with; it is valid
-wherever it stands; there is none to send back."""
+"""Whether thinking is sent back: `bound` is valid only after the very prefix it was produced with, `kept` is valid
+anywhere, `none` is not sent back."""
 Caching: TypeAlias = Literal["marks", "automatic", "none"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 TOOLSET = "computer_toolset_20260801"
@@ -28,32 +28,30 @@ _OPENAI_COMPUTER = "computer"
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of one model."""
-
     context: Annotated[int, Range(1000, 100_000_000)]
-    """Tokens of the largest request, its reply included."""
+    """Tokens of the largest request, including its reply."""
     output: Annotated[int, Range(256, 10_000_000)]
-    """Tokens of the longest reply, thinking included."""
+    """Tokens of the longest reply, including thinking."""
     window: Annotated[int, Range(0, 100_000_000)] = 0
-    """Tokens of the largest request we send; 0: what its driver thinks fit, and never more than `context`."""
+    """Tokens of the largest request we send; 0 for the driver's default. Never more than `context`."""
     thinking: Thinking = "none"
     efforts: Annotated[tuple[Effort, ...], Length(7)] = ()
-    """Levels it takes; none: the parameter is refused."""
+    """Effort levels the model accepts; if empty, it refuses the parameter."""
     effort: Effort | None = None
-    """The level that is asked for; None: the provider's default."""
+    """The level that is requested, or `None` for the provider's default."""
     summary: bool = True
     """Whether it accepts a request for a summary of its thinking."""
     images: bool = True
     computer: Annotated[str, Length(64)] = ""
-    """The type of its native computer tool; empty: it uses the screen's tools."""
+    """The type of its native computer tool; if empty, it uses the screen's tools."""
     preserved: Preserved = "none"
     caching: Caching = "none"
     cache_floor: Annotated[int, Range(0, 1_000_000)] = 1024
     """Tokens of the shortest prefix the provider caches."""
     completion_limit: bool = False
-    """Chat completions only: the reply's limit is called `max_completion_tokens`."""
+    """Whether the reply's limit is called `max_completion_tokens`; for chat completions only."""
     cache_key: bool = True
-    """Whether the provider takes a key that says which requests begin alike."""
+    """Whether the provider accepts a key that groups requests with the same beginning."""
 
 
 _LEVELS: tuple[Effort, ...] = ("low", "medium", "high")
@@ -82,7 +80,7 @@ DEFAULTS: Mapping[str, Capabilities] = {
     "openai": replace(_GPT, context=272_000, output=64_000),
     "chat": Capabilities(16_000, 1_000_000, caching="automatic", cache_floor=0),
 }
-"""For names no one knows: most are newer than the table. What they do not take is refused, learned and left out."""
+"""Defaults for unknown names, most of which are newer than the table. Features they refuse are learned and left out."""
 TABLE: Mapping[str, tuple[tuple[str, Capabilities], ...]] = {
     "anthropic": (
         (r"claude-(opus|sonnet|haiku)-5-5", _BOUND),
@@ -114,7 +112,7 @@ TABLE: Mapping[str, tuple[tuple[str, Capabilities], ...]] = {
     ),
     "chat": (),
 }
-"""By provider: patterns of whole names, the first that matches counts. Dates and `-latest` at the end are left out."""
+"""Patterns of whole names by provider; the first match counts. A date or `-latest` at the end of a name is ignored."""
 _DATED = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|@\d{8}|-latest)$")
 _NAMES = frozenset(field.name for field in fields(Capabilities))
 
@@ -122,7 +120,7 @@ _NAMES = frozenset(field.name for field in fields(Capabilities))
 def find_capabilities(
     dialect: str, model: str, settings: Mapping[str, Mapping[str, object]] | None = None
 ) -> Capabilities:
-    """Return what a model can do; `settings` are the operator's, by whole names with `*`."""
+    """Return the capabilities of a model; `settings` are the operator's, by whole names with `*`."""
     plain = _DATED.sub("", model.rpartition("/")[2])
     rows = (each for pattern, each in TABLE[dialect] if re.fullmatch(pattern, plain))
     found = next(rows, DEFAULTS[dialect])
@@ -133,7 +131,7 @@ def find_capabilities(
 
 
 def change_capabilities(capabilities: Capabilities, change: Mapping[str, object]) -> Capabilities:
-    """Return capabilities with some of them changed; what is unknown or of another type changes nothing."""
+    """Return capabilities with some of them changed; if a change is invalid, return them unchanged."""
     as_json: dict[str, Any] = {name: getattr(capabilities, name) for name in _NAMES}
     as_json["efforts"] = list(capabilities.efforts)
     as_json |= {name: list(value) if isinstance(value, tuple) else value for name, value in change.items()}

@@ -17,27 +17,27 @@ from hotdesk.errors import BriefError, make_printable
 
 WINDOW = 16_000
 VARIABLE = "HOTDESK_CHAT_KEY"
-"""The key of such a server, if it wants one. OpenAI's own key goes to OpenAI only."""
+"""Variable with the key of such a server, if it needs one. OpenAI's own key is sent to OpenAI only."""
 URL_VARIABLE = "HOTDESK_CHAT_URL"
-"""The address that key is for. It is sent to no other one, whatever a model's name says."""
+"""Variable with the address that key is for. The key is sent to no other address, whatever a model's name contains."""
 _WINDOW_VARIABLE = "HOTDESK_CHAT_WINDOW"
-"""How many tokens such a server lets a request and its reply have together; they do not say so themselves."""
+"""Variable with the tokens of a request and its reply together; such servers do not report it themselves."""
 IMAGES_VARIABLE = "HOTDESK_CHAT_IMAGES"
-"""Whether such a server's model can be shown pictures, `1` or `0`; where it is not set, the model's name decides."""
+"""Variable that says whether the model accepts pictures, `1` or `0`; if it is not set, the model's name decides."""
 SEEING = re.compile(
     r"(?i)vision|llava|gemma-?3|pixtral|minicpm-v|moondream|[^a-z]vl(?![a-z])|\dvl|gpt-4o|gpt-5|llama-?4"
 )
-"""Names of models that can see."""
+"""Names of models that accept pictures."""
 _SMALLEST, _LARGEST = 1000, 100_000_000
 _NO_KEY = "none"
 ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
-"""Headers that would tell a stranger whose account OpenAI has."""
+"""Headers that would reveal the OpenAI account to another server."""
 _HEADERS_VARIABLE = "OPENAI_CUSTOM_HEADERS"
-"""More headers for OpenAI, which its library sends to whatever server it is used for; they may hold keys."""
+"""Variable with more headers for OpenAI, which its library sends to any server; they may contain keys."""
 
 
 class Chat(Driver):
-    """One model, at one server."""
+    """One model at one server."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Chat(Driver):
         patience: Patience | None = None,
         **more: Any,
     ) -> None:
-        """Without a key or window the variable's is used, else none and a small one; `more` are `DriverOptions`."""
+        """Without `key` or `window`, the variables' values are used; `more` are `DriverOptions`."""
         api_key = key or find_key(base_url) or _NO_KEY
         options: dict[str, Any] = {"base_url": base_url, "api_key": api_key}
         name = name or f"chat:{model}@{base_url}"
@@ -71,7 +71,7 @@ class Chat(Driver):
         return await super().ask(replace(request, tokens=min(request.tokens, self.find_room(request))))
 
     def find_longer_limit(self, request: ModelRequest) -> int:
-        """Ask for nothing twice: servers of one's own are slow, and a small model that is cut off repeats itself."""
+        """Return 0, so that no reply is requested twice: local servers are slow, and small models repeat themselves."""
         return 0
 
     def find_room(self, request: ModelRequest) -> int:
@@ -82,13 +82,13 @@ class Chat(Driver):
 
 
 def _list_custom_headers() -> list[str]:
-    """Name the headers that are set for OpenAI, which no other server gets."""
+    """List the names of headers that are set for OpenAI, which no other server gets."""
     names = (line.partition(":")[0].strip() for line in os.environ.get(_HEADERS_VARIABLE, "").split("\n"))
     return [name for name in names if name.lower() not in ("", "authorization")]
 
 
 def _can_see(model: str) -> bool:
-    """Return whether a model can be shown pictures: by the variable, else by its name."""
+    """Return whether a model accepts pictures: by the variable, else by its name."""
     choice = os.environ.get(IMAGES_VARIABLE, "")
     if choice not in ("", "0", "1"):
         shown = make_printable(choice[:40])
@@ -97,7 +97,7 @@ def _can_see(model: str) -> bool:
 
 
 def find_key(base_url: str) -> str:
-    """Return the key that is set for a server's address; nothing where it is for another, or none says for which."""
+    """Return the key that is set for a server's address; empty if it is for another address, or for none."""
     here = parse_address(base_url)
     if here is None or here != parse_address(os.environ.get(URL_VARIABLE, "")):
         return ""
@@ -105,7 +105,7 @@ def find_key(base_url: str) -> str:
 
 
 def parse_address(url: str) -> tuple[str, str, int, str] | None:
-    """Return what two URLs of one server have in common; None: it is no address."""
+    """Return the parts by which two URLs of one server are equal, or `None` if the URL is invalid."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
@@ -117,7 +117,7 @@ def parse_address(url: str) -> tuple[str, str, int, str] | None:
 
 
 def _read_window() -> int | None:
-    """Return the window that is set; None: the one that is known of the model, a small one where nothing is."""
+    """Return the window that is set, or `None` for the model's own."""
     text = os.environ.get(_WINDOW_VARIABLE)
     if not text:
         return None

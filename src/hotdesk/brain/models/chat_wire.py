@@ -1,4 +1,4 @@
-"""Chat completions, as Ollama, vLLM and llama.cpp speak them: a request as its body, a stream as a reply. Pure."""
+"""Chat completions as Ollama, vLLM and llama.cpp implement them: request to body, stream to reply. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hotdesk.tool import Call, Observation, Tool
 
 DIALECT = "chat"
 _THOUGHTS = ("reasoning_content", "reasoning")
-"""What servers call thinking; it goes back under the name it came by."""
+"""Servers' names for thinking; it is sent back under the name it had."""
 STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
 _MOST_CALLS = 100
 
@@ -48,7 +48,7 @@ def write_body(
 
 
 def compute_prefix(request: ModelRequest) -> str:
-    """Return nothing: thinking is bound to nothing."""
+    """Return an empty prefix: thinking is not bound to one."""
     return ""
 
 
@@ -83,7 +83,7 @@ def use(name: str, tool: str, encoded: str) -> dict[str, Any]:
 
 
 def write_results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, Any]]:
-    """Write what came of a turn's calls; a tool may give no picture here, so these follow."""
+    """Write the results of a turn's calls; the API allows no picture in a result, so pictures follow."""
     written: list[dict[str, Any]] = [
         {
             "role": "tool",
@@ -107,7 +107,7 @@ def write_picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
 
 
 async def gather(events: Events) -> dict[str, Any]:
-    """Put a message together from a stream; `ReplyCutError` where its end is missing."""
+    """Assemble a message from a stream; raise `ReplyCutError` if its end is missing."""
     message: dict[str, Any] = {"content": "", "calls": [], "stop": None, "usage": {}}
     async for event in events:
         message["usage"] = event.get("usage") or message["usage"]
@@ -128,7 +128,7 @@ def extend(message: dict[str, Any], delta: dict[str, Any]) -> None:
 
 
 def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
-    """Add a piece to its call: by its index where there is one, else to the last unless it names another."""
+    """Add a piece to its call: by its index if it has one, else to the last call unless the piece has an id."""
     function = piece.get("function") or {}
     index = piece.get("index")
     if index is None:
@@ -160,7 +160,7 @@ def read_reply(message: dict[str, Any], name: str) -> Reply:
 
 
 def _write_native_message(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the message as it goes back: arguments that are no object would be refused, and go back inside one."""
+    """Return the message to send back: arguments that are not an object would be refused, so they are put into one."""
     message: dict[str, Any] = {"role": "assistant", "content": gathered["content"] or ("" if uses else NOTHING)}
     message |= {key: gathered[key] for key in _THOUGHTS if gathered.get(key)}
     if uses:
@@ -179,7 +179,7 @@ def is_broken(each: dict[str, str]) -> bool:
 
 
 def _assign_ids(calls: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Assign every call a name of its own, where the server gave none or one twice."""
+    """Give every call a unique id if the server gave it none, or gave one twice."""
     ids: set[str] = set()
     for number, each in enumerate(calls):
         if not each["id"] or each["id"] in ids:
@@ -189,7 +189,7 @@ def _assign_ids(calls: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def read_usage(counts: dict[str, Any]) -> TokenUsage:
-    """Read what it cost; their input counts what was cached, ours does not."""
+    """Read the usage; their input count includes cached tokens, ours does not."""
     cached = (counts.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     read = max(0, (counts.get("prompt_tokens") or 0) - cached)
     return TokenUsage(input=read, output=counts.get("completion_tokens") or 0, cached=cached)

@@ -25,9 +25,9 @@ MAX_REPLY_BYTES = 16 << 20
 """Bytes of all events of one reply."""
 _DRAIN_TIMEOUT_S = 0.5
 PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "rate_limit_exceeded")
-"""Errors in the middle of a stream that may not recur."""
+"""Errors in the middle of a stream that may be temporary."""
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
-"""Addresses that never go through a proxy, whatever the environment says."""
+"""Addresses that never use a proxy, whatever the environment says."""
 _REMEDIES = {
     400: "the provider rejected this request: try another model",
     401: "the provider rejected the API key: set a valid key in {variable}",
@@ -40,12 +40,12 @@ _REMEDIES = {
 
 
 _DETAIL = 2000
-"""Characters of a refusal that are looked at for what it says of the model."""
+"""Characters of a refusal that are searched for what it says about the model."""
 _LEAST_SECRET = 8
-"""Characters of a key: what is shorter is no secret, and may be a word."""
+"""Characters of the shortest key that is hidden in messages: a shorter one may be a common word."""
 LATER = "resume the job later, or use another model"
 TOO_LONG = ("context size", "context length", "context window", "context_length", "prompt is too long")
-"""How providers and servers say that a request does not fit."""
+"""Texts with which providers and servers say that a request does not fit."""
 _FEWER = (
     "the request does not fit the model's context window: list fewer tools in the step or use another model; for "
     "your own model server, set HOTDESK_CHAT_WINDOW to its context window in tokens"
@@ -58,23 +58,23 @@ class Patience:
 
     connect: float = 10.0
     silence: float = 300.0
-    """Seconds in which nothing at all comes."""
+    """Seconds without any data before a request fails."""
     retries: int = 4
-    """Of a request that was not answered: refusals that pass (429, 529, 5xx), connections that fail."""
+    """Repetitions of a request that was not answered: temporary refusals (429, 529, 5xx), failed connections."""
     tries: int = 3
-    """Of the whole request, where its answer broke off."""
+    """Attempts at a whole request whose reply was cut off."""
     longest: float = 900.0
-    """Seconds of everything together."""
+    """Seconds for all attempts together."""
     pause: float = 0.5
-    """Seconds before the second try; twice that before the third."""
+    """Seconds before the second attempt; twice that before the third."""
 
 
 class ReplyCutError(Exception):
-    """An answer broke off in the middle: says how."""
+    """A reply was cut off; the text says how."""
 
 
 class ProviderError(Exception):
-    """A provider reported a failure in the middle of its answer."""
+    """A provider reported a failure in the middle of its reply."""
 
 
 class RefusedRequestError(ModelError):
@@ -87,7 +87,7 @@ class RefusedRequestError(ModelError):
 
 @dataclass(slots=True)
 class AskRecord:
-    """The cost and duration of one request."""
+    """The bytes and notes of one request."""
 
     sent: list[int] = field(default_factory=list)
     """Bytes of each body."""
@@ -95,7 +95,7 @@ class AskRecord:
 
 
 UNDER_WAY: ContextVar[AskRecord] = ContextVar("UNDER_WAY")
-"""The ask under way."""
+"""The record of the current request."""
 
 
 class ProviderClient:
@@ -105,11 +105,11 @@ class ProviderClient:
         self, name: str, package: str, client: str, variable: str, patience: Patience | None, options: dict[str, Any],
         own: tuple[str, str] = ("", ""),
     ) -> None:  # fmt: skip
-        """`variable` holds the key, where `options` do not; `own`: the vendor's address, and what overrides it."""
+        """`variable` has the key if `options` do not; `own`: the vendor's address, and what overrides it."""
         vendor, override = own
         base_url = options.get("base_url") or os.environ.get(override) or vendor
         self.address = "" if _is_same_address(base_url, vendor) else _show_address(base_url)
-        """The address of its server; empty: the vendor's own."""
+        """The server's address; empty if it is the vendor's own."""
         self.notify: Callable[[str], None] | None = None
         self.name = name
         self.variable = variable
@@ -128,7 +128,7 @@ class ProviderClient:
     async def ask(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> tuple[Answer, int, tuple[str, ...]]:
-        """Begin a stream and gather it, again where it breaks off; return also the bytes that went up, and notes."""
+        """Begin a stream and gather it, again if it is cut off; return also the bytes that were sent, and notes."""
         record = AskRecord()
         token = UNDER_WAY.set(record)
         try:
@@ -180,7 +180,7 @@ class ProviderClient:
             raise self.build_error(f"the reply is malformed: {self.describe(e)}", "use another model") from e
 
     async def start_stream(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Begin a stream; what may pass is waited for, as long as the provider asks and there is time."""
+        """Begin a stream; wait after temporary failures, as long as the provider requests and there is time."""
         for tried in range(self.patience.retries):
             try:
                 return await self.start_once(begin)
@@ -193,17 +193,17 @@ class ProviderClient:
         return await self.start_once(begin)
 
     async def start_once(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Begin a stream; what is no word of the provider's is for want of a key."""
+        """Begin a stream; an error that is not from the provider means a missing key."""
         try:
             return await begin(self.open_client())
         except self.sdk.APIError:
             raise
-        except (self.error, TypeError) as e:  # the one library raises the one, the other the other
+        except (self.error, TypeError) as e:  # the two libraries raise different errors
             keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
             raise self.build_error("no API key was found" if keyless else self.describe(e), "set {variable}") from e
 
     async def wait(self, retry_after: float | None, tried: int, why: str) -> None:
-        """Wait before the next try; `ModelError` where the provider asks for more time than there is."""
+        """Wait before the next attempt; raise `ModelError` if the provider requests more time than is left."""
         seconds = find_backoff(self.patience.pause, tried) if retry_after is None else retry_after
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         if seconds >= remaining:
@@ -217,7 +217,7 @@ class ProviderClient:
         await anyio.sleep(seconds)
 
     async def read(self, stream: Any) -> Events:
-        """Yield a stream's events as plain data; `ReplyCutError` where it breaks off."""
+        """Yield a stream's events as plain data; raise `ReplyCutError` if it is cut off."""
         remaining = MAX_REPLY_BYTES
         try:
             async for event in stream:
@@ -234,7 +234,7 @@ class ProviderClient:
             raise
 
     def open_client(self) -> Any:
-        """Return the client; its connections are this event loop's."""
+        """Return the client; its connections belong to this event loop."""
         if self.client is None:
             http = self.http.AsyncClient(
                 timeout=self.http.Timeout(self.patience.silence, connect=self.patience.connect),
@@ -246,7 +246,7 @@ class ProviderClient:
         return self.client
 
     async def count(self, request: Any) -> None:
-        """Count what goes up; the last look at where it goes. Redirections are not followed."""
+        """Count the bytes of a request, and check its address a last time. Redirections are not followed."""
         allowed.check(str(request.url), self.name)
         UNDER_WAY.get().sent.append(len(request.content))
 
@@ -285,7 +285,7 @@ def _choose_remedy(error: Any) -> str:
 
 
 async def drain(events: Events) -> None:
-    """Read a stream to its end for a moment: a reader of the library that is left open closes at an unknown time."""
+    """Try briefly to read a stream to its end: the library closes an unfinished reader at an unknown time."""
     with anyio.move_on_after(_DRAIN_TIMEOUT_S, shield=True), suppress(Exception):
         async for _ in events:
             pass
@@ -299,7 +299,7 @@ def get_kind(error: Any) -> str:
 
 
 def _find_detail(body: object) -> str:
-    """Return what a refusal says, and which parameter it names; empty: it says nothing readable."""
+    """Return the message of a refusal, and the parameter it names; empty if there is no readable one."""
     match body:
         case {"error": dict(error)} | dict(error) if isinstance(message := error.get("message"), str):
             param = error.get("param")
@@ -313,7 +313,7 @@ def _is_same_address(url: str, vendor: str) -> bool:
 
 
 def _show_address(url: str) -> str:
-    """Write an address as people may read it for ever: no name, password or query."""
+    """Format an address for permanent records: without user name, password or query."""
     try:
         parts = urlsplit(url)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""

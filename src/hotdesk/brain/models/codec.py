@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RecordedResult:
-    """A call and what came of it."""
+    """A call and its result."""
 
     call: Call
     seen: Observation
@@ -38,7 +38,7 @@ def reply_to_json(reply: Reply) -> Written:
 
 
 def reply_from_json(data: object) -> Reply:
-    """Read a reply; `ModelError` says what is wrong with it."""
+    """Read a reply; raise `ModelError` if it is invalid."""
     return read_record(Reply, data, "a reply")
 
 

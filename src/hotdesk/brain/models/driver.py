@@ -30,18 +30,18 @@ class WireFormat(Protocol):
     """A provider's wire format: a module of pure functions."""
 
     def write_body(self, request: ModelRequest, model: str, name: str, capabilities: Capabilities) -> dict[str, Any]:
-        """Write a request."""
+        """Return the body of a request."""
         ...
 
     async def gather(self, events: Events) -> dict[str, Any]:
         """Assemble a reply from its events.
 
-        Raises `ReplyCutError` when its end is missing and `ProviderError` when the provider reports a failure.
+        Raises `ReplyCutError` if its end is missing and `ProviderError` if the provider reports a failure.
         """
         ...
 
     def read_reply(self, message: dict[str, Any], name: str) -> Reply:
-        """Read an answer."""
+        """Return the reply in an assembled message."""
         ...
 
     def compute_prefix(self, request: ModelRequest) -> str:
@@ -55,20 +55,20 @@ class DriverOptions:
 
     prices: Prices = field(default_factory=Prices)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """The operator's `[models]`."""
+    """The operator's `[models]` settings."""
     learned: LearnedLimits = field(default_factory=LearnedLimits)
     notify: Callable[[str], None] | None = None
-    """Is told what people who wait should know: a wait, a feature that is left out."""
+    """Called with notes for people who wait: a delay, a feature that is left out."""
 
 
 class Driver(ABC):
-    """One model of one provider's."""
+    """One model of one provider."""
 
     def __init__(
         self, dialect: str, model: str, window: int | None, most: int, options: DriverOptions, form: WireFormat,
         line: ProviderClient,
     ) -> None:  # fmt: skip
-        """`window` is the caller's wish, `most` the default where the model has more."""
+        """`window` is set by the caller; `most` is the default if the model has more."""
         self.model = model
         self.name = line.name
         self.options = options
@@ -79,11 +79,11 @@ class Driver(ABC):
         self.capabilities = change_capabilities(self.capabilities, options.learned.find(self.memory_name))
         self.window = window or min(self.capabilities.window or most, self.capabilities.context)
         self.unbound: set[str] = set()
-        """Replies whose thinking the provider did not take back, by digest."""
+        """Digests of replies whose thinking the provider refused to accept."""
 
     @property
     def memory_name(self) -> str:
-        """Return the name what is learned is remembered by: another server by the same model's name may differ."""
+        """Return the name for learned limits: a model of the same name at another server may differ."""
         return f"{self.name} {self.line.address}".strip()
 
     @property
@@ -96,7 +96,7 @@ class Driver(ABC):
 
     @property
     def address(self) -> str:
-        """Describe where it is asked; empty: at its vendor's own address, or its name says it."""
+        """Return the server's address; empty if it is the vendor's own, or part of the name."""
         return "" if self.line.address in self.name else self.line.address
 
     async def ask(self, request: ModelRequest) -> Reply:
@@ -118,7 +118,7 @@ class Driver(ABC):
         return min(_LONGER * self.find_limit(request), self.capabilities.output)
 
     async def ask_adapted(self, request: ModelRequest) -> Reply:
-        """Ask without what the provider turns out not to take; each feature is left out once."""
+        """Send a request without the features that the provider refuses; each feature is left out once."""
         notes: list[str] = []
         refused: set[object] = set()
         for _ in range(_STEPS_DOWN):
@@ -128,7 +128,7 @@ class Driver(ABC):
             except RefusedRequestError as e:
                 change = find_change(self.capabilities, e.detail)
                 refused.add(self.capabilities.thinking)
-                if change.get("thinking") in refused:  # the provider names a way to think that it refuses as well
+                if change.get("thinking") in refused:  # the provider suggests a way of thinking that it refuses as well
                     change = {"thinking": "none"}
                 if not change or (change is UNBOUND and not self.unbind(request)):
                     raise
@@ -169,7 +169,7 @@ class Driver(ABC):
         )
 
     def adapt_item(self, item: Item) -> Item:
-        """Return an item of the history as this model takes it: the same each time, so that caches hold."""
+        """Return an item of the history in a form this model accepts: the same each time, so that caches hold."""
         if isinstance(item, Results) and not self.capabilities.images:
             return Results(tuple((call, _drop_picture(each)) for call, each in item.pairs))
         if isinstance(item, Reply) and self.unbound and _digest_reply(item) in self.unbound:
@@ -177,13 +177,13 @@ class Driver(ABC):
         return item
 
     def unbind(self, request: ModelRequest) -> bool:
-        """Leave out the thinking of this history from now on; False: that was done before."""
+        """Leave out the thinking of this history from now on; return whether any was still included."""
         found = {_digest_reply(item) for item in request.history if isinstance(item, Reply)} - self.unbound
         self.unbound |= found
         return bool(found)
 
     def learn(self, change: Mapping[str, object], why: str) -> str:
-        """Leave a feature out from now on; what is true of the model is remembered."""
+        """Leave a feature out from now on; store it unless it concerns this conversation only."""
         if change is not UNBOUND:
             self.capabilities = change_capabilities(self.capabilities, change)
             self.options.learned.add(self.memory_name, change)
@@ -214,7 +214,7 @@ def _digest_reply(reply: Reply) -> str:
 
 
 def _add_usage(first: TokenUsage, second: TokenUsage) -> TokenUsage:
-    """Add up what two replies cost; unknown and something is unknown."""
+    """Add up the usage of two replies; the sum is without a price if one of them is."""
     priced = first.dollars is not None and second.dollars is not None
     return TokenUsage(
         first.input + second.input,

@@ -17,7 +17,7 @@ FILE = "learned.json"
 MAX_BYTES = 64 << 10
 MAX_MODELS = 100
 KEEP_SECONDS = 7 * 86400
-"""After that a feature is tried anew: an account may be verified, a model may learn."""
+"""Seconds until a refused feature is tried again: an account may be verified, a model may gain features."""
 Value = str | int | bool | list[str] | None
 
 
@@ -45,7 +45,7 @@ class LearnedLimits:
         return entry.change if entry is not None and _is_fresh(entry) else {}
 
     def add(self, name: str, change: Mapping[str, object]) -> None:
-        """Remember what was learned; a file that cannot be written is no reason to fail."""
+        """Store a learned fact; if the file cannot be written, that is ignored."""
         as_json = {key: list(value) if isinstance(value, tuple) else value for key, value in change.items()}
         before = self.find(name)
         self.entries[name] = read(LearnedEntry, {"change": {**before, **as_json}, "at": int(time.time())})
@@ -60,7 +60,7 @@ def _is_fresh(entry: LearnedEntry) -> bool:
 
 
 def _load(file: Path) -> dict[str, LearnedEntry]:
-    """Read the file; one that cannot be read says nothing."""
+    """Read the file; return no entries if it cannot be read."""
     try:
         with file.open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
@@ -71,7 +71,7 @@ def _load(file: Path) -> dict[str, LearnedEntry]:
 
 
 def _save(folder: Path, entries: Mapping[str, LearnedEntry]) -> None:
-    """Write the file whole: another process reads the old one or the new one."""
+    """Replace the file atomically: another process reads the old one or the new one."""
     text = json.dumps({name: {"change": entry.change, "at": entry.at} for name, entry in entries.items()}, indent=1)
     if len(text) > MAX_BYTES:
         return

@@ -16,9 +16,9 @@ MAKERS = {
     "chat": "hotdesk.brain.models.chat:Chat",
     "ollama": "hotdesk.brain.models.chat:Chat",
 }
-"""Factories of drivers; imported on use, since the providers' libraries are slow to load."""
+"""Classes of drivers, imported on use, because the providers' libraries are slow to load."""
 _BATCH = "?batch"
-"""After a model of Anthropic's: each turn is a batch, at half the price, and may take a day."""
+"""Suffix of an Anthropic model: each turn is sent as a batch, at half the price, and may take a day."""
 _OLLAMA = "http://127.0.0.1:11434/v1"
 FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or ollama:MODEL"
 
@@ -36,7 +36,7 @@ def find(name: str, **options: Any) -> LanguageModel:
 
 
 def split_name(name: str) -> tuple[str, str, str]:
-    """Return who makes a model, its own name, and where it is if the name says so; `BriefError` where it names none."""
+    """Split a name into provider, model and URL (empty if it has none); raise `BriefError` if it is invalid."""
     maker, _, model = name.partition(":")
     url = ""
     if maker == "ollama":
@@ -61,7 +61,7 @@ def is_same_place(name: str, other: str) -> bool:
 
 
 def _is_http(url: str) -> bool:
-    """Return whether a URL can be asked: no name and password in it, which would be shown everywhere the name is."""
+    """Return whether a URL is usable: without user name and password, which would be shown wherever the name is."""
     try:
         split = urlsplit(url)
         return (

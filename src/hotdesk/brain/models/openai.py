@@ -1,4 +1,4 @@
-"""OpenAI's models, by its own library and Responses: `openai:MODEL`. Nothing is stored there."""
+"""OpenAI's models, by its own library and Responses: `openai:MODEL`. Nothing is stored at the provider."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver, DriverOptions
 
 WINDOW = 272_000
-"""Tokens a request may have where no one says otherwise: longer ones cost twice as much for each token."""
+"""Default for the tokens of a request: in longer ones each token costs twice as much."""
 VARIABLE = "OPENAI_API_KEY"
 OWN = ("https://api.openai.com/v1", "OPENAI_BASE_URL")
-"""The vendor's address, and what leads elsewhere."""
+"""The vendor's address, and the variable that overrides it."""
 
 
 class OpenAIModel(Driver):
-    """One model of OpenAI's."""
-
     def __init__(
         self,
         model: str,
@@ -28,7 +26,7 @@ class OpenAIModel(Driver):
         patience: Patience | None = None,
         **more: Any,
     ) -> None:
-        """Without a URL or key the library finds its own; `more` are `DriverOptions`."""
+        """Without a URL or key the library uses its own; `more` are `DriverOptions`."""
         options = {"base_url": base_url, "api_key": key}
         line = ProviderClient(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options, OWN)
         super().__init__("openai", model, window, WINDOW, DriverOptions(**more), openai_wire, line)

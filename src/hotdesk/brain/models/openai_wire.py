@@ -1,4 +1,4 @@
-"""OpenAI's Responses: a request as its body, a stream of events as a reply. Pure."""
+"""OpenAI's Responses: writes a request as its body, reads a stream of events as a reply. Pure."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SEALED = "reasoning.encrypted_content"
 BLANK = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
-"""One black pixel, for an answer that must have a picture where there never was one."""
+"""One black pixel, for a result that must have a picture before there was any."""
 
 
 def write_body(
     request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None
 ) -> dict[str, Any]:
-    """Write a request. Nothing is stored there: reasoning travels sealed, and comes back with each request."""
+    """Return the body of a request. The provider stores nothing: encrypted reasoning is sent back with each request."""
     capabilities = capabilities or find_capabilities(DIALECT, model)
     fields: dict[str, Any] = {
         "model": model,
@@ -56,14 +56,14 @@ def write_body(
 
 
 def _choose_reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
-    """Return how to reason: summaries are shown to verified organisations only, and effort is left to the model."""
+    """Return the reasoning settings. Summaries need a verified organisation; the default effort is the model's."""
     effort = capabilities.effort if request.think else "low"
     config = {"effort": effort} if effort in capabilities.efforts else {}
     return config | ({"summary": "auto"} if request.think and capabilities.summary else {})
 
 
 def compute_prefix(request: ModelRequest) -> str:
-    """Return nothing: sealed reasoning is bound to nothing before it."""
+    """Return an empty prefix: encrypted reasoning is not bound to one."""
     return ""
 
 
@@ -73,7 +73,7 @@ def declare_tools(request: ModelRequest) -> list[dict[str, Any]]:
 
 
 def declare_tool(tool: Tool) -> dict[str, Any]:
-    """Declare a tool; not strict, which would make every parameter required."""
+    """Declare a tool; strict mode is off, because it would make every parameter required."""
     return {
         "type": "function",
         "name": tool.name,
@@ -104,7 +104,7 @@ def _write_items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str
 
 
 def _is_unacknowledged(turn: HistoryTurn) -> bool:
-    """Return whether a safety check was raised for an action that was not taken: it is not acknowledged."""
+    """Return whether an action with a safety check was not taken, so that the check must not be acknowledged."""
     return any(_list_safety_checks(call) and not observation.ok for call, observation in turn.pairs)
 
 
@@ -114,7 +114,7 @@ def _list_safety_checks(call: Call) -> list[dict[str, Any]]:
 
 
 def write_results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[dict[str, Any]]:
-    """Write what came of a turn's calls; what the native tool says beside its picture follows in words."""
+    """Write the results of a turn's calls; texts of the native tool follow as a message."""
     written: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for call, observation in turn.pairs:
@@ -131,7 +131,7 @@ def write_results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[
 
 
 def _write_screenshot(call: Call, observation: Observation, shown: str) -> dict[str, Any]:
-    """Answer a use of the native tool: always with a picture, the last one if there is no new one."""
+    """Write the result of a native call: it needs a picture, so the last one is repeated if there is no new one."""
     picture = {"type": "computer_screenshot", "image_url": encode_data_url(observation) if observation.image else shown}
     item = {"type": "computer_call_output", "call_id": call.id, "output": picture}
     return item | ({"acknowledged_safety_checks": raised} if (raised := _list_safety_checks(call)) else {})
@@ -175,7 +175,7 @@ def write_picture(observation: Observation) -> dict[str, Any]:
 
 
 async def gather(events: Events) -> dict[str, Any]:
-    """Put a response together from a stream: its items as each was done, sealed reasoning and all."""
+    """Assemble a response from its finished items, including encrypted reasoning."""
     done: dict[int, dict[str, Any]] = {}
     async for event in events:
         match event["type"]:
@@ -191,7 +191,7 @@ async def gather(events: Events) -> dict[str, Any]:
 
 
 def build_error(error: dict[str, Any]) -> Exception:
-    """Return the error for a missing answer; one that may succeed next time is marked as cut."""
+    """Return the error for a missing reply: `ReplyCutError` if it may be temporary."""
     why = f"{error.get('code')}: {error.get('message')}"
     return (
         ReplyCutError(f"the provider stopped in the middle of the reply: {why}")
@@ -218,7 +218,7 @@ def read_reply(response: dict[str, Any], name: str) -> Reply:
 
 
 def _drop_incomplete(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what its length cut off, and thoughts that nothing followed: they could not go back."""
+    """Leave out items that the length limit cut off, and reasoning at the end, which could not be sent back."""
     complete = [item for item in output if item.get("status") != "incomplete" or item["type"] == "message"]
     while complete and complete[-1]["type"] == "reasoning":
         complete.pop()
@@ -235,7 +235,7 @@ def _stop_from_response(response: dict[str, Any], calls: bool, refused: bool) ->
 
 
 def call(item: dict[str, Any]) -> Call:
-    """Read a call; of the native tool its actions, and the safety checks it raised."""
+    """Read a call; a native one has its actions, and the safety checks it raised."""
     if item["type"] == "function_call":
         return Call(item["call_id"], item["name"], parse_arguments(item["arguments"]))
     actions = item.get("actions") or ([item["action"]] if item.get("action") else [])
@@ -245,7 +245,7 @@ def call(item: dict[str, Any]) -> Call:
 
 
 def read_usage(counts: dict[str, Any]) -> TokenUsage:
-    """Read what it cost; their input counts what was cached and stored, ours does not."""
+    """Read the usage; their input count includes cached and stored tokens, ours does not."""
     details = counts.get("input_tokens_details") or {}
     cached, stored = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
     read = max(0, (counts.get("input_tokens") or 0) - cached - stored)

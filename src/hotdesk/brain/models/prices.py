@@ -1,4 +1,4 @@
-"""The price of a reply: the operator's table, or the public one if installed; otherwise unknown."""
+"""The price of a reply: from the operator's table, or the public one if installed; otherwise unknown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.dataclass import dataclass
 
 _MILLION = 1_000_000
 PUBLIC = ("anthropic", "openai")
-"""Whose prices the public table may be asked for: a model of one's own by the same name costs something else."""
+"""Providers in the public price table: a local model of the same name has another price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class ModelPrice:
     input: float
     output: float
     cached: float | None = None
-    """None: as input."""
+    """The price of cached input, or `None` if it is that of `input`."""
     stored: float | None = None
-    """None: as input."""
+    """The price of input that is stored in the cache, or `None` if it is that of `input`."""
 
     def of(self, usage: TokenUsage) -> float:
         cached = self.input if self.cached is None else self.cached
@@ -36,12 +36,12 @@ class ModelPrice:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices by a model's whole name, as in `anthropic:MODEL`; the operator's go first."""
+    """Prices by a model's whole name, as in `anthropic:MODEL`; the operator's come first."""
 
     table: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def price_usage(self, usage: TokenUsage, name: str) -> TokenUsage:
-        """Return the cost of a reply; None if it is unknown."""
+        """Return the usage with its price in dollars; `None` if that is unknown."""
         if (price := self.table.get(name)) is not None:
             return replace(usage, dollars=price.of(usage))
         provider, _, model = name.partition(":")
@@ -53,7 +53,7 @@ def read_prices(table: Mapping[str, Price]) -> Prices:
 
 
 def _calculate_public_price(usage: TokenUsage, provider: str, model: str) -> float | None:
-    """Ask the public table, as it was when it was installed; None where it is not, or knows no such model."""
+    """Return the price from the installed public table, or `None` if it is not installed or does not have the model."""
     if provider not in PUBLIC:
         return None
     try:

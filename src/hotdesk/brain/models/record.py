@@ -1,4 +1,4 @@
-"""A record: any model, with each request and reply written down as a line of JSON."""
+"""A record: any model, with each request and reply recorded as a line of JSON."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ from hotdesk.errors import ModelError, make_printable
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request to a model."""
-
     step: str
     system: str
     kept: int
-    """Items of the history before, with which this one begins."""
+    """Number of items it has in common with the beginning of the previous history."""
     history: list[object]
     tools: list[object]
     screen: list[object] | None
@@ -41,9 +39,9 @@ class RecordedLine:
     reply: Reply | None = None
     error: str = ""
     ms: int = 0
-    """How long the reply took; 0 in older recordings."""
+    """Milliseconds the reply took; 0 in older recordings."""
     part: str = ""
-    """Whose conversation it is, where one recording has several; empty: the job's."""
+    """Name of the conversation if the recording has several; empty for the job's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +49,13 @@ class RecordingHeader:
     """The origin of a recording: the first line of its file, `{"recording": {…}}`. Older recordings have none."""
 
     models: tuple[str, ...] = ()
-    """The models that were called, by name."""
+    """Names of the models that were called."""
     answered_by: str = ""
-    """Who answered in their place, in words; empty: the models themselves."""
+    """Description of who replied in their place; empty if the models themselves did."""
 
     @property
     def author(self) -> str:
-        """Return who answered; empty where the recording does not say so."""
+        """Return who replied; empty if the recording does not say so."""
         return self.answered_by or ", ".join(self.models)
 
 
@@ -65,7 +63,7 @@ class RecordingModel:
     """A model whose requests and replies are recorded."""
 
     def __init__(self, model: LanguageModel, file: Path | TextIO, part: str = "") -> None:
-        """Append to a file that no one else may read; a link is not followed. `part` is whose conversation it is."""
+        """Append to a file that no one else may read; links are not followed. `part` names the conversation."""
         self.model = model
         self.part = part
         self.name = model.name
@@ -83,7 +81,7 @@ class RecordingModel:
         return self.model.sees
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Ask the model, and record its reply, or that there was none."""
+        """Ask the model, and record its reply or its error."""
         recorded, began = self.encode_request(request), time.monotonic()
         try:
             reply = await self.model.ask(request)
@@ -95,7 +93,7 @@ class RecordingModel:
         return reply
 
     def encode_request(self, request: ModelRequest) -> dict[str, Any]:
-        """Write a request: of its history only what is new since the last, after what both have in common."""
+        """Encode a request: of its history only the items after those it has in common with the previous one."""
         history = list(request.history)
         pairs = enumerate(zip(self.before, history, strict=False))
         common = next((n for n, (old, new) in pairs if old != new), min(len(self.before), len(history)))
@@ -112,7 +110,6 @@ class RecordingModel:
         }
 
     def write(self, line: dict[str, Any]) -> None:
-        """Write a line, whole."""
         line = {**line, "part": self.part} if self.part else line
         self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self.file.flush()
@@ -123,7 +120,7 @@ class RecordingModel:
 
 
 def read_histories(file: Path) -> list[list[Item]]:
-    """Read what each request of the job's own conversation had as its history."""
+    """Read the history of each request in the job's own conversation."""
     found: list[list[Item]] = []
     for line in read_lines(file):
         if line.part:
@@ -134,12 +131,12 @@ def read_histories(file: Path) -> list[list[Item]]:
 
 
 def read_replies(file: Path) -> dict[str, list[Reply]]:
-    """Read the replies of the job's own conversation, by step, in order; of a line that broke off nothing."""
+    """Read the replies of the job's own conversation by step, in order; an incomplete last line is ignored."""
     return read_parts(file).get("", {})
 
 
 def read_parts(file: Path) -> dict[str, dict[str, list[Reply]]]:
-    """Read the replies of every conversation of a recording, by part and step, in order."""
+    """Read the replies of every conversation of a recording by part and step, in order."""
     found: dict[str, dict[str, list[Reply]]] = {}
     for line in read_lines(file):
         if line.reply is not None:
@@ -153,7 +150,7 @@ def read_lines(file: Path) -> list[RecordedLine]:
 
 
 def read_header(file: Path) -> RecordingHeader:
-    """Read how a recording was made; an empty header where it does not say so."""
+    """Read the header of a recording; return an empty one if it has none."""
     with _translate_errors(file), file.open(encoding="utf-8") as opened:
         first = opened.readline()
         line = json.loads(first) if first.endswith("\n") else {}
@@ -161,7 +158,7 @@ def read_header(file: Path) -> RecordingHeader:
 
 
 def write_header(file: Path, header: RecordingHeader) -> None:
-    """Begin a recording, unless the file has lines already."""
+    """Write the header of a recording, unless the file has lines already."""
     with open_to_append(file) as opened:
         if os.fstat(opened.fileno()).st_size == 0:
             opened.write(json.dumps({"recording": asdict(header)}, ensure_ascii=False) + "\n")
@@ -173,7 +170,7 @@ def replay(file: Path) -> Replay:
 
 
 def describe_recording(file: Path) -> str:
-    """Name a recording, and whoever gave its replies."""
+    """Return the name of a recording, with who gave its replies."""
     author = read_header(file).author
     return f"record {file.name}" + (f" ({author})" if author else "")
 
@@ -196,6 +193,6 @@ def _is_header(line: object) -> bool:
 
 
 def open_to_append(file: Path) -> TextIO:
-    """Open a file that no one else may read; a link is not followed."""
+    """Open a file that no one else may read; links are not followed."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "a", encoding="utf-8")

@@ -10,9 +10,9 @@ from hotdesk.brain.models.capabilities import Capabilities
 from hotdesk.dataclass import dataclass
 
 Change: TypeAlias = Mapping[str, object]
-"""Capabilities that are other than was thought, by name."""
+"""Capabilities that differ from the assumed ones, by name."""
 UNBOUND: Change = {"preserved": "none"}
-"""Thinking was sent back where it is not valid: that is true of one conversation, and is not remembered."""
+"""Thinking was sent back where it is not valid: this concerns one conversation, and is not remembered."""
 _UNKNOWN = r"extra inputs are not permitted|unknown parameter|unsupported parameter|not support|unrecognized|unexpected"
 
 
@@ -34,7 +34,7 @@ def _limit_output(capabilities: Capabilities, found: re.Match[str]) -> Change:
 
 
 def _change_thinking(capabilities: Capabilities, found: re.Match[str]) -> Change:
-    """Think in the next simpler way; where the provider names the right one, in that."""
+    """Choose the next simpler way of thinking, or the one that the provider names."""
     if capabilities.thinking == "budget" and "adaptive" in found.string:
         return {"thinking": "adaptive"}
     simpler = {"adaptive": "budget" if "adaptive" in found.string else "none"}
@@ -85,7 +85,7 @@ RULES: tuple[RefusalRule, ...] = (
 
 
 def find_change(capabilities: Capabilities, message: str) -> Change:
-    """Return what a refusal teaches; empty: nothing that can be left out."""
+    """Return the change that a refusal suggests; empty if no feature can be left out."""
     for rule in RULES:
         if (found := rule.pattern.search(message)) and (change := rule.change(capabilities, found)):
             return change

@@ -12,18 +12,18 @@ from hotdesk.errors import ModelError, make_printable
 WINDOW = 1_000_000_000
 """More than any history needs: replies do not depend on it."""
 _PLACEHOLDER = re.compile(r"(hotdesk-secret-[a-z0-9][a-z0-9-]{0,63})-[a-z2-7]{26}")
-"""What a desk holds in place of a secret: its name, and what is random in it."""
+"""A desk's placeholder for a secret: its name and a random part."""
 
 
 class Replay:
-    """Replies that were given once, given again."""
+    """Repeats replies that were recorded."""
 
     native_screen = True
-    """Whatever the replies use can be used."""
+    """Every tool that the replies use is available."""
     sees = True
 
     def __init__(self, of: str, replies: Sequence[Reply] | Mapping[str, Sequence[Reply]]) -> None:
-        """`of` says whose they are; by step each step has its own, otherwise they are given as they come."""
+        """`of` names their source. A mapping has replies for each step; a sequence is repeated regardless of steps."""
         self.name = f"replay of {make_printable(of)[:300]}"
         self.window = WINDOW
         self.steps = dict(replies) if isinstance(replies, Mapping) else None
@@ -31,7 +31,7 @@ class Replay:
         self.positions: dict[str, int] = {}
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next recorded reply as this replay's own: it costs nothing."""
+        """Return the next recorded reply as this replay's own, at no cost."""
         key = request.step if self.steps is not None else ""
         replies = self.all if self.steps is None else tuple(self.steps.get(key, ()))
         number = self.positions.get(key, 0)
@@ -49,13 +49,13 @@ class Replay:
         )
 
     async def close(self) -> None:
-        """Do nothing: there is nothing to let go of."""
+        """Do nothing: no connection is open."""
 
 
 def _update_placeholders(reply: Reply, history: Sequence[Item]) -> Reply:
-    """Use this job's placeholders in a reply's calls: a desk makes new ones, and the recorded ones open nothing here.
+    """Replace the placeholders in a reply's calls by this job's: a desk makes new ones, and the recorded ones are void.
 
-    The newest that the conversation shows counts. One that it does not show stays as it was recorded.
+    The newest placeholder in the conversation counts. One that is not in the conversation stays as it was recorded.
     """
     shown = {match[1]: match[0] for text in _iterate_texts(history) for match in _PLACEHOLDER.finditer(text)}
     if not shown:

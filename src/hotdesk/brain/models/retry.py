@@ -1,4 +1,4 @@
-"""Retry policy for requests to providers: when, and after how long. Pure, but for the clock."""
+"""Retry policy for requests to providers: when, and after how long. Pure, except for the clock."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LONGEST_BACKOFF_S = 8.0
 
 
 def is_passing(status: int, headers: Mapping[str, str]) -> bool:
-    """Return whether the same request may be taken the next time; the provider's own word counts first."""
+    """Return whether the same request may succeed later; the provider's own header takes precedence."""
     if (word := headers.get("x-should-retry")) in ("true", "false"):
         return word == "true"
     return status in (408, 409, 429) or status >= 500
 
 
 def find_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds a provider asks to wait: in milliseconds, seconds or a date; None: it does not say."""
+    """Return the seconds a provider asks to wait, from milliseconds, seconds or a date, or `None` without a header."""
     with suppress(ValueError):
         if (text := headers.get("retry-after-ms")) is not None:
             return _clamp(float(text) / 1000)
@@ -33,7 +33,7 @@ def find_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def find_backoff(pause: float, tried: int) -> float:
-    """Return how long to wait where the provider does not say: twice as long each time."""
+    """Return the seconds to wait if the provider does not say: twice as long each time."""
     return min(pause * float(2**tried), _LONGEST_BACKOFF_S)
 
 

@@ -1,4 +1,4 @@
-"""The hands of a script: whatever it awaits is a tool call, and it is suspended until the call was made."""
+"""The hands of a script: each `await` is a tool call, and the script is suspended until its result is there."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hotdesk.tool import Observation
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Ask: TypeAlias = tuple[str, dict[str, object]]
-"""A tool, and what it is used with."""
+"""A tool and its arguments."""
 
 
-class Failed(Exception):  # noqa: N818 - what a script may catch, and read
+class Failed(Exception):  # noqa: N818 - the error that scripts may catch
     """A tool failed where it must succeed; the message is the tool's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall(Generic[T_co]):
-    """A use of one tool, not made yet: awaiting it gives what came of it."""
+    """A tool call that was not made yet: awaiting it returns its result."""
 
     ask: Ask
     read: Callable[[Observation], T_co]
@@ -36,7 +36,7 @@ class ToolCall(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Together(Generic[T_co]):
-    """Several uses at once."""
+    """Several calls at once."""
 
     calls: tuple[ToolCall[T_co], ...]
 
@@ -49,26 +49,26 @@ class Together(Generic[T_co]):
 
 @dataclass(slots=True)
 class Hands:
-    """Uses tools on a script's behalf. Every answer may be the desk's word."""
+    """Uses tools on a script's behalf. Every result may come from the desk and is untrusted."""
 
     attempt: int = 1
-    """Which attempt at the step this is."""
+    """Number of this attempt at the step, from 1."""
     before: str = ""
     """What happened to earlier attempts: why they failed, or what their results lacked."""
     words: list[str] = field(default_factory=list)
-    """Said since the last use."""
+    """Texts said since the last call."""
     item: str = ""
-    """The name of the item it works at, in a swarm."""
+    """The name of the swarm's item, if any."""
 
     def say(self, text: str) -> None:
         self.words.append(text)
 
     def use(self, tool: str, /, **arguments: object) -> ToolCall[Observation]:
-        """Use a tool; one that fails is a result."""
+        """Use a tool; a failure is a result."""
         return ToolCall((tool, arguments), lambda observation: observation)
 
     def together(self, *calls: ToolCall[T]) -> Together[T]:
-        """Use several tools at once; return what came of each, in order."""
+        """Use several tools at once; return their results in order."""
         return Together(calls)
 
     def run(self, argv: Sequence[str], *, timeout: float | None = None) -> ToolCall[Done]:
@@ -77,30 +77,30 @@ class Hands:
         return ToolCall(("exact_run", arguments if timeout is None else {**arguments, "timeout": timeout}), read_done)
 
     def read(self, path: str) -> ToolCall[bytes]:
-        """Return a file's bytes; `Failed` when it cannot be had."""
+        """Return a file's bytes; raise `Failed` if it cannot be read."""
         return ToolCall(
             ("exact_read", {"path": path}),
             lambda observation: decode_base64(as_table(observation).get("data"), observation),
         )
 
     def write(self, path: str, data: bytes) -> ToolCall[None]:
-        """Write a file; `Failed` when it cannot be."""
+        """Write a file; raise `Failed` if it cannot be written."""
         return ToolCall(("exact_write", {"path": path, "data": base64.b64encode(data).decode()}), check)
 
     def ask(self, question: str) -> ToolCall[str]:
-        """Ask a person; `Failed` when there is no answer."""
+        """Ask a person; raise `Failed` if there is no answer."""
         return ToolCall(("ask_person", {"question": question}), read_text)
 
     def amend(self, **arguments: object) -> ToolCall[Observation]:
-        """Ask for a change of the plan: `reason`, and what `amend_plan` takes (`hosts`, …); a no is a result."""
+        """Request a change of the plan: `reason` and the parameters of `amend_plan`; a refusal is a result."""
         return ToolCall(("amend_plan", arguments), lambda observation: observation)
 
     def remember(self, text: str, *, keep: bool = False) -> ToolCall[None]:
-        """Keep a note for later steps; with `keep`, for later jobs of the brief, too."""
+        """Store a note for later steps; with `keep`, also for later jobs of the brief."""
         return ToolCall(("remember", {"text": text, **({"keep": True} if keep else {})}), check)
 
     def keep_file(self, path: str, name: str = "") -> ToolCall[None]:
-        """Leave a copy of a file for later jobs of the brief; `Failed` when it cannot be kept."""
+        """Store a copy of a file for later jobs of the brief; raise `Failed` if it cannot be stored."""
         return ToolCall(("keep_file", {"path": path, **({"name": name} if name else {})}), check)
 
     def recall(self, query: str) -> ToolCall[str]:
@@ -118,9 +118,9 @@ def read_text(observation: Observation) -> str:
 
 
 def as_table(observation: Observation) -> dict[str, Any]:
-    """Parse the output of an exact tool; any other output is the reason of its failure.
+    """Parse the output of an exact tool; raise `Failed` with any other output as the reason.
 
-    Our own hints for a model that goes in circles may follow it.
+    Hints for a model that makes no progress may follow the JSON.
     """
     try:
         data, _ = json.JSONDecoder().raw_decode(observation.text)

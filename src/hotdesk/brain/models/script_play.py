@@ -1,7 +1,7 @@
 """Plays functions as a model: each runs until it calls tools, and continues with their results.
 
-A function is told nothing but what its uses gave. So one that was left amid a step, by another process even, gets as
-far again by being run anew and told the same.
+A function gets no input except the results of its calls. So one that was interrupted in the middle of a step, even in
+another process, can be resumed by running it again with the same results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hotdesk.tool import Call, Observation
 _MAX_REASON_CHARS = 2000
 """Characters of a reason or summary."""
 WINDOW = 1 << 40
-"""Tokens: what is no model forgets nothing."""
+"""Tokens: a script is not a model, and forgets nothing."""
 FREE = TokenUsage(dollars=0.0)
 
 
@@ -32,22 +32,22 @@ class ScriptFunction(Protocol):
     __name__: str
 
     def __call__(self, hands: Hands, /) -> Coroutine[Any, Any, object]:
-        """Take the step."""
+        """Carry out the step."""
         ...
 
 
 @dataclass(slots=True)
 class Play:
-    """One function that is being run for one step."""
+    """One function that is run for one step."""
 
     step: str
     name: str
-    """Whose words these are."""
+    """The model name of its replies."""
     act: ScriptFunction
     hands: Hands
     running: Coroutine[Any, Any, object] | None = None
     calls: tuple[Call, ...] = ()
-    """What it waits for."""
+    """Calls whose results it waits for."""
     count: int = 0
 
     def begin(self) -> Reply:
@@ -55,7 +55,7 @@ class Play:
         return self.go_on(lambda running: running.send(None))
 
     def tell(self, observations: Sequence[Observation]) -> Reply:
-        """Continue with the result of its last request; a function that has ended and gets a rejection gives up."""
+        """Continue with the results of its last calls; a function whose end was refused gives up."""
         if self.running is None:
             return self.make_reply(
                 [("give_up", {"why": "; ".join(each.text for each in observations)[:_MAX_REASON_CHARS]})]
@@ -72,7 +72,7 @@ class Play:
         except HotdeskError:
             self.running = None
             raise
-        except Exception as e:  # noqa: BLE001 - a script's own fault is why its step failed
+        except Exception as e:  # noqa: BLE001 - a script's own error is why its step failed
             self.running = None
             return self.make_reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:_MAX_REASON_CHARS]})])
         if not isinstance(asks, tuple):
@@ -94,17 +94,15 @@ class Play:
         return tuple(call for call, _ in results.pairs) == self.calls
 
     def close(self) -> None:
-        """Break it off. Twice is no error."""
+        """Interrupt the function. A second call does nothing."""
         running, self.running = self.running, None
         if running is not None:
-            with suppress(RuntimeError):  # it wants something used even now
+            with suppress(RuntimeError):  # it awaits another call even now
                 running.close()
 
 
 @dataclass(slots=True)
 class Player:
-    """Plays one function at a time."""
-
     name: str
     item: str = ""
     """The item of a swarm that it plays for."""
@@ -130,7 +128,7 @@ class Player:
         return reply
 
     def close(self) -> None:
-        """Break off what is playing. Twice is no error."""
+        """Interrupt the running function. A second call does nothing."""
         if self.playing is not None:
             self.playing.close()
 
@@ -162,7 +160,7 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
 
 
 def _choose_ending(act: ScriptFunction, value: object) -> Ask:
-    """Return how a function ended: by its text, by the program it gives back, or as its docstring has it."""
+    """Return how a function ended: by its returned text or program result, or else by its docstring."""
     if isinstance(value, Done) and not value.ok:
         return "give_up", {"why": f"exit code {value.exit_code}: {extract_last_line(value)}"[:_MAX_REASON_CHARS]}
     return "finish", {

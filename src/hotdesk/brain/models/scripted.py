@@ -1,4 +1,4 @@
-"""A brain that is a script, given on the command line. It runs on the host, as whoever runs the job: their own code.
+"""A brain that is a script, given on the command line. It runs on the host, as the user who runs the job.
 
 from hotdesk.brain.models.scripted import Hands, step
 
@@ -6,7 +6,7 @@ async def count(hands: Hands):
     "Count the invoices."
     return await hands.run(["ls", "invoices"])
 
-PLAN = (count,)            # or, with what the step needs and leaves: PLAN = (step(count, makes=["count.txt"]),)
+PLAN = (count,)            # or, with fields of the step: PLAN = (step(count, makes=["count.txt"]),)
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ __all__ = ["Failed", "Hands", "Scene", "ScriptedModel", "step"]
 EXAMPLE = "PLAN = (count,), where `count` is an `async def count(hands)` with a docstring"
 FIELDS = tuple(each.name for each in fields(Step) if each.name != "name")
 MAX_SCRIPT_BYTES = 1 << 20
-"""Bytes of a script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A function, and the step it takes."""
+    """A function, and the step it carries out."""
 
     act: ScriptFunction
     step: Step
 
 
 def step(act: ScriptFunction, **options: object) -> Scene:
-    """Return what a function's step needs and leaves, in the words of `plan.Step`; lists are welcome."""
+    """Return a scene with the step's needs and results as fields of `Step`; lists are converted to tuples."""
     if unknown := sorted(set(options) - set(FIELDS)):
         raise BriefError(f"unknown step field {unknown[0]!r}; the fields are {', '.join(FIELDS)}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
@@ -53,11 +52,11 @@ def step(act: ScriptFunction, **options: object) -> Scene:
 
 
 class ScriptedModel:
-    """Does what a script says. The script is read once: a job that goes on does so with the same bytes."""
+    """Plays a script. The file is read once: a job that is resumed continues with the same bytes."""
 
     native_screen = False
     sees = True
-    """A script is given pictures as bytes."""
+    """A script gets pictures as bytes."""
 
     def __init__(self, source: bytes, path: Path, scenes: dict[str, Scene] | None = None, item: str = "") -> None:
         self.source = source
@@ -107,14 +106,14 @@ class ScriptedModel:
 
 
 def load(source: bytes, path: Path, plan: str = "PLAN") -> dict[str, Scene]:
-    """Run a script; return the scenes of a plan of its by name, in order."""
+    """Run a script; return the scenes of one of its plans by name, in order."""
     module = ModuleType(f"hotdesk_script_{hashlib.sha256(source).hexdigest()[:12]}")
     module.__file__ = str(path)
     try:
         code = compile(source, str(path), "exec")
     except (SyntaxError, ValueError) as e:
         raise _make_load_error(path, e) from e
-    sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
+    sys.modules[module.__name__] = module  # a dataclass in it looks up its module there
     with _wrap_errors(path):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
     return _read_scenes(getattr(module, plan, ()), path)

@@ -10,10 +10,10 @@ from hotdesk.dataclass import dataclass
 from hotdesk.tool import Call, Observation, Tool
 
 Stop: TypeAlias = Literal["end", "calls", "length", "refused"]
-"""Why a reply ends: it is whole, it wants tools used, its length was up, the model would not."""
+"""Why a reply ended: it is complete, it has tool calls, it reached its length limit, or the model refused."""
 
 REPLY = 8000
-"""Tokens of the longest reply, where nothing else is said."""
+"""Tokens of the longest reply, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,16 @@ class TokenUsage:
     """The cost of one reply."""
 
     input: int = 0
-    """Tokens that were read anew."""
+    """Input tokens that were not cached."""
     output: int = 0
     cached: int = 0
-    """Tokens that the provider still had."""
+    """Input tokens from the provider's cache."""
     stored: int = 0
-    """Tokens that the provider keeps from now on."""
+    """Input tokens that were added to the provider's cache."""
     up: int = 0
-    """Bytes of the request's body: what the provider was told."""
+    """Bytes of the request's body."""
     dollars: float | None = None
-    """None: no price is known."""
+    """The price, or `None` if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +42,24 @@ class OurMessage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's reply."""
-
     text: str = ""
     thought: str = ""
-    """What it shows of its thinking, for people."""
+    """The thinking that it shows, for people."""
     calls: tuple[Call, ...] = ()
     stop: Stop = "end"
     usage: TokenUsage = TokenUsage()
     model: str = ""
-    """The model that said it, by name: `anthropic:MODEL`."""
+    """Name of the model, as in `anthropic:MODEL`."""
     dialect: str = ""
-    """In which language `native` is: `anthropic`, `openai`, `chat`; empty: none."""
+    """The wire format of `native`: `anthropic`, `openai` or `chat`; empty if there is none."""
     native: tuple[dict[str, Any], ...] = ()
-    """Its own items, plain JSON: they go back verbatim, thinking and signatures included."""
+    """Its own items as plain JSON; they are sent back verbatim, including thinking and signatures."""
     prefix: str = ""
-    """What its thinking is bound to, where the provider binds it: it goes back after the same prefix only."""
+    """The prefix that its thinking is bound to, if the provider binds it; it is sent back after that prefix only."""
     address: str = ""
-    """The server's address; empty: the vendor's own, or none."""
+    """The server's address; empty if it is the vendor's own, or there is none."""
     notes: tuple[str, ...] = ()
-    """What it took to get it: waits, features the provider refused."""
+    """Events on the way to the reply: delays, features the provider refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +74,30 @@ Item: TypeAlias = OurMessage | Reply | Results
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request to a model."""
-
     system: str
     history: Sequence[Item]
     """Begins with `OurMessage`; a `Reply` with calls is followed by its `Results`."""
     tools: Sequence[Tool] = ()
     screen: tuple[int, int] | None = None
-    """Width and height of the screen, where the model may use its native computer tool; None: it may not.
+    """Width and height of the screen if the model may use its native computer tool, else `None`.
 
-    Then what that tool does is not among `tools`; a call of the native tool is `Call(id, "computer", …)`.
+    With a screen, `tools` does not have the tools it replaces; a call of the native tool is `Call(id, "computer", …)`.
     """
     screen_tools: Sequence[Tool] = ()
-    """What the native computer tool does, as tools: for a model that turns out to have none."""
+    """The tools that the native computer tool replaces, for a model that turns out to have none."""
     tokens: int = REPLY
-    """Of the longest reply."""
+    """Tokens of the longest reply."""
     think: bool = True
     step: str = ""
-    """The step that is taken; empty: the job is planned."""
+    """The current step; empty while the job is planned."""
     cache: str = ""
-    """What requests that begin alike have in common: the job."""
+    """A key for requests with the same beginning: the job's."""
     attempt: int = 1
-    """Which attempt at the step this is."""
+    """Number of this attempt at the step, from 1."""
     before: str = ""
     """What happened to earlier attempts."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """More for one dialect, by its name; it goes into the request as it is."""
+    """More fields of the request by dialect; they are sent as they are."""
 
 
 class LanguageModel(Protocol):
@@ -109,7 +105,7 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Return its name as people read it: `anthropic:MODEL`, `written script 1a2b3c4d`."""
+        """Return its name for people, such as `anthropic:MODEL` or `written script 1a2b3c4d`."""
         ...
 
     @property
@@ -128,7 +124,7 @@ class LanguageModel(Protocol):
         ...
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next reply. Raises `ModelError` when retries did not help."""
+        """Return the next reply. Raises `ModelError` if retries did not help."""
         ...
 
     async def close(self) -> None:

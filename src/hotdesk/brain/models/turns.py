@@ -21,19 +21,19 @@ COMPUTER = "computer"
 
 @dataclass(frozen=True, slots=True)
 class HistoryTurn:
-    """A reply, and what came of each of its calls."""
+    """A reply, and the result of each of its calls."""
 
     reply: Reply
     pairs: tuple[tuple[Call, Observation], ...]
     number: int
-    """Its place in the history."""
+    """Its index in the history."""
 
 
 Spoken: TypeAlias = OurMessage | HistoryTurn
 
 
 def join_turns(history: Sequence[Item]) -> list[Spoken]:
-    """Join replies with their results; end with something a model can answer."""
+    """Join replies with their results; the last item is one that a model can reply to."""
     found: list[Spoken] = []
     items = list(history)
     for item, after in zip(items, [*items[1:], None], strict=True):
@@ -49,15 +49,15 @@ def join_turns(history: Sequence[Item]) -> list[Spoken]:
 
 
 def _pair_results(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
-    """Return each call's result, in the calls' order; one that is not there was not used."""
+    """Return each call's result, in the calls' order; a call without a result was not executed."""
     observations = {call.id: observation for call, observation in after.pairs} if isinstance(after, Results) else {}
     return tuple((call, observations.get(call.id, _UNUSED)) for call in reply.calls)
 
 
 def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
-    """Return whether a reply's items can go back verbatim.
+    """Return whether a reply's items can be sent back verbatim.
 
-    Reasoning is sealed for the model that thought it; uses of the native computer tool need that tool.
+    Encrypted reasoning is valid only for the model that produced it; calls of the native computer tool need that tool.
     """
     reply = turn.reply
     computer = any(call.tool == COMPUTER for call in reply.calls)
@@ -65,9 +65,9 @@ def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
 
 
 def list_texts(observation: Observation, flagged: bool = True) -> list[str]:
-    """Return what an observation says: its text, and apart from that what we say beside it.
+    """Return the texts of an observation: its own, and then hotdesk's remarks about it.
 
-    `flagged`: the provider itself says what failed.
+    `flagged` is whether the provider's format marks failed results itself.
     """
     texts = [] if observation.ok or flagged else ["(this failed)"]
     texts += [observation.text] if observation.text else []
@@ -89,7 +89,7 @@ def get_arguments(call: Call) -> dict[str, object]:
 
 
 def parse_arguments(text: str) -> object:
-    """Read arguments; what is no JSON stays the text it is, for `Tool.check` to refuse."""
+    """Parse arguments; invalid JSON is returned as text, for `Tool.check` to refuse."""
     try:
         return json.loads(text) if text.strip() else {}
     except ValueError:
@@ -104,5 +104,5 @@ def describe_native_uses(turn: HistoryTurn) -> Iterator[str]:
 
 
 def assign_call_ids(turn: HistoryTurn) -> dict[str, str]:
-    """Give each foreign call a unique name that every provider accepts."""
+    """Give each foreign call a unique id that every provider accepts."""
     return {call.id: f"call_{turn.number}_{n}" for n, call in enumerate(turn.reply.calls)}
