@@ -1,6 +1,7 @@
 """Planning and acting by models.
 
-How it works: a `Brain` (`seam.py`) gives a plan, and takes each step at a `Stage`, never at a desk. `brain.py` is the
-one there is: models plan (`planning.py`, held against the brief by `audit.py`) and act (`loop.py`). `permits.py` and
-`amendments.py` say what a plan permits; `memory.py` and `notes.py` what is remembered; `models/` is who is asked.
+A `Brain` (`seam.py`) makes a plan and carries out each step at a `Stage`; it never has access to a desk. The one
+implementation is `brain.py`: models plan (`planning.py`, with the audit against the brief in `plan_audit.py`) and act
+(`loop.py`). `permits.py` and `amendments.py` decide what a plan permits; `compaction.py` and `notes.py` what a worker
+remembers; `models/` has the models.
 """

@@ -1,8 +1,9 @@
 """Amendments of a plan: a worker's request during a step, the resulting plan, and who decides. Pure.
 
-What was finished stays as it is. A worker may be under the influence of what it read, so nothing is widened but reading
-inside the brief, for the step being taken, while it has no secrets; and its check, its files and the steps after it
-change without a person only where nothing is at stake. All else a person decides, on facts.
+Finished steps stay as they are. A worker may be under the influence of what it read. So the only right it can gain
+without a person is to read more inside the brief, in the current step, and only while that step has no secrets. Its
+check, its files and the steps after it change without a person only if nothing is at stake. A person decides everything
+else, on facts.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ class Amendment:
     """A worker's request to change the plan during a step."""
 
     step: str
-    """The step being taken."""
+    """The current step."""
     hosts: tuple[str, ...] = ()
     grants: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     check: str | None = None
-    """The check of this step; None: as it is."""
+    """The check of this step, or `None` to leave it as it is."""
     makes: tuple[str, ...] | None = None
-    """All this step leaves; None: as it is."""
+    """All files that this step leaves, or `None` to leave the list as it is."""
     steps: tuple[Step, ...] | None = None
-    """All steps after it that are not finished; None: as they are."""
+    """All unfinished steps after this one, or `None` to leave them as they are."""
     reason: str = ""
-    """The worker's words."""
+    """The reason in the worker's words."""
 
 
 def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = CLOSED) -> Amendment:
-    """Read what `AMEND_PLAN` was used with; `BriefError` says what of it cannot be meant.
+    """Read the arguments of `AMEND_PLAN`; raise `BriefError` if they are invalid.
 
-    Rules of further steps are narrowed to the scope as a plan's are. Those of this step are not: a worker that asks
-    for more than the brief has may mean it, and a person decides.
+    Rules of other steps are narrowed to the scope as a plan's are. Those of this step are not: a worker that asks for
+    more than the brief allows may mean it, and a person decides.
     """
     hosts, grants, tools = (tuple(get_texts(arguments, name)) for name in ("hosts", "grants", "tools"))
     amendment = Amendment(
@@ -70,7 +71,7 @@ def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = C
 
 
 def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
-    """Read steps as a plan has them; one of which only the name is given stays as it is."""
+    """Read steps in the format of a plan; a step that is given by name alone stays as it is."""
     try:
         data = parse_json(text or "[]", overflow=True)
     except StrictError as e:
@@ -87,7 +88,7 @@ def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
 
 
 def _parse_allow_rule(text: str) -> Rule:
-    """Read a rule that admits something; for which step is not the worker's to say."""
+    """Parse an allow rule; the worker cannot choose its step."""
     rule = parse_rule(text)
     if rule.verdict == "deny":
         raise BriefError(f"rule {text[:200]!r}: an amendment cannot add a deny rule; list only hosts to allow")
@@ -97,8 +98,8 @@ def _parse_allow_rule(text: str) -> Rule:
 def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Collection[str] = ()) -> Plan:
     """Return the plan with an amendment: this step changes, and so do the remaining ones.
 
-    Earlier steps, and later ones that are finished, stay. A step with the whole scope lists it explicitly from then on:
-    the plan is what is approved, so every host must be in it.
+    Earlier steps, and later ones that are finished, stay. If this step has the whole scope, its rules are listed
+    explicitly from then on: the plan is what is approved, so every host must be in it.
     """
     index = _find_index(plan, amendment.step)
     now, after = plan.steps[index], plan.steps[index + 1 :]
@@ -143,7 +144,7 @@ def _find_index(plan: Plan, name: str) -> int:
 
 
 def _merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Add names to a list; one that is all stays all."""
+    """Add names to a list; `None`, which stands for all names, stays `None`."""
     return None if have is None else tuple(dict.fromkeys((*have, *more)))
 
 
@@ -183,7 +184,7 @@ def describe_difference(old: Plan, new: Plan) -> tuple[str, ...]:
 
 EMPTY = Step("", "", (), (), ())
 _SHOWN_CHARS = 200
-"""Characters of a changed text that a fact shows; a card has the whole of it among its steps."""
+"""Characters of a changed text in a fact; the approval card shows the whole text among its steps."""
 _SINGULAR = {"hosts": "host", "grants": "secret", "tools": "tool", "files": "reads", "makes": "makes"}
 
 
@@ -228,7 +229,7 @@ def decide_amendment(
     ceiling: Iterable[Rule] = (),
     finished: Collection[str] = (),
 ) -> Policy:
-    """Decide an amendment, or say that a person must: never beyond the operator's ceiling or against a deny."""
+    """Decide an amendment, or return that a person must: never beyond the operator's ceiling or against a deny."""
     top, rules = tuple(ceiling), list_rules(amendment)
     secrets = {*amendment.grants, *(each for step in amendment.steps or () for each in step.grants or ())}
     if any(is_barred(rule, select_rules(step, job.scope.rules), top) for step, rule in rules):
@@ -242,11 +243,11 @@ def decide_amendment(
 
 
 def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collection[str]) -> bool:
-    """Return whether a worker gains nothing by an amendment, whatever it has read.
+    """Return whether a worker cannot misuse an amendment, whatever it has read.
 
-    More reading is harmless in a step without secrets. Another check, other files or other steps are harmless only
-    where nothing is at stake in this step and in those that remain: what a step leaves, and whether it passes its
-    check, decides what later steps do with their rights.
+    More reading is harmless in a step without secrets. Another check, other files or other steps are harmless only if
+    nothing is at stake in this step and in those that remain: the files a step leaves, and whether it passes its check,
+    determine what later steps do with their rights.
     """
     index = _find_index(plan, amendment.step)
     old, new = plan.steps[index:], amend(plan, amendment, job.scope, finished).steps[index:]

@@ -1,4 +1,4 @@
-"""Two models in one brain: a planner and an actor; the planner takes steps that failed."""
+"""Two models in one brain: a planner and an actor; the planner retries steps that failed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hotdesk.tool import Stage
 
 @runtime_checkable
 class Planner(Protocol):
-    """A model that has its plan already: a script, an adversary."""
+    """A model that already has its plan: a script or an adversary."""
 
     def provide_plan(self, task: PlanningTask) -> Plan:
         """Return the plan."""
@@ -30,14 +30,14 @@ class Planner(Protocol):
 
 @dataclass(slots=True)
 class ModelBrain:
-    """Plans with one list of models and acts with another, each tried in order."""
+    """Plans with one list of models and acts with another; the models of a list are tried in order."""
 
     job: Brief
     planners: Sequence[LanguageModel]
     workers: Sequence[LanguageModel]
     notes: Notes = field(default_factory=Notes)
     conversations: dict[str, tuple[str, tuple[Item, ...]]] = field(default_factory=dict)
-    """Of each finished step who was asked first, and the conversation: a delivery that is sent back is fixed in it."""
+    """Model name and conversation of each finished step, in which a delivery that is sent back is corrected."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class ModelBrain:
         self.notes = notes
 
     async def plan(self, task: PlanningTask, log: Log) -> Plan:
-        """Think before acting; a model that has its plan already gives it."""
+        """Return a plan: from the model itself if it already has one, otherwise by planning."""
         first = self.planners[0]
         if isinstance(first, Planner):
             plan = first.provide_plan(task)
@@ -62,7 +62,7 @@ class ModelBrain:
         return await make_plan(make_asker(self.planners), task, self.job, log, window=window)
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
-        """Take one step; after a failure the planner takes it."""
+        """Carry out one step; after a failed attempt the planner does it."""
         if situation.step.kind == "program":
             return await run_fixed(situation, stage, log)
         models = self.list_takers(situation.attempt)
@@ -77,9 +77,9 @@ class ModelBrain:
         return ended
 
     def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:
-        """Return the conversation in which to fix a returned delivery; empty: begin a new one.
+        """Return the conversation in which a returned delivery is corrected, or an empty one to begin again.
 
-        Only its own worker continues it: another model is told what was left, a script begins again.
+        Only the same model continues its conversation: another model gets a description, and a script begins again.
         """
         name, items = self.conversations.pop(situation.step.name, ("", ()))
         goes_on = situation.findings and not situation.history and not isinstance(model, Planner)
@@ -95,13 +95,13 @@ class ModelBrain:
 
 
 def describe_model(model: LanguageModel) -> str:
-    """Return a model's name, and where it is asked where that is not at its vendor's own address."""
+    """Return a model's name, with its server's address unless that is the vendor's own."""
     address = getattr(model, "address", "")
     return f"{model.name}, asked at {address}" if address else model.name
 
 
 def make_asker(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
-    """Return a function that asks the first model that answers; one that failed is not asked again in this step."""
+    """Return a function that calls the first model that replies; one that failed is not tried again in this step."""
     remaining = list(models)
     failures: dict[str, str] = {}
 

@@ -1,15 +1,14 @@
 """A worker's working set: the part of a step's conversation that is sent, so that it fits a model's window.
 
-Pure, and append-only: what was sent once is sent again as it was, so that providers' caches hold and thinking stays
-valid. Only when the window is nearly full is the conversation compacted, at a boundary between turns: the oldest turns
-become one summary message after the first message, a line each. What stays of the conversation is not touched: no reply
-is edited, no result is shortened that was sent before. A result that fills the window by itself is shortened before it
-is sent for the first time.
+Pure, and append-only: everything that was sent is sent again unchanged, so that providers' caches hold and thinking
+stays valid. Only when the window is nearly full is the conversation compacted, at a boundary between turns: the oldest
+turns become one summary message after the first message, with a line for each. The remaining replies and results are
+not changed. A result that fills the window by itself is shortened before it is sent for the first time.
 
-Where pictures alone become too many, the oldest of them are removed, at one such boundary for many turns to come, and
-texts stay. A message after the first one counts them: so what comes before the thinking that stays has visibly changed.
+If only the pictures are too many, the oldest are removed, enough for many turns to come, and their texts stay. A
+message after the first one counts them, which makes it visible that the part before the remaining thinking has changed.
 
-What is compacted may be given back to be fitted again with what came since: the outcome is the same.
+A compacted conversation can be given back and compacted again with later items: the result is the same.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ from hotdesk.tool import Call, Observation
 HIGH = 0.8
 """How full a window is when it is compacted."""
 LOW = 0.5
-"""And how full it is then."""
+"""How full a window is after it was compacted."""
 _NEWEST = 4
-"""Turns that stay, while they fit."""
+"""Newest turns that stay if they fit."""
 PICTURES = 40
-"""Pictures a conversation may have before it is compacted; providers take 100."""
+"""Pictures in a conversation before the oldest are removed; providers accept 100."""
 PICTURE_BYTES = 16 << 20
-"""And what they may weigh; providers take 32 MiB, written a third longer."""
+"""Bytes of these pictures; providers accept 32 MiB in base64, which is a third longer."""
 _PICTURE_TOKENS = 1600
 _ITEM_TOKENS = 12
-"""What a message costs beside its words."""
+"""Tokens of a message beside its text."""
 DIGEST = 0.1
-"""How much of a window the summary may take."""
+"""The largest share of a window for the summary."""
 LINE = 240
-"""Characters of a line of it."""
+"""Characters of one line of the summary."""
 ARGUMENTS = 80
-"""And what of it a tool's arguments may have."""
+"""Characters of a tool's arguments in a line."""
 SAID = 100
-"""And what the worker said."""
+"""Characters of the worker's own text in a line."""
 ANSWER = 140
-"""And a person's answer."""
+"""Characters of a person's answer in a line."""
 SMALL = 240
-"""Characters of an observation that is not worth shortening."""
+"""Characters of an observation that is too short to be shortened."""
 BEGINNING = "[Summary of the earlier turns of this step, one line each. The tool recall searches their full texts.]"
 _UNLISTED = re.compile(r"- (\d+) earlier turns are not listed")
 GONE = "[a picture was here]"
@@ -56,15 +55,15 @@ _REMOVED = re.compile(r"\[([0-9]{1,9}) older pictures were removed from this con
 
 
 def fit(history: Sequence[Item], window_tokens: int) -> tuple[Item, ...]:
-    """Return what of a conversation is sent to a model with room for so many tokens of it.
+    """Return the part of a conversation that is sent to a model with room for this many tokens of it.
 
-    Only a first message or a newest reply that fills the window by itself can make it more.
+    It can exceed them only if the first message or the newest reply fills the window by itself.
     """
     return tuple(WorkingSet(window_tokens, history).iterate_items())
 
 
 def estimate_tokens(item: Item) -> int:
-    """Estimate what an item costs, rather too much."""
+    """Estimate the tokens of an item; the estimate is rather high."""
     match item:
         case OurMessage(text):
             return _ITEM_TOKENS + estimate_text_tokens(text)
@@ -96,7 +95,7 @@ def _estimate_observation_tokens(call: Call, observation: Observation) -> int:
 
 
 class ConversationTurn:
-    """A reply, and what followed until the next."""
+    """A reply, and the items up to the next reply."""
 
     def __init__(self, reply: Reply) -> None:
         self.items: list[Item] = [reply]
@@ -129,7 +128,7 @@ class ConversationTurn:
             self.put(number, Results(tuple((call, change(call, each)) for call, each in results.pairs)))
 
     def format_line(self) -> str:
-        """Describe what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
+        """Summarise the turn in a line that has no output of a desk, but does have a person's answer."""
         used = [_summarize_call(call, each) for _, results in self.iterate_results() for call, each in results.pairs]
         texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
         words = format_one_line(" ".join(texts), SAID if used else LINE - 10)
@@ -137,24 +136,24 @@ class ConversationTurn:
 
 
 class WorkingSet:
-    """The remaining items of a growing conversation: `fit`, an item at a time; dropped items are not held."""
+    """The remaining items of a growing conversation: `fit`, an item at a time; dropped items are not stored."""
 
     def __init__(self, window_tokens: int, history: Sequence[Item] = ()) -> None:
         self.window = window_tokens
         self.head: list[OurMessage] = []
-        """The messages before the first reply."""
+        """Messages before the first reply."""
         self.lines: list[str] = []
-        """What dropped turns became: the summary's lines."""
+        """Lines of the summary, one for each dropped turn."""
         self.unlisted = 0
-        """Turns dropped so long ago that they have no line."""
+        """Number of turns that were dropped so long ago that they have no line."""
         self.removed = 0
-        """Pictures that were removed from turns that stayed."""
+        """Number of pictures that were removed from turns that stayed."""
         self.turns: list[ConversationTurn] = []
         for item in history:
             self.add(item)
 
     def add(self, item: Item) -> None:
-        """Take the next item, and compact when it is time: before it is sent, not between a call and its result."""
+        """Add the next item, and compact if necessary: before a request, not between a call and its result."""
         match item:
             case Reply():
                 self.turns.append(ConversationTurn(item))
@@ -189,7 +188,7 @@ class WorkingSet:
         return [OurMessage("\n".join([BEGINNING, *before, *self.lines]))]
 
     def count_removed(self) -> list[OurMessage]:
-        """Return what says how many pictures were removed, if any were."""
+        """Return a message with the number of removed pictures, if any were removed."""
         text = f"[{self.removed} older pictures were removed from this conversation; their texts are kept.]"
         return [OurMessage(text)] if self.removed else []
 
@@ -214,7 +213,7 @@ class WorkingSet:
         return count > share * PICTURES or weight > share * PICTURE_BYTES
 
     def compact(self) -> None:
-        """Once it is nearly too much, summarize the oldest turns until there is room again for many."""
+        """Remove pictures if there are too many; summarise the oldest turns if the window is nearly full."""
         if self.has_many_pictures(1.0):
             self.remove_pictures()
         if self.fits(HIGH):
@@ -226,7 +225,7 @@ class WorkingSet:
             self.shorten_last(self.turns[-1])
 
     def remove_pictures(self) -> None:
-        """Remove the oldest pictures until there is room again for many; those of the newest turn stay."""
+        """Remove the oldest pictures until there is room for many more; those of the newest turn stay."""
         for turn in self.turns[:-1]:
             if not self.has_many_pictures(LOW):
                 return
@@ -235,14 +234,14 @@ class WorkingSet:
                 turn.shorten(lambda _, each: _drop_picture(each))
 
     def drop(self) -> None:
-        """Make the oldest turn a line of the summary; when these are too much the oldest of them go."""
+        """Replace the oldest turn by a line of the summary; drop the oldest lines if the summary is too long."""
         self.lines.append("- " + self.turns.pop(0).format_line())
         while self.lines and estimate_tokens(self.write_digest()[0]) > max(DIGEST * self.window, LINE):
             del self.lines[0]
             self.unlisted += 1
 
     def shorten_last(self, turn: ConversationTurn) -> None:
-        """Clip what the newest turn showed when it fills the window by itself; it was not sent yet."""
+        """Shorten the results of the newest turn if it fills the window by itself; it was not sent yet."""
         longest = self.window
         while not self.fits(HIGH) and longest > SMALL:
             turn.shorten(lambda _, each, most=longest: _clip_observation(each, most))  # type: ignore[misc]
@@ -277,7 +276,7 @@ def _clip_observation(observation: Observation, longest: int) -> Observation:
 
 
 def _summarize_call(call: Call, observation: Observation) -> str:
-    """Describe what was used with what, and how it went; of a person's answer its words."""
+    """Describe a call: tool, arguments and outcome, or a person's answer."""
     came = format_one_line(observation.text, ANSWER) if call.tool == ASK_PERSON.name else describe_outcome(observation)
     return (
         f"{call.tool} {format_one_line(json.dumps(call.arguments, ensure_ascii=False, default=str), ARGUMENTS)}: {came}"

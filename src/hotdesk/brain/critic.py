@@ -1,4 +1,4 @@
-"""Reviews a plan with a model. Its remarks are advice; prose is read as well as calls."""
+"""Reviews a plan with a model. Its findings are advice; they are read from prose as well as from calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.strict import StrictError, parse_json
 from hotdesk.tool import Parameter, Tool
 
 REVIEWS = 2
-"""Plans of one job that a critic sees."""
+"""Plans of one job that a critic reviews."""
 _MOST_FINDINGS = 10
 _LONGEST_FINDING = 500
 FINDINGS = Tool(
@@ -43,19 +43,19 @@ _OBJECTS = re.compile(r"\b(?:but|however|except|although|though|step|should|must
 
 @dataclass(slots=True)
 class Critic:
-    """Asks a model to review plans it does not know to be its own; it sees its earlier findings."""
+    """Asks a model to review plans that it does not know to be its own; it sees its earlier findings."""
 
     ask: Ask
     log: Log
     task: str
-    """The task as the planner was told."""
+    """The task as the planner got it."""
     cache: str
     window: int = WINDOW
     reviews: int = 0
     earlier: list[str] = field(default_factory=list)
 
     async def review(self, plan: Plan) -> tuple[str, ...]:
-        """Return the findings against a plan; none once it was asked often enough."""
+        """Return the findings against a plan; empty after `REVIEWS` reviews."""
         if self.reviews >= REVIEWS:
             return ()
         self.reviews += 1
@@ -74,7 +74,7 @@ class Critic:
 
 
 def read_findings(reply: Reply) -> tuple[str, ...]:
-    """Return what a critic finds, from its call or from its prose; prose that says nothing is wrong has no finding."""
+    """Return the findings in a critic's call or prose; a statement that nothing is wrong is not a finding."""
     if reply.stop == "refused":
         return ()
     calls = [call for call in reply.calls if call.tool == FINDINGS.name]
@@ -84,7 +84,7 @@ def read_findings(reply: Reply) -> tuple[str, ...]:
 
 
 def _list_findings(arguments: object) -> list[str]:
-    """Read what the tool was used with; a text in place of the list is prose."""
+    """Read the arguments of the tool; a text instead of the list is read as prose."""
     value = arguments.get("findings") if isinstance(arguments, Mapping) else arguments
     if isinstance(value, str):
         return _read_prose(value)
@@ -92,7 +92,7 @@ def _list_findings(arguments: object) -> list[str]:
 
 
 def _read_prose(text: str) -> list[str]:
-    """Split what a critic wrote into findings: JSON where it is that, else a line each."""
+    """Split a critic's text into findings: JSON if it is JSON, otherwise one for each line."""
     begin, end = text.find("{"), text.rfind("}")
     if 0 <= begin < end:
         try:

@@ -1,4 +1,4 @@
-"""Thought, action, observation: how a model takes one step."""
+"""Carries out one step with a model: thought, action, observation."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ NUDGE = (
     "Your reply contained no tool call, so nothing happened. Call a tool to continue. Call finish when the step is "
     "done, or give_up if it cannot be done."
 )
-"""What a reply without a call is answered with."""
+"""The answer to a reply without a call."""
 CUT = (
     "Your reply was cut off because it reached the maximum length, before any tool call was complete. Write less text, "
     f"and split large files over several calls. {NUDGE}"
 )
-"""And one that was too long to get there."""
+"""The answer to a reply that was cut off before a call."""
 ALWAYS = (
     f"Every step can also use {', '.join(tool.name for tool in OWN)}. If this step needs another tool, "
     "request the tool with amend_plan."
 )
-"""What a use of a tool that the step does not have is answered with, after what it has."""
+"""Added to the error of a call of a tool that the step does not have."""
 LOW_SHARES = (1 / 3, 1 / 10)
-"""Shares of a limit: when less than that is left the worker is told so, once each."""
+"""Shares of a limit: when less than one of them is left, the worker is told so, once for each."""
 COMPUTER = "computer"
 _OFFERED_ELSEWHERE = ("choose", COMPUTER)
 NATIVE = frozenset(
     f"screen_{name}"
     for name in "screenshot zoom move drag press release scroll key hold_key wait cursor_position".split()
 )
-"""What a native computer tool does itself. What it cannot is offered beside it: starting a program, and clicking and
-typing by a reference of `screen_read`."""
+"""Tools that a native computer tool replaces. The others are offered beside it: starting a program, and clicking and
+typing by a reference from `screen_read`."""
 
 
 @dataclass(slots=True)
 class Loop:
-    """Runs one step with the model that is asked."""
+    """Carries out one step with a model."""
 
     situation: Situation
     stage: Stage
     log: Log
     ask: Callable[[ModelRequest], Awaitable[Reply]]
     window: int
-    """Tokens of the smallest window of those who are asked."""
+    """Tokens of the smallest window among the models."""
     notes: Notes
     job: str = ""
     native: bool = False
@@ -65,21 +65,21 @@ class Loop:
     offered: list[Tool] = field(default_factory=list)
     room: WindowShares | None = None
     earlier: Sequence[Item] = ()
-    """The conversation of the last attempt at this step, where this attempt continues it."""
+    """The conversation of the last attempt at this step, if this attempt continues it."""
     conversation: WorkingSet = field(init=False)
     warned: dict[str, float] = field(default_factory=dict)
-    """Limits of the budget the worker was warned about, each with the share that was left."""
+    """Limits of the budget that the worker was warned about, each with the share that was reached."""
 
     def begin(self) -> tuple[Item, ...]:
-        """Return what the conversation begins with: that of the last attempt and what its check found, or a new one."""
+        """Return the first items: the last attempt's conversation with the check's findings, or a new conversation."""
         if self.earlier:
             return (*self.earlier, OurMessage(describe_findings(self.situation)))
         return (OurMessage(describe_situation(self.situation, self.list_permitted())), *self.situation.history)
 
     async def take(self) -> StepOutcome:
-        """Go round until the step is finished, given up, or turns in circles."""
+        """Repeat until the step is finished or given up, or the worker makes no progress."""
         conversation = self.conversation = WorkingSet(self.share_window().conversation, self.begin())
-        self.find_low()  # the first message says what is left
+        self.find_low()  # the first message has the balance already
         while True:
             self.log.check()
             conversation.resize(self.share_window().conversation)
@@ -125,7 +125,7 @@ class Loop:
     def list_tools(self) -> list[Tool]:
         """List the tools of a request: those of all steps, the same for each, so that a provider's cache holds.
 
-        Where they would fill a small window, those of this step.
+        If they would fill a small window, list only those of this step.
         """
         listed = self.select_listed(self.stage.listed)
         if has_room(self.window, write_instructions(self.situation), listed):
@@ -133,13 +133,13 @@ class Loop:
         return self.select_listed(self.stage.tools)
 
     def select_listed(self, tools: Sequence[Tool]) -> list[Tool]:
-        """Return tools without those that a native computer tool stands for, and the model's own."""
+        """Return tools without those that a native computer tool replaces, and the brain's own tools."""
         chooses = any(step.kind == "choose" for step in self.situation.plan.steps)
         theirs = [tool for tool in tools if tool.name not in self.list_replaced()]
         return [*theirs, *self.own, *([CHOOSE] if chooses else [])]
 
     def list_permitted(self) -> list[str]:
-        """Name the listed tools that this step may use; empty: all that are listed."""
+        """List the tools of a request that this step may use; empty if it may use all of them."""
         permitted = [tool.name for tool in self.stage.tools]
         listed = [tool.name for tool in self.list_tools() if tool not in self.own and tool is not CHOOSE]
         replaced = self.list_replaced()
@@ -158,7 +158,7 @@ class Loop:
         return NATIVE if self.native and self.stage.screen else frozenset()
 
     async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], StepOutcome | None]:
-        """Use what is wanted: at once where no use sees another, else in order."""
+        """Carry out calls: in parallel if all of their tools allow it, otherwise in order."""
         observations: list[Observation] = [Observation()] * len(calls)
         ended: list[StepOutcome] = []
         failed: list[str] = []
@@ -212,7 +212,7 @@ class Loop:
         return all(call.tool in parallel for call in calls)
 
     def find_low(self) -> str:
-        """Describe which limits have just fallen below a third or a tenth; empty: none has."""
+        """Describe which limits have just fallen below a third or a tenth; empty if none has."""
         low = []
         for each in self.situation.balance():
             reached = min((share for share in LOW_SHARES if each.amount < share * each.total), default=1.0)
@@ -222,7 +222,7 @@ class Loop:
         return f"Budget is getting low. Left for the whole job: {describe_balance(low)}." if low else ""
 
     async def use(self, call: Call, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:
-        """Use one tool; say also whether the step ends with it. `failed`: calls of the same turn that did."""
+        """Carry out one call; return the step's outcome if the call ends it. `failed` are failed calls of this turn."""
         own = next((tool for tool in self.own if tool.name == call.tool), None)
         if own is None:
             observation = await self.stage.use(call)
@@ -251,7 +251,7 @@ class Loop:
         return any(tool.name == name for tool in self.stage.tools)
 
     async def finish(self, summary: str, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:
-        """End the step, if what it promised is so and the worker has seen what came of every call."""
+        """End the step if it left what it promised and no call of this turn failed."""
         if failed:
             count = f"{len(failed)} call{'s' if len(failed) > 1 else ''} of this turn failed ({', '.join(failed)})"
             why = f"The step is not finished: {count}. Read their results first, then call finish without other calls."
@@ -262,13 +262,13 @@ class Loop:
 
 
 def is_shown_later(following: Sequence[Call]) -> bool:
-    """Return whether another action at the screen follows in the same turn, with nothing but screen tools before it."""
+    """Return whether a later call of the turn is another screen action, with only screen tools in between."""
     others = (call.tool for call in following if not call.tool.startswith("screen_"))
     return next(others, "") == COMPUTER
 
 
 def _without_picture(call: Call) -> Call:
-    """Let actions at the screen skip their picture: the next call shows the result."""
+    """Return the call without a request for a picture: the next call shows the result."""
     if not isinstance(call.arguments, dict):
-        return call  # the stage says what is wrong with it
+        return call  # the stage reports what is wrong with it
     return replace(call, arguments={**call.arguments, "picture": False})

@@ -1,6 +1,6 @@
-"""Brings a plan's egress rules inside the brief where that only takes rights away, and explains what is outside.
+"""Cuts a plan's egress rules down to the brief if that only takes rights away, and explains what is outside.
 
-Pure. A planner has read nothing foreign, so a step may also get the name that the brief's rules give it.
+Pure. A planner has read no untrusted content, so a step may also be renamed to the name in the brief's rules.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hotdesk.plan import Plan, Step
 
 
 def narrow_plan(plan: Plan, scope: Scope) -> Plan:
-    """Return a plan with each rule cut down to what the brief allows, where it differs in nothing else."""
+    """Return a plan with each rule cut down to what the brief allows, if it differs in nothing else."""
     return replace(plan, steps=narrow_steps(_rename_steps(plan, scope).steps, scope))
 
 
 def narrow_steps(steps: Iterable[Step], scope: Scope) -> tuple[Step, ...]:
-    """Return steps with their rules cut down to the brief's; the audit refuses what cannot be cut down."""
+    """Return steps with their rules cut down to the brief's; the audit refuses rules that cannot be cut down."""
     return tuple(
         replace(step, hosts=tuple(_narrow_text(text, step.name, scope) for text in step.hosts))
         if step.hosts is not None
@@ -42,7 +42,7 @@ def _narrow_text(text: str, step: str, scope: Scope) -> str:
 
 
 def _fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
-    """Return a rule, or the part of it that the brief covers in a step; None: it covers no such part."""
+    """Return the rule, or the part of it that the brief covers in a step; `None` if there is no such part."""
     if rule.verdict == "deny":
         return None
     mine = select_rules(step, rules)
@@ -55,7 +55,7 @@ def _fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
 
 
 def _rename_steps(plan: Plan, scope: Scope) -> Plan:
-    """Assign a step the one name under which the brief allows all it lists, unless another step wants that name."""
+    """Give a step the one name under which the brief allows all it lists, unless another step would get it, too."""
     names = [_find_name(step, plan, scope) for step in plan.steps]
     times = Counter(names)
     steps = (
@@ -83,7 +83,7 @@ def _fits(step: Step, name: str, scope: Scope) -> bool:
     return {*(step.grants or ())} <= secrets and all(_fit_rule(rule, name, scope.rules) for rule in rules)
 
 
-# -- what to write instead --------------------------------------------------------------------------------------------
+# -- explanations -----------------------------------------------------------------------------------------------------
 
 
 def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str:
@@ -116,7 +116,7 @@ def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
 
 
 def _explain_parts(rule: Rule, part: Rule, rules: Iterable[Rule]) -> str:
-    """Describe what the brief's rule has otherwise, of what was cut down."""
+    """Describe the limits of the brief's rule that required the cut."""
     cover = find_cover(part, rules) or part
     parts = [_describe_query(cover)] if part.query != rule.query else []
     sizes = (("up", rule.up, part.up), ("down", rule.down, part.down))

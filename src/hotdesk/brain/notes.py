@@ -1,4 +1,4 @@
-"""Search of a job's observations, notes and summaries by words. Large texts are read on demand."""
+"""Searches a job's observations, notes and summaries by words. Large texts are read on demand."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from hotdesk.errors import HotdeskError, make_printable
 Kind: TypeAlias = Literal["note", "summary", "observation"]
 
 MEMORY = 4 * MIB
-"""Bytes of text that are held."""
+"""Bytes of text that are kept in memory."""
 FOUND = 6000
-"""Characters of what is found."""
+"""Characters of a search result."""
 _PASSAGE = 300
-"""Characters of a line that is quoted; longer ones are looked at in parts."""
+"""Characters of a quoted passage; longer lines are split into several."""
 _OVERLAP = 60
 _PER_ENTRY = 3
-"""Lines quoted of one entry."""
+"""Passages quoted from one entry."""
 _LIKELY = 16
-"""Lines of one entry that are looked at closely."""
+"""Passages of one entry that are scored."""
 _OWN_WORD = 1.2
-"""What a note or a summary counts more than the same line of an observation."""
+"""Factor by which a note or a summary scores higher than the same text in an observation."""
 COMMON = frozenset(
     "the and for was were with from that this are you has have had not but which what where when who how of to in is "
     "it on at by an or as be a".split()
@@ -38,20 +38,20 @@ NOTHING = (
     "No match: nothing seen or stored in this job has these words. Try other or fewer words, or a part of the text."
 )
 _UNREAD = "recall"
-"""The tool whose observations are none of their own."""
+"""The tool whose results are not searched, because they repeat others."""
 
 
 @dataclass(slots=True)
 class NoteEntry:
-    """One text, and where it comes from."""
+    """One text and its origin."""
 
     kind: Kind
     step: str
     act: int = 0
-    """Of an observation: which act of the job's."""
+    """Number of the job's act that an observation belongs to."""
     tool: str = ""
     text: str | None = None
-    """None: it is not held, and read from its paper."""
+    """`None` if the text was released from memory and must be read from its paper."""
     paper: str = ""
 
     def describe_origin(self) -> str:
@@ -65,13 +65,11 @@ def _read_nothing(paper: str) -> str:
 
 
 class Notes:
-    """The notes of one job."""
-
     def __init__(
         self, entries: Iterable[NoteEntry] = (), read: Callable[[str], str] = _read_nothing, most: int = MEMORY
     ) -> None:
         self.read = read
-        """Gives what a paper says, as it was observed."""
+        """Returns the text of a paper, as it was observed."""
         self.most = most
         self.entries: list[NoteEntry] = []
         self.cached: deque[NoteEntry] = deque()
@@ -102,14 +100,14 @@ class Notes:
             self.let_go(self.cached.popleft())
 
     def let_go(self, entry: NoteEntry) -> None:
-        """Hold a text no longer; without a paper to read it from, its beginning stays."""
+        """Release a text from memory; without a paper to read it from, its beginning stays."""
         assert entry.text is not None
         self.size -= sys.getsizeof(entry.text)
         entry.text = None if entry.paper else entry.text[:_PASSAGE]
         self.size += sys.getsizeof(entry.text) if entry.text else 0
 
     def read_text(self, entry: NoteEntry) -> str:
-        """Return an entry's text; nothing when its paper cannot be read."""
+        """Return an entry's text; empty if its paper cannot be read."""
         if entry.text is not None:
             return entry.text
         try:
@@ -129,7 +127,7 @@ class Notes:
         return "\n".join(lines) if best else NOTHING
 
     def search(self, query: NoteQuery, number: int, entry: NoteEntry) -> list[tuple[float, int, str]]:
-        """Return an entry's best passages: score, entry, words. Of two alike the newer is better."""
+        """Return an entry's best passages: score, entry number, text. Of equal ones, the newer entry's sorts higher."""
         own = 1.0 if entry.kind == "observation" else _OWN_WORD
         likely = heapq.nlargest(_LIKELY, query.glance(self.read_text(entry)))
         return heapq.nlargest(_PER_ENTRY, ((own * query.score(part), number, part) for _, _, part in likely))
@@ -137,20 +135,18 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class NoteQuery:
-    """A search in the notes."""
-
     phrase: str
     words: tuple[str, ...]
 
     @classmethod
     def of(cls, query: str) -> NoteQuery:
-        """Read a query; words that stand everywhere count only when there are no others."""
+        """Parse a query; common words count only if there are no others."""
         words = tuple(dict.fromkeys(split(query)))
         telling = tuple(word for word in words if word not in COMMON)
         return cls(" ".join(split(query)), telling or words)
 
     def glance(self, text: str) -> Iterator[tuple[float, int, str]]:
-        """Yield the passages of a text that have any of the words, and roughly how much: most have none."""
+        """Yield the passages of a text that have any of the words, with a rough score; most texts have none."""
         folded = text.casefold()
         there = [(word, _weigh_word(word)) for word in self.words if word in folded]
         for number, part in enumerate(_split_passages(text) if there else ()):
@@ -159,7 +155,7 @@ class NoteQuery:
                 yield rough + (self.phrase in folded), number, part
 
     def score(self, passage: str) -> float:
-        """Return how much of it a passage has: whole words, parts of words, neighbours, the phrase."""
+        """Return the score of a passage: whole words, parts of words, adjacent words, the whole phrase."""
         there = split(passage)
         present = set(there)
         whole = sum(_weigh_word(word) for word in self.words if word in present)
@@ -172,7 +168,7 @@ class NoteQuery:
 
 
 def _weigh_word(word: str) -> float:
-    """Return what a word tells: longer ones and those with digits more."""
+    """Return a word's weight: longer words, and words with digits, have more."""
     return 1.0 + min(len(word), 12) / 12 + any(c.isdigit() for c in word)
 
 

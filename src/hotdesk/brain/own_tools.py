@@ -1,4 +1,4 @@
-"""A worker's own tools: finish or give up a step, ask, amend the plan, remember and recall. Data."""
+"""The brain's own tools: finish or give up a step, ask, amend the plan, remember and recall. Data."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ KEEP = Tool(
         "keep": True,
     },
 )
-"""`remember`, where the brief has a memory."""
+"""The variant of `remember` for a brief with a memory."""
 KEEP_FILE = Tool(
     "keep_file",
     "Store a copy of a file for later jobs of this brief, such as a parser that works; later jobs find the copy in "
@@ -125,17 +125,17 @@ KEEP_FILE = Tool(
     {"path": "parse_export.py"},
 )
 KEEPING = (KEEP.name, KEEP_FILE.name)
-"""Tools that leave something for later jobs."""
+"""Tools that store something for later jobs."""
 OWN = (_FINISH, _GIVE_UP, ASK_PERSON, AMEND_PLAN, REMEMBER, RECALL)
 OWN_WITH_MEMORY = (*(KEEP if tool is REMEMBER else tool for tool in OWN), KEEP_FILE)
-"""The same, where the brief has a memory."""
+"""The same tools for a brief with a memory."""
 NAMES = frozenset(tool.name for tool in OWN_WITH_MEMORY) | {"choose"}
-"""What no hand may be called."""
+"""Names that no tool of a hand may have."""
 CHOOSE = Tool(
     "choose",
     "Choose exactly one of the planned actions that your step lists. It is carried out as planned and ends the step.",
     (Parameter("action", "text", "name of the action", required=True, longest=200),),
     {"action": "accept"},
 )
-"""The tool of steps that choose: what each action does was fixed before anything was read. It is listed in every step
+"""The tool of `choose` steps: what each action does was fixed before any content was read. It is listed in every step
 of a job that has such a step, and refused in the others."""

@@ -1,8 +1,8 @@
 """Permissions of a plan: rules, grants and tools of each step, never more than the brief has. Pure.
 
-In a step the door admits what the plan lists for it, and asks about everything else the brief admits: the first write
-no one planned, a host no one planned. What the brief asks is asked, what it denies is denied, and what it does not
-name is refused.
+In a step the door admits what the plan lists, and asks about everything else the brief allows, such as an unplanned
+write or an unplanned host. Where the brief says `ask`, a person is asked; what it denies is denied, and what it does
+not name is refused.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from hotdesk.tool import Tool
 from hotdesk.walls import UNWALLED
 
 FIXED = "run"
-"""The tool that a `program` step's program is run with."""
+"""The tool that runs the program of a `program` step."""
 AS_ROOT = "packages"
-"""The tool that does something as root."""
+"""The tool that may act as root."""
 Thing = TypeVar("Thing", Rule, Grant)
 
 
 def compile_scope(plan: Plan, scope: Scope, only: Collection[str] | None = None) -> Scope:
-    """Return the scope that holds while a plan is carried out; what it lists beyond the brief is left out.
+    """Return the scope that applies while a plan is carried out; rules beyond the brief are left out.
 
-    `only` names the steps that are taken at the desk it is for: what belongs to others is left out, too.
+    `only` names the steps at one desk: rules and grants of other steps are left out, too.
     """
     shares = Counter(cover for step in plan.steps for _, cover in _match_planned_rules(step, scope))
     rules = [tuple(dict.fromkeys(_step_rules(step, scope, shares))) for step in plan.steps]
@@ -48,7 +48,7 @@ def compile_scope(plan: Plan, scope: Scope, only: Collection[str] | None = None)
 
 
 def _bind_to_steps(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
-    """Bind what steps have to them; what all of several have unchanged is for all."""
+    """Yield rules or grants limited to their steps; those that all of several steps have are not limited."""
     common = set(each[0]).intersection(*each[1:]) if len(each) > 1 else set[Thing]()
     for step, things in zip(plan.steps, each, strict=True):
         for thing in things:
@@ -56,7 +56,7 @@ def _bind_to_steps(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Th
 
 
 def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rule]:
-    """Yield the rules of one step but for denies: those of its plan, and asks for the rest."""
+    """Yield the rules of one step except denies: those of its plan, and asks for the rest."""
     if step.hosts is None:
         yield from (each for each in select_rules(step.name, scope.rules) if each.verdict != "deny")
         return
@@ -85,7 +85,7 @@ def select_rules(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def _inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
-    """Copy to a planned rule what the brief's has: its private networks, and its part of the bytes."""
+    """Return a planned rule with the limits of the brief's rule: private networks, rate, and its part of the bytes."""
     return replace(
         rule,
         private=cover.private,
@@ -97,14 +97,14 @@ def _inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
 
 
 def _choose_lesser(one: int | None, other: int | None) -> int | None:
-    """Return the lesser of two limits; None is no limit."""
+    """Return the lesser of two limits; `None` is no limit."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 
 def iterate_asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[Rule]:
-    """Yield the questions of a brief's rule in a step whose plan lists other rules, or a part of it.
+    """Yield the ask rules for a brief's rule in a step whose plan lists other rules, or a part of it.
 
-    An ask matches more than an allow: it is left out where it would precede a deny or the plan.
+    An ask matches more than an allow: it is left out if it would precede a deny or a rule of the plan.
     """
     for piece in _split_rule(rule):
         ask = replace(piece, verdict="ask", query=piece.query or None)
@@ -132,9 +132,9 @@ def select_grants(step: Step, scope: Scope) -> tuple[Grant, ...]:
 
 
 def select_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str]:
-    """Return the tools that a step's worker may use freely.
+    """Return the names of the tools that a step's worker may use.
 
-    A step that chooses has those it lists but not those of its actions: these were fixed before anything was read.
+    A `choose` step has the tools it lists except those of its actions, which were fixed before any content was read.
     """
     names = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
     if step.kind == "program":
@@ -146,16 +146,16 @@ def select_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str
 
 
 def list_job_tools(plan: Plan, job: Brief, tools: Sequence[Tool]) -> frozenset[str]:
-    """Name the tools that some step of a plan may use: every request of the job lists them.
+    """Return the names of tools that any step of a plan may use: every request of the job lists them.
 
-    A list is no permission: a step uses those of `select_tools`.
+    Being listed is no permission: a step can use only those of `select_tools`.
     """
     steps = (step for step in plan.steps if step.kind != "program")
     return frozenset(name for step in steps for name in select_tools(step, job, tools))
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a tool is one of those named; `browser_*` is every one so called."""
+    """Return whether a tool matches one of the patterns, such as `browser_*`."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -178,15 +178,15 @@ class Stake:
 
     kind: _StakeKind
     fact: str
-    """In the words of rules, for engineers and models."""
+    """The fact in the syntax of rules, for engineers and models."""
     rule: Rule | None = None
     grant: Grant | None = None
     signed_in: bool = False
-    """Of a write: whether the step has a secret for that host."""
+    """Whether the step has a secret for the host; for a write."""
 
 
 def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
-    """Describe what is at stake in a plan or a step, as facts; nothing: it only reads, without credentials."""
+    """Describe what is at stake in a plan or a step, as facts; empty if it only reads, without credentials."""
     if isinstance(what, Plan):
         return tuple(f"{step.name}: {fact}" for step in what.steps for fact in is_risky(step, scope))
     return tuple(dict.fromkeys(each.fact for each in find_stakes(what, scope)))
@@ -224,13 +224,13 @@ def find_stakes(step: Step, scope: Scope) -> Iterator[Stake]:
 
 
 def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
-    """Return whether a step must have a desk of its own: it has grants, and what lies at this one may be foreign."""
+    """Return whether a step needs a desk of its own: it has secrets, and the shared desk may have untrusted data."""
     step = plan.steps[index]
     if step.desk or step.keeps:
         return step.desk == "fresh"
     if not select_grants(step, job.scope):
         return False
-    if any(may_have_memory(each, job) for each in plan.steps):  # a step may be taken again after any other
+    if any(may_have_memory(each, job) for each in plan.steps):  # a step may be carried out again after any other
         return True
     return any(can_taint(plan, earlier, job) for earlier in range(index))
 
@@ -245,19 +245,19 @@ def can_taint(plan: Plan, index: int, job: Brief) -> bool:
 
 
 def is_sensitive(plan: Plan, index: int, job: Brief) -> bool:
-    """Return whether a step holds secrets, or may read foreign data: inputs, hosts' answers, memory."""
+    """Return whether a step has secrets, or may read untrusted data: inputs, responses of hosts, memory."""
     step, first = plan.steps[index], find_first_step(plan, index)
     if select_grants(step, job.scope) or has_memory(plan, index, job):
         return True
     if bool(select_rules(step.name, job.scope.rules)) if step.hosts is None else bool(step.hosts):
         return True
-    if needs_fresh(plan, first, job):  # it has what was named for it, and that comes from the job's desk
+    if needs_fresh(plan, first, job):  # it has the files that it names, and they come from the job's desk
         return any(bool(each.files) for each in plan.steps[first : index + 1])
     return bool(job.inputs) or any(can_taint(plan, earlier, job) for earlier in range(index))
 
 
 def choose_wall(plan: Plan, indexes: Iterable[int], job: Brief) -> str:
-    """Return the wall of a desk at which some steps are taken: the strongest that any of them needs."""
+    """Return the wall of the desk for some steps: the strongest that any of them needs."""
     if job.wall == UNWALLED:
         return job.wall
     needed = [job.wall]
@@ -268,7 +268,7 @@ def choose_wall(plan: Plan, indexes: Iterable[int], job: Brief) -> str:
 
 
 def find_steps(plan: Plan, index: int | None, job: Brief) -> list[int]:
-    """List the places of all steps that are taken at a step's desk; None: at the job's own."""
+    """List the indexes of all steps at the desk of step `index`; `None` means the job's own desk."""
     firsts = [find_first_step(plan, place) for place in range(len(plan.steps))]
     if index is not None and needs_fresh(plan, firsts[index], job):
         return [place for place, first in enumerate(firsts) if first == firsts[index]]
@@ -276,19 +276,19 @@ def find_steps(plan: Plan, index: int | None, job: Brief) -> list[int]:
 
 
 def may_have_memory(step: Step, job: Brief) -> bool:
-    """Return whether a step may see what earlier jobs left: never one with secrets."""
+    """Return whether a step may see what earlier jobs stored: never a step with secrets."""
     return bool(job.memory) and not select_grants(step, job.scope)
 
 
 def find_first_step(plan: Plan, index: int) -> int:
-    """Find the step that a step goes on from, with its desk and what runs there; itself where it goes on from none."""
+    """Return the index of the step whose desk and programs a step continues; its own if it continues none."""
     while index and plan.steps[index].keeps:
         index -= 1
     return index
 
 
 def has_memory(plan: Plan, index: int, job: Brief) -> bool:
-    """Return whether a step sees what earlier jobs left: at a fresh desk only if its files name it."""
+    """Return whether a step sees what earlier jobs stored: at a fresh desk only if its files name it."""
     first = find_first_step(plan, index)
     named = any(PurePosixPath(path).is_relative_to(MEMORY) for path in plan.steps[first].files)
     return may_have_memory(plan.steps[index], job) and (named or not needs_fresh(plan, first, job))

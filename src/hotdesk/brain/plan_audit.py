@@ -30,17 +30,17 @@ from hotdesk.tool import Tool, ToolArgumentError
 from hotdesk.walls import NAMES, explain_missing
 
 SHOWN = 40
-"""Names a finding lists."""
+"""Names listed in a finding."""
 _SHOWN_RULES, _SHOWN_RULE_CHARS = 30, 200
 _OUTSIDE = "is not covered by a single rule of the brief"
 _NAMES_MEMORY = re.compile(rf"(?<![\w-]){MEMORY}/|\b(?:cd|pushd) +(?:~/|\./)?{MEMORY}\b")
-"""The folder, as shell commands name it."""
+"""The memory folder, as shell commands name it."""
 
 
 def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = True) -> tuple[str, ...]:
-    """Describe what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief.
+    """Describe what is wrong with a plan: what, why, and the remedy. Empty if it is within its brief.
 
-    `complete`: its steps say what they make, so that every deliverable is made by one of them.
+    `complete`: check also that every deliverable is in `makes` of some step.
     """
     found = [*_audit_names(plan, job), *_audit_files(plan, job)]
     found += _audit_deliverables(plan, job) if complete and not says_nothing(plan) else []
@@ -169,7 +169,7 @@ def _audit_kind(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
 
 
 def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
-    """Check what may be chosen: fixed now, so it must be right now."""
+    """Check the actions of a `choose` step: they are fixed in the plan, so they must be valid now."""
     if len(step.actions) < 2:
         yield "a `choose` step needs at least two actions. Add actions, or use another kind of step."
     if len({each.name for each in step.actions}) < len(step.actions) or not all(each.name for each in step.actions):
@@ -190,7 +190,7 @@ def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[st
 
 
 def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
-    """Check where a step is taken, and what it takes over from the one before."""
+    """Check at which desk a step runs, and what it takes over from the previous one."""
     step = plan.steps[index]
     if step.keeps and index == 0:
         yield "the step is the first, so there are no programs to keep. Set `keeps` to false."
@@ -215,7 +215,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 
 def audit_wall(step: Step, job: Brief) -> Iterator[str]:
-    """Check that this machine has the wall; a wall weaker than the brief's lowers nothing."""
+    """Check that this machine has the step's wall; a wall weaker than the brief's is ignored."""
     if not step.wall:
         return
     walls = _format_names(job.walls.list_available(job.wall))
@@ -227,7 +227,7 @@ def audit_wall(step: Step, job: Brief) -> Iterator[str]:
 
 
 def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
-    """Check that what earlier jobs left meets no secret, and decides nothing."""
+    """Check that stored data of earlier jobs cannot reach a secret or influence a decision."""
     step, first = plan.steps[index], find_first_step(plan, index)
     secret = bool(select_grants(step, job.scope))
     if secret and any(_is_below(path, MEMORY) for path in step.files):
@@ -274,12 +274,12 @@ def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
 
 
 def says_nothing(plan: Plan) -> bool:
-    """Return whether a plan lists nothing at all: a script's, which has what the brief has."""
+    """Return whether a plan's steps list nothing, as a script's may: then they have all that the brief allows."""
     return all(each == Step(each.name, each.intent) for each in plan.steps)
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a text is a path below a folder that every reader resolves alike."""
+    """Return whether a text is a relative path without `..` that every program resolves alike."""
     path = PurePosixPath(text)
     plain = text == make_printable(text) and text.isprintable() and "*" not in text
     return plain and not path.is_absolute() and bool(path.parts) and ".." not in path.parts

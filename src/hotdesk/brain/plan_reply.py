@@ -1,7 +1,7 @@
-"""Finds and reads the plan in a model's reply. What a plan means is read strictly; how it is wrapped is forgiven.
+"""Finds and reads the plan in a model's reply. The plan itself is read strictly, its packaging tolerantly.
 
-Prose round the plan, fields no one knows, `null`, one name in place of a list and paths that begin with the home folder
-change nothing about what the plan permits, so they cost no correction.
+Prose around the plan, unknown fields, `null`, one name instead of a list and paths with the home folder change nothing
+about what the plan permits, so they are not reported as errors.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ HOME_PREFIXES = ("/home/user/", "~/")
 _LISTS = ("tools", "hosts", "grants", "files", "makes")
 _PATHS = ("files", "makes")
 _MAX_OBJECTS = 50
-"""Places in a text at which an object is tried to be read."""
+"""Positions in a text at which reading an object is tried."""
 
 
 def read_reply(reply: Reply) -> Plan:
-    """Read the plan in a reply; `BriefError` or `ToolArgumentError` says what is wrong with its form."""
+    """Read the plan in a reply; raise `BriefError` or `ToolArgumentError` if its form is invalid."""
     plan = read_part(Plan, _tidy_plan(_find_plan(_find_plan_text(reply))))
     return restrict_steps(plan)
 
 
 def _find_plan_text(reply: Reply) -> str:
-    """Find the text that holds the plan: what the tool was used with, or else what was written beside it."""
+    """Return the text with the plan: the tool's argument, or else the text of the reply."""
     calls = [call for call in reply.calls if call.tool == PLAN.name]
     if not calls:
         if "{" not in reply.text:
@@ -56,7 +56,7 @@ def _find_plan_text(reply: Reply) -> str:
 
 
 def _find_plan(text: str) -> object:
-    """Decode the first JSON object in a text that has steps; without one, return why the first object is not a plan."""
+    """Decode the first JSON object in a text that has a plan; if none has, the first object, to report its error."""
     if len(text) > MAX_PLAN_CHARS:
         raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     place, decoder, first = text.find("{"), json.JSONDecoder(), ""
@@ -95,7 +95,7 @@ def _tidy_plan(data: object) -> object:
 
 
 def tidy_step(data: object) -> object:
-    """Return a step without what says nothing, lists as lists, and paths below the home folder."""
+    """Return a step without `null` and unknown fields, with lists as lists, and paths relative to the home folder."""
     if not isinstance(data, dict):
         return data
     table = _drop_unknown(data, Step)
@@ -109,22 +109,22 @@ def tidy_step(data: object) -> object:
 
 
 def _drop_unknown(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """Drop `null` and what no field is called; what is nearly a field's name is a mistake, and stays."""
+    """Drop `null` and unknown fields; a name that resembles a field's stays, because it is a mistake."""
     names = [each.name for each in fields(kind)]
     table = {str(key): value for key, value in data.items() if value is not None}
     return {key: value for key, value in table.items() if key in names or get_close_matches(key, names, 1, 0.75)}
 
 
 def strip_home(path: str) -> str:
-    """Return a path below the home folder without that folder."""
+    """Return a path without the home folder at its beginning."""
     return next((path.removeprefix(each) for each in HOME_PREFIXES if path.startswith(each)), path)
 
 
 def restrict_steps(plan: Plan) -> Plan:
-    """Empty means no hosts and no secrets in a model's steps: only people and scripts mean all by it."""
+    """Set hosts and secrets that a model left out to none; only people and scripts mean all by leaving them out."""
     return replace(plan, steps=tuple(restrict_step(step) for step in plan.steps))
 
 
 def restrict_step(step: Step) -> Step:
-    """Empty means no hosts and no secrets in a model's step."""
+    """Set hosts and secrets that a model's step leaves out to none."""
     return replace(step, hosts=step.hosts or (), grants=step.grants or ())

@@ -1,8 +1,8 @@
-"""Thinks before acting: a plan from a model, narrowed and audited by code and reviewed by the model, until it holds.
+"""Makes a plan with a model; code narrows and audits it and the model reviews it, until it is accepted.
 
-The planner is told the task: names of files, and what the one holds that the goal names as its description. Three
-counts keep it from going on for ever: rounds in which the audit objects, corrections of form in addition, and reviews.
-A review is advice: it uses up no round.
+The planner gets the task: names of files, and the content of only the description that the goal names. Three counters
+bound the work: rounds in which the audit objects, additional corrections of form, and reviews. A review is advice, and
+uses up no round.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ FORM_CORRECTIONS = 3
 _MEMORY_RULE = "unverified, and hidden from steps with secrets: let an earlier step without secrets read them"
 _WALL_RULE = "for sensitive work, `wall` of a step chooses a stronger one for its desk; otherwise leave `wall` out"
 _TOOL_CHARS = 200
-"""Characters of a tool's description that a planner reads."""
+"""Characters of a tool's description that a planner gets."""
 
 
 async def make_plan(
     ask: Ask, task: PlanningTask, job: Brief, log: Log, rounds: int = ROUNDS, window: int = WINDOW
 ) -> Plan:
-    """Make a plan that passes the audit; `PlanningError` lists the remaining findings after the last round.
+    """Make a plan that passes the audit; raise `PlanningError` with the findings if there is none after the last round.
 
-    A small brief has its plan without a model. Findings of the critic alone go back as advice.
+    A small brief gets its plan without a model. If only the critic has findings, they are sent back as advice.
     """
     if is_small(job):
         plan = plan_small(job, task.tools)

@@ -1,4 +1,4 @@
-"""Detects a worker that goes round in circles, from its calls and their results. Pure."""
+"""Detects a worker that makes no progress, from its calls and their results. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hotdesk.tool import Call, Observation
 Verdict: TypeAlias = Literal["", "warn", "stop"]
 
 WARN, STOP = 3, 6
-"""Rounds of the same calls with the same outcome."""
+"""Repetitions of the same calls with the same outcome that cause a warning, and that end the step."""
 _PERIODS = range(1, 5)
-"""Calls a round may have."""
+"""Numbers of calls that one repetition may have."""
 FAILED_WARN, FAILED_STOP = 8, 16
-"""Calls in a row that did nothing."""
+"""Failed calls in a row that cause a warning, and that end the step."""
 SILENT = 3
-"""Replies in a row without a call."""
+"""Replies in a row without a call that end the step."""
 
 
 class RepetitionWatcher:
-    """Watches over one step."""
+    """Watches one step."""
 
     def __init__(self) -> None:
         self.why = ""
-        """What the last verdict is for, in words for a model."""
+        """The reason of the last verdict, in words for a model."""
         self.marks: deque[bytes] = deque(maxlen=STOP * _PERIODS[-1])
         self.failed = 0
         self.silences = 0
@@ -40,7 +40,7 @@ class RepetitionWatcher:
         return verdict
 
     def note_silence(self) -> Verdict:
-        """Judge after a reply without a call."""
+        """Judge a reply without a call."""
         self.silences += 1
         self.why = (
             "Your reply contained no tool call, so nothing happened. Call a tool; call finish when the step is done, "
@@ -76,7 +76,7 @@ class RepetitionWatcher:
 
 
 def mark(call: Call, observation: Observation) -> bytes:
-    """Return what is alike for the same call with the same outcome, whatever the order of its arguments."""
+    """Return a digest that is equal for equal calls with equal outcomes, whatever the order of their arguments."""
     fields = [call.tool, canonicalize(call.arguments), observation.ok, observation.text, observation.note]
     digest = hashlib.sha256(json.dumps(fields).encode())
     digest.update(observation.image)

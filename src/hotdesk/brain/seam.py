@@ -15,37 +15,37 @@ from hotdesk.tool import Call, Observation, Stage, Tool
 
 @dataclass(frozen=True, slots=True)
 class PlanningTask:
-    """The input of a planner: names of files, made safe to read, and of contents only the description of the work."""
+    """The input of a planner: names of files, made printable; the only content is the description of the work."""
 
     goal: str
     inputs: tuple[str, ...]
-    """Names below the home folder; of a folder a few of its files' names, and how many there are."""
+    """Names below the home folder; for a folder, some names of its files, and their number."""
     deliverables: tuple[str, ...]
-    """Each in some lines: its path with the names of its checks, `PATH (CHECK, …)`; then what it must be to pass, a
-    sentence a line. `checks.required.describe_deliverable` writes them."""
+    """One text each: its path with the names of its checks, `PATH (CHECK, …)`, then its requirements, one on each line.
+    Written by `checks.required.describe_deliverable`."""
     rules: tuple[str, ...]
-    """Where the brief lets a desk go, as text."""
+    """Egress rules of the brief, as text."""
     grants: tuple[str, ...]
-    """Secrets the brief grants: name, host and place, as text."""
+    """Grants of the brief as text: name, host and place."""
     tools: tuple[Tool, ...]
-    """All the brief allows at this desk."""
+    """All tools the brief allows at this desk."""
     limits: str
     """The budget, in a line."""
     memory: tuple[str, ...] = ()
-    """What earlier jobs left, a line each in our words: name, size and age. Never what it says."""
+    """Files that earlier jobs stored, a line each in hotdesk's words: name, size and age, never the content."""
     keeps_memory: bool = False
-    """Whether workers may leave something for later jobs."""
+    """Whether workers may store something for later jobs."""
     desk: str = ""
     """The computer: its system, programs, libraries and size, in a few sentences."""
     walls: tuple[str, ...] = ()
-    """What a step may ask for in `wall`, a line each, from the weakest; nothing where there is no choice."""
+    """Walls that a step may ask for in `wall`, a line each, the weakest first; empty if there is no choice."""
     description: str = ""
-    """The text of `TASK.md`, where the goal names it and it is small; its author may be anybody, so it is quoted."""
+    """The text of `TASK.md` if the goal names it and it is small. It is untrusted, so it is quoted."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetBalance:
-    """The rest of one limit of the budget."""
+    """The remaining part of one limit of the budget."""
 
     name: str
     """The unit: `seconds`, `acts`, `tokens`, `dollars`."""
@@ -55,46 +55,46 @@ class BudgetBalance:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The information a worker has when it takes a step."""
+    """The information a worker has when it carries out a step."""
 
     task: PlanningTask
     plan: Plan
     step: Step
     summaries: tuple[tuple[str, str], ...] = ()
-    """Of each finished step: its name, and what its worker left to know."""
+    """Name of each finished step, with its worker's summary."""
     before: str = ""
-    """What happened to earlier attempts at this step, if there were any; our words and the desk's. For scripts."""
+    """What happened to earlier attempts at this step, in words of hotdesk and the desk; for scripts."""
     history: tuple[Item, ...] = ()
-    """The conversation so far, where a step goes on amid itself."""
+    """The conversation so far, if a step is resumed in the middle."""
     attempt: int = 1
     attempts: int = 1
-    """The number of the last attempt, if this one and those after it fail."""
+    """The number of the last attempt that is made if all fail."""
     findings: tuple[str, ...] = ()
-    """What the checks of the last delivery found: instructions for fixing it."""
+    """Findings of the last delivery's checks: instructions for fixing it."""
     failure: str = ""
-    """How the last attempt ended that was not finished, or was broken off."""
+    """How the last unfinished or interrupted attempt ended."""
     last_summary: str = ""
-    """What the worker of the last finished attempt at this step wrote about it."""
+    """The worker's summary of the last finished attempt at this step."""
     workspace: str = ""
-    """What an earlier attempt left at the desk of this one, in a sentence."""
+    """What an earlier attempt left at this desk, in a sentence."""
     obstacle: str = ""
     """Why the step's own check cannot run at this desk, and what to do about it."""
     deliverables: tuple[str, ...] = ()
-    """Those of the task's deliverables that this step makes."""
+    """The task's deliverables that this step makes."""
     deliveries: int = 0
-    """How often a deliverable that fails its checks may still be sent back; 0: the next delivery is the last."""
+    """How often a deliverable that fails its checks may still be sent back; at 0 the next delivery is the last."""
     network: str = ""
     """What this step can reach, in a few sentences."""
     memory: tuple[tuple[str, str], ...] = ()
-    """Facts that earlier jobs left: where each comes from, in our words, and the words of some worker."""
+    """Facts that earlier jobs stored: the origin of each in hotdesk's words, and the text of a worker."""
     memory_files: tuple[str, ...] = ()
-    """Files that earlier jobs left, a line each in our words."""
+    """Files that earlier jobs stored, a line each in hotdesk's words."""
     description: str = ""
-    """The task's description, where the file is at this step's desk."""
+    """The task's description, if the file is at this step's desk."""
     secrets: tuple[str, ...] = ()
-    """Each secret of this step: the variable of its placeholder, or how it is attached. Never a value."""
+    """The secrets of this step: each with the variable of its placeholder, or how it is attached. Never a value."""
     balance: Callable[[], tuple[BudgetBalance, ...]] = tuple
-    """Gives what is left of the budget at that moment."""
+    """Returns what is left of the budget at that moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +103,24 @@ class StepOutcome:
 
     done: bool
     summary: str
-    """What the next steps should know; or why it could not be done. A worker's or a desk's words."""
+    """What the next steps should know, or why the step could not be done; in the words of a worker or a desk."""
     why: str = "the step failed"
-    """Why it could not be done, in our words: these are written down for ever."""
+    """Why the step could not be done, in hotdesk's words, which are recorded permanently."""
 
 
 class Log(Protocol):
-    """Takes down what a brain does before and after it is done, and keeps its budget."""
+    """Records what a brain does, and enforces its budget."""
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
-        """Record a reply before its calls are used; return each call's number. On disk when it returns.
+        """Record a reply before its calls are used; return each call's number. It is on disk when this returns.
 
-        Without a step the reply is planning: its calls are not acts and have no numbers. Raises
-        `BudgetSpentError` before a call that the budget does not cover.
+        Without a step the reply is planning: its calls are not acts and have no numbers. Raises `BudgetSpentError`
+        before a call that the budget does not cover.
         """
         ...
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
-        """Record the result of a call; return the paper that holds it."""
+        """Record the result of a call; return the name of the paper that stores it."""
         ...
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
@@ -128,16 +128,16 @@ class Log(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise `BudgetSpentError` when the budget is used up, `JobHaltedError` when the job must stop here."""
+        """Raise `BudgetSpentError` if the budget is used up, `JobHaltedError` if the job must stop here."""
         ...
 
 
 class BudgetSpentError(Exception):
-    """A budget is used up: says which."""
+    """A budget is used up; the text says which."""
 
 
 class JobHaltedError(Exception):
-    """The job must stop between two acts, and be resumable."""
+    """The job must stop between two acts, and can be resumed."""
 
 
 class PlanningError(BriefError):
@@ -149,16 +149,16 @@ class Brain(Protocol):
 
     @property
     def name(self) -> str:
-        """Return its name as people read it."""
+        """Return its name for people."""
         ...
 
     @property
     def sees(self) -> bool:
-        """Return whether every model that may take a step accepts pictures."""
+        """Return whether every model that may carry out a step accepts pictures."""
         ...
 
     def recall(self, notes: Notes) -> None:
-        """Set the notes to remember from now on."""
+        """Use these notes from now on."""
         ...
 
     async def plan(self, task: PlanningTask, log: Log) -> Plan:
@@ -166,7 +166,7 @@ class Brain(Protocol):
         ...
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
-        """Take one step. A failed step is a result; raises `ModelError` when no model answers."""
+        """Carry out one step. A failed step is a result; raises `ModelError` if no model replies."""
         ...
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ NAME = "work"
 
 
 def is_small(job: Brief) -> bool:
-    """Return whether a brief needs no planner: one deliverable, no way out, no secret, and no approval."""
+    """Return whether a brief needs no planner: one deliverable, no network access, no secret, and no approval."""
     if job.approve not in ("auto", "risky"):
         return False
     reaches = job.scope.anywhere or any(rule.verdict != "deny" for rule in job.scope.rules)
@@ -21,7 +21,7 @@ def is_small(job: Brief) -> bool:
 
 
 def plan_small(job: Brief, tools: Sequence[Tool]) -> Plan:
-    """Return the one step that has all the brief allows; what acts as root only where the brief names it."""
+    """Return a plan of one step with all the brief allows; a tool that acts as root only if the brief names it."""
     path = job.deliverables[0].path
     names = tuple(each.name for each in tools if matches(each.name, job.tools or ("*",)))
     step = Step(

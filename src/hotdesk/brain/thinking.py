@@ -1,4 +1,4 @@
-"""A conversation with a model in which nothing is done but thinking: planning, and reviewing a plan."""
+"""A conversation with a model that only thinks: for planning, and for reviewing a plan."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hotdesk.tool import Call, Observation, Tool
 
 Ask: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
 TOKENS = 16_000
-"""Of the longest plan."""
+"""Tokens of the longest reply."""
 WINDOW = 200_000
 
 
 @dataclass(slots=True)
 class Thinking:
-    """A conversation in which nothing is done but thinking."""
+    """A conversation in which no tool is carried out."""
 
     ask: Ask
     log: Log
@@ -30,9 +30,9 @@ class Thinking:
     history: list[Item]
     cache: str
     window: int
-    """Tokens of the smallest window of those who are asked."""
+    """Tokens of the smallest window among the models."""
     open: tuple[Call, ...] = ()
-    """Calls that nothing was said to yet. They are no acts: nothing is done by them."""
+    """Calls that were not answered yet. They are not acts, because nothing is carried out."""
 
     async def ask_once(self) -> Reply:
         self.log.check()

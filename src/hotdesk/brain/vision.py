@@ -1,7 +1,7 @@
-"""Models that can see, by their makers' own libraries: `anthropic:MODEL`, `openai:MODEL`.
+"""Vision models, by their makers' own libraries: `anthropic:MODEL`, `openai:MODEL`.
 
-The key is the library's own business, in the variable it documents. What a model says of a desk's picture is the desk's
-word: whoever makes the picture can make it say anything.
+The library reads its key from the variable it documents. What a model says about a desk's picture is untrusted: the
+author of the picture can make it say anything.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from hotdesk.brain.models.seam import Reply
 from hotdesk.errors import BriefError, HostError, make_printable
 
 _TRY_TIMEOUT_S = 60.0
-"""One try."""
+"""Seconds for one attempt."""
 _RETRIES = 2
 _TOTAL_TIMEOUT_S = 150.0
-"""All tries together."""
+"""Seconds for all attempts together."""
 TOKENS = 2000
 ORDER = (
     "You look at one picture for a worker and answer its question briefly and exactly. Say so when something cannot be "
@@ -32,7 +32,7 @@ ORDER = (
 
 
 class AnthropicVision:
-    """A model of Anthropic's, by its Messages API."""
+    """An Anthropic model, by its Messages API."""
 
     package = "anthropic"
     client = "AsyncAnthropic"
@@ -54,7 +54,7 @@ class AnthropicVision:
 
 
 class OpenAIVision:
-    """A model of OpenAI's, by its Responses API."""
+    """An OpenAI model, by its Responses API."""
 
     package = "openai"
     client = "AsyncOpenAI"
@@ -89,16 +89,17 @@ class Eyes:
             raise HostError(f"the library `{model.package}` is not installed; run pip install 'hotdesk[models]'") from e
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
-        """Ask about a picture; return the answer's text."""
+        """Ask about a picture; return the answer's text, or raise `HostError`."""
         reply = await self.look(image, media, question)
         if reply.stop == "refused":
             raise HostError(reply.text)
         return reply.text
 
     async def look(self, image: bytes, media: str, question: str) -> Reply:
-        """Ask about a picture; return the answer with what it cost. The library finds its key itself.
+        """Ask about a picture; return the answer with its usage. The library finds its key itself.
 
-        Where there is no answer the reply's `stop` is `refused` and its text says why: what was sent counts.
+        If there is no answer, `stop` of the reply is `refused` and its text is the reason; the bytes sent are counted
+        anyway.
         """
         picture = base64.b64encode(image).decode()
         sent: list[int] = []
@@ -115,7 +116,7 @@ class Eyes:
                 allowed.check(str(client.base_url), self.model.model)
                 with anyio.fail_after(_TOTAL_TIMEOUT_S):
                     reply = await self.model.tell(client, picture, media, question)
-        except Exception as e:  # noqa: BLE001 - whatever a library raises, nobody looked
+        except Exception as e:  # noqa: BLE001 - whatever the library raises, there is no answer
             why = f"{type(e).__name__}: {make_printable(str(e))[:300]}"
             reply = Reply(f"the model {self.model.model} could not be called: {why}", stop="refused")
         else:
@@ -135,7 +136,7 @@ def _read_counts(reply: Any) -> dict[str, Any]:
 
 
 def make_eyes(name: str, prices: Prices | None = None) -> Eyes:
-    """Return a model that can see by its name: `anthropic:MODEL` or `openai:MODEL`."""
+    """Return a vision model by its name: `anthropic:MODEL` or `openai:MODEL`."""
     maker, _, model = name.partition(":")
     if maker not in MAKERS or not model:
         shown = make_printable(name[:80])

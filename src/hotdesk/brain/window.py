@@ -12,32 +12,30 @@ from hotdesk.dataclass import dataclass
 from hotdesk.tool import Tool
 
 SHARE = 0.7
-"""Of a window: the most a conversation may have."""
+"""The largest share of a window for the conversation."""
 _MIN_FREE_SHARE = 0.5
-"""And what must be left for it and the reply before tools are told in fewer words."""
+"""The share of a window that must remain for conversation and reply; otherwise tools are described in fewer words."""
 LEAST_REPLY = 256
 LARGE_WINDOW = 100_000
 """Tokens of a window that has room for a long reply."""
 LONG_REPLY = 32_000
-"""Tokens of the longest reply there: a model's thinking and the program it writes both come out of it."""
+"""Tokens of the longest reply in a large window: it includes the model's thinking and the programs it writes."""
 _MAX_ESTIMATES = 1024
 FRAME = 24
-"""Tokens of what stands around a tool's words."""
+"""Tokens of a tool's declaration beside its texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowShares:
-    """The shares of a context window."""
-
     tools: tuple[Tool, ...]
-    """In fewer words, where all would leave too little for the work."""
+    """The tools, in fewer words if their descriptions would leave too little room."""
     conversation: int
     reply: int
-    """Tokens."""
+    """Tokens of the longest reply."""
 
 
 def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
-    """Divide the window into shares; text that does not fit is left to its sender."""
+    """Divide the window into shares; whether a request fits is up to its sender."""
     shown = tuple(tools)
     if not has_room(window, system, shown):
         shown = tuple(shorten_tool(tool) for tool in tools)
@@ -58,7 +56,7 @@ def estimate_fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
 
 
 _estimates: dict[int, tuple[Tool, int]] = {}
-"""Estimates of tools by identity: thousands of workers share them. Each tool is kept, so that no id is reused."""
+"""Estimates of tools by identity: thousands of workers share them. Each tool is stored, so that no id is reused."""
 
 
 def _estimate_tool_tokens(tool: Tool) -> int:
@@ -72,11 +70,11 @@ def _estimate_tool_tokens(tool: Tool) -> int:
 
 
 def request_tokens(request: ModelRequest) -> int:
-    """Estimate what a request costs, without its reply."""
+    """Estimate the tokens of a request, without its reply."""
     return estimate_fixed_tokens(request.system, request.tools) + sum(map(item_tokens, request.history))
 
 
 def shorten_tool(tool: Tool) -> Tool:
-    """Return a tool with what it does in a sentence, and of its parameters the names: a refused use says the rest."""
+    """Return a tool with a shorter description, and parameters without any: the error of a wrong call has the rest."""
     first = tool.what.partition(". ")[0].rstrip(".") + "."
     return replace(tool, what=first, parameters=tuple(replace(each, what="") for each in tool.parameters))

@@ -1,4 +1,4 @@
-"""The common part of adversaries: they use a script's plan, or request everything the brief has."""
+"""The common part of adversaries: they use a script's plan, or request everything the brief allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Turned:
     name = "adversary"
     window = WINDOW
     native_screen = False
-    """The screen is used by its tools."""
+    """It uses the screen through tools."""
     sees = True
 
     def __init__(self, script: ScriptedModel | None = None) -> None:
@@ -29,11 +29,11 @@ class Turned:
         return self.script.provide_plan(task) if self.script else make_widest_plan(task)
 
     async def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 def make_widest_plan(task: PlanningTask) -> Plan:
-    """Return a plan that has all the brief has: a step for each the brief names, without any limit of its own."""
+    """Return a plan with everything the brief allows: a step for each name in the brief, without limits of its own."""
     names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
     *before, last = names or (USUAL,)
     steps = [Step(name, "Do this step's part of the work.") for name in before]

@@ -1,4 +1,4 @@
-"""A brain that gets everything wrong: parameters, types, tools; says instead of doing, and does one thing for ever."""
+"""A brain that makes every mistake: parameters, types, tools; it talks instead of acting, and repeats itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.tool import Call
 
 TALK = "I would now run the program and look at the result. Should I?"
-"""Said where a tool should have been used."""
+"""The text of a reply that should have been a tool call."""
 Use = tuple[str, object]
 MISTAKES: tuple[tuple[Use, ...], ...] = (
     (("bash", {"cmd": "ls"}),),
@@ -35,16 +35,16 @@ MISTAKES: tuple[tuple[Use, ...], ...] = (
     (("shell", {"command": "ls\0"}),),
     (("shell", {"command": "x" * 100_001}),),
 )
-"""What it wants used, turn by turn; nothing: it talks."""
+"""The tool calls of each turn; a turn without calls is talk."""
 FOR_EVER: Use = ("run", {"argv": ["ls"]})
 
 
 class Clumsy(Turned):
-    """Makes every mistake once, then the same thing again and again. It never finishes."""
+    """Makes every mistake once, then repeats one call for ever. It never finishes."""
 
     name = "adversary clumsy"
     window = 100_000
-    """As much as a common model has."""
+    """The window of a typical model."""
 
     async def ask(self, request: ModelRequest) -> Reply:
         turn = sum(isinstance(item, Reply) for item in request.history)

@@ -1,4 +1,4 @@
-"""A brain that claims success. No verdict may follow from what it says."""
+"""A brain that claims success. No verdict may depend on what it says."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hotdesk.tool import Call
 
 CLAIM = "All the work is done, and I have checked it twice: every result is present, correct and complete."
 LEAVES = re.compile(r"^- Must leave: (.+)$", re.MULTILINE)
-"""How a prompt introduces the files that a step must leave."""
+"""The line of a prompt that lists the files a step must leave."""
 NOTHING = "\n"
 WRITERS: dict[str, Callable[[str], dict[str, object]]] = {
     "file_create": lambda path: {"path": path, "content": NOTHING, "overwrite": True},
     "run": lambda path: {"argv": ["sh", "-c", 'mkdir -p "$(dirname "$1")" && echo > "$1"', "sh", path]},
     "exact_write": lambda path: {"path": path, "data": "Cg=="},
 }
-"""Tools that write a file, and how each is told to write nothing."""
+"""Tools that write a file, with the arguments that make each write an empty one."""
 
 
 class Liar(Turned):
-    """Uses nothing and says that it is done; the empty-handed one leaves files with nothing in them first."""
+    """Says that it is done without any work; the variant `liar-empty` creates files without content first."""
 
     def __init__(self, script: ScriptedModel | None = None, *, leaves: bool = False) -> None:
         super().__init__(script)

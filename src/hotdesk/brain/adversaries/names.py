@@ -1,6 +1,6 @@
 """Adversarial brains by name: shipped, so that everyone can test what a desk withstands.
 
-At a desk without a wall `hijacked` does to this machine what it does: it is for desks with one.
+`hijacked` attacks whatever it runs on: at a desk without a wall that is this machine. Use it only behind a wall.
 """
 
 from __future__ import annotations
