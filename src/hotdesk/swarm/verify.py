@@ -1,9 +1,9 @@
 """Verifies the deliverables of many items in clean desks, in batches.
 
 A clean desk is never one that was used for work. Within a batch, each item's files are checked by a process of their
-own. A batch fails if a check does not end or, where the host counts a desk's programs, after a leftover process or an
-attempt to send. Then its desk is burnt and each of its items is checked again in a desk of its own, so that no item is
-blamed for another.
+own. A batch fails if a check does not end, leaves a process behind or tries to send. Then its desk is burnt and each of
+its items is checked again in a desk of its own, so that no item is blamed for another. Behind a wall whose programs the
+host cannot count, no clean desk is used for a second item.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from hotdesk.job.machine import Machine
 from hotdesk.job.verify import BASE, OFFICE, Candidate, CleanDesk, judge_evidence
 from hotdesk.swarm.items import Item
 from hotdesk.swarm.worker import ignore_events
+from hotdesk.walls import NOMINAL_CATALOG
 
 BATCH = 50
 """Maximum number of items that are checked together."""
@@ -98,6 +99,15 @@ class ItemVerifier:
         return cls(machine, brief, Desks(machine, brief, job, ignore_events, brief.seconds), checks)
 
     @property
+    def max_shared(self) -> int:
+        """Return how many items one clean desk may check: more than one only where the host counts its programs.
+
+        Elsewhere a process that one item's file left behind could forge the evidence of the next.
+        """
+        traits = NOMINAL_CATALOG.find(self.brief.verify_wall or self.brief.wall).traits
+        return MOST_SHARED if traits.counts_programs or not traits.is_boundary else 1
+
+    @property
     def image(self) -> str:
         return BASE if all(look.check.image == BASE for each in self.checks for look in each) else OFFICE
 
@@ -118,7 +128,7 @@ class ItemVerifier:
             async with AsyncExitStack() as stack:
                 while True:
                     await self.gather_batch()
-                    batch = [self.waiting.popleft() for _ in range(min(BATCH, len(self.waiting)))]
+                    batch = [self.waiting.popleft() for _ in range(min(BATCH, self.max_shared, len(self.waiting)))]
                     await self.look_at(batch, stack)
         finally:
             self.clean = None  # the exit stack has burnt it
@@ -129,7 +139,7 @@ class ItemVerifier:
             self.arrived = anyio.Event()
             await self.arrived.wait()
         with anyio.move_on_after(self.linger):
-            while len(self.waiting) < min(BATCH, len(self.waiting) + self.expected):
+            while len(self.waiting) < min(BATCH, self.max_shared, len(self.waiting) + self.expected):
                 self.arrived = anyio.Event()
                 await self.arrived.wait()
         self.linger = min(2 * self.linger, MAX_LINGER_S)
@@ -163,7 +173,7 @@ class ItemVerifier:
             return False
 
     async def enter(self, count: int, stack: AsyncExitStack) -> CleanDesk:
-        if self.clean is not None and self.uses + count > MOST_SHARED:
+        if self.clean is not None and self.uses + count > self.max_shared:
             await self.leave()
         if self.clean is None:
             own = await stack.enter_async_context(AsyncExitStack())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -105,6 +106,23 @@ async def test_waiting_items_are_looked_at_together(tmp_path: Path) -> None:
                 items.start_soon(verify, index)
         assert len(found) == 5
         assert all(each.candidates[0].passed for each in found)
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wall", "desks"), [("container", 1), ("gvisor", 3), ("microvm", 3)])
+async def test_items_share_a_clean_desk_only_where_the_host_counts_its_programs(
+    tmp_path: Path, wall: str, desks: int
+) -> None:
+    async with make_verifier(tmp_path) as verifier, anyio.create_task_group() as tasks:
+        verifier.brief = replace(verifier.brief, verify_wall=wall)  # its desks are still local ones
+        batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
+        verifier.waiting.extend(batch)
+        tasks.start_soon(verifier.run)
+        for each in batch:
+            await each.done.wait()
+        assert all(each.candidates[0].passed for each in batch)
+        assert len({each.clean for each in batch}) == len(set(verifier.opened)) == desks
         tasks.cancel_scope.cancel()
 
 
