@@ -26,6 +26,7 @@ from hotdesk.event import ignore
 from hotdesk.hands.files import Files
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.hands.tools import list_tools
 from hotdesk.plan import Step
 from hotdesk.tool import Call, Observation, Tool
 
@@ -84,6 +85,14 @@ async def follow(
             break
         history += [reply, Results(tuple((call, answer(call)) for call in reply.calls))]
     return calls
+
+
+def test_what_a_hijacked_brain_tries_fails_for_no_malformed_argument() -> None:
+    tools = {tool.name: tool for tool in list_tools(screen=True, vision=True, exact=True)}
+    tried = [call for call in (*hijacked.FORBIDDEN, *hijacked._BROWSED) if call[0] in tools]
+    assert {name for name, _ in tried} == {"packages", "file_view", "browser_goto", "browser_evaluate"}
+    for name, arguments in tried:
+        tools[name].check(arguments)
 
 
 def test_an_adversary_is_found_by_name() -> None:

@@ -53,12 +53,11 @@ async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
 
 
 def _make_too_large_error(most: int) -> BodyError:
-    return BodyError(
-        413,
-        "request.too-large",
-        f"the body has more than {most >> 10} KiB, the limit for requests without a valid key; send a valid key, or "
-        "less data",
-    )
+    if most == MAX_ANONYMOUS_BYTES:
+        why = "the limit for requests without a valid key; send a valid key, or less data"
+    else:
+        why = "the limit for a request that is not a file; send less data, or upload it as a file"
+    return BodyError(413, "request.too-large", f"the body has more than {most >> 10} KiB, {why}")
 
 
 def _replay_message(first: Message, receive: Receive) -> Receive:
