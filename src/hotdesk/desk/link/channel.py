@@ -1,4 +1,4 @@
-"""One request to a guest and everything that belongs to it, with flow control both ways."""
+"""One request to a guest and its replies, with flow control in both directions."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from hotdesk_guest import wire
 Body: TypeAlias = dict[str, object]
 
 MAX_CREDIT = wire.WINDOW
-"""Credit is what was there in the beginning, given back: more is a lie, and a writer with too much never rests."""
+"""Maximum credit. A guest can only return credit: more would be a protocol violation, and disable back-pressure."""
 GRACE_S = 10.0
-"""Seconds beyond what was agreed until we stop believing a guest."""
+"""Seconds beyond an agreed time after which the guest is no longer trusted to respond."""
 SILENCE_TIMEOUT_S = 60.0
-"""Seconds a file operation may pass without a word from the guest."""
+"""Seconds a file operation may last without a frame from the guest."""
 MAX_LISTING_BYTES = 32 * MIB
-"""Bytes one listing may take."""
+"""Maximum bytes of one listing."""
 UNEXPECTED_FRAME = "hotdesk's process in the desk sent an unexpected frame; burn the desk and open another"
 
 
 class ChannelOwner(Protocol):
-    """A channel, as its link sees it."""
+    """A channel as its link sees it."""
 
     over: bool
 
     def deliver(self, kind: int, payload: bytes) -> None:
-        """Receive a frame of the guest; `LinkError` ends the link."""
+        """Handle a frame from the guest. A `LinkError` ends the link."""
         ...
 
     def wake(self) -> None:
-        """Learn that the link ended."""
+        """Wake the waiting tasks because the link ended."""
         ...
 
 
 class Carrier(Protocol):
-    """A link, as its channels see it."""
+    """A link as its channels see it."""
 
     failure: LinkError | DeskGone | None
     channels: dict[int, ChannelOwner]
@@ -57,7 +57,7 @@ class Carrier(Protocol):
         ...
 
     def make_lost_error(self) -> LinkError | DeskGone:
-        """Return why the link ended."""
+        """Return the reason why the link ended."""
         ...
 
 
@@ -71,16 +71,16 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class GuestEvent:
-    """An event from the guest: a value of any shape."""
+    """An event from the guest: a decoded value of any shape."""
 
     value: object
     size: int
-    """Bytes it came in."""
+    """Size of the encoded event in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuestReply:
-    """The guest's last word on a channel."""
+    """The guest's final frame on a channel."""
 
     body: Body
 
@@ -89,18 +89,18 @@ Item: TypeAlias = Data | GuestEvent | GuestReply
 
 
 class Channel:
-    """One request and everything that belongs to it."""
+    """A request and its replies."""
 
     def __init__(self, link: Carrier) -> None:
         self.link = link
         self.number = 0
         self.items: deque[tuple[Item, int]] = deque()
         self.window = wire.WINDOW
-        """What the guest may still send."""
+        """Bytes the guest may still send."""
         self.eaten = 0
-        """What was consumed and not yet given back."""
+        """Bytes that were consumed and not yet returned as credit."""
         self.credit = wire.WINDOW
-        """What we may still send."""
+        """Bytes that may still be sent to the guest."""
         self.over = False
         self.news: anyio.Event | None = None
         self.allowance: anyio.Event | None = None
@@ -135,7 +135,7 @@ class Channel:
             self.news.set()
 
     async def receive(self) -> Item:
-        """Return the next thing the guest sent; return credit back for it."""
+        """Return the next item from the guest; return credit for it."""
         while not self.items:
             if self.link.failure is not None:
                 raise self.link.make_lost_error()
@@ -150,7 +150,7 @@ class Channel:
         return item
 
     async def answer(self, silence: float = SILENCE_TIMEOUT_S) -> Item:
-        """Wait for the guest, but not for ever; a paused one is given its time."""
+        """Wait for the guest, for a limited time. A paused guest is given more."""
         while True:
             with anyio.move_on_after(silence):
                 return await self.receive()
@@ -160,9 +160,10 @@ class Channel:
                 )
 
     async def send(self, data: bytes, patience: float = math.inf) -> None:
-        """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped.
+        """Send bytes, waiting while the guest has no room. Data for a finished channel is discarded.
 
-        A program may let its input wait as long as it likes; a guest that writes a file may not: `patience`.
+        A program may leave its input unread for any time. A guest that writes a file may not: `patience` is its limit
+        in seconds.
         """
         view = memoryview(data)
         while view and not self.over:
@@ -190,18 +191,18 @@ class Channel:
             await self.link.send(wire.END, self.number)
 
     async def order(self, body: Body) -> None:
-        """Send a signal order; a channel or link that is over is no error."""
+        """Send a signal frame. A channel or link that has ended is no error."""
         if not self.over and self.link.failure is None:
             await self.link.send(wire.SIGNAL, self.number, wire.encode(body))
 
     async def drop(self) -> None:
-        """Forget the channel; twice is no error."""
+        """Close the channel. Calling it twice is no error."""
         if self.link.channels.pop(self.number, None) is not None and not self.over and self.link.failure is None:
             self.over = True
             await self.link.send(wire.DROP, self.number)
 
     async def end_tree(self) -> None:
-        """Kill the program with all its descendants, and forget the channel even when the order is stuck."""
+        """Kill the program with all its descendants, and close the channel even if the signal cannot be sent."""
         try:
             await self.order({"signal": 9, "tree": True})
         finally:

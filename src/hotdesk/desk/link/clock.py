@@ -1,4 +1,4 @@
-"""A desk's own clock, which stops while its programs are suspended on purpose."""
+"""A desk's own clock, which stops while its programs are suspended deliberately."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import anyio
 
 
 class DeskClock:
-    """Counts the seconds in which a desk's programs could run, and keeps deadlines by them."""
+    """Counts the seconds in which a desk's programs could run, and enforces deadlines in this time."""
 
     def __init__(self) -> None:
         self.stopped_at: float | None = None
         self.lost = 0.0
-        """Seconds it has stood still so far."""
+        """Seconds the clock has been stopped so far."""
         self.scopes: dict[anyio.CancelScope, float] = {}
-        """Deadlines that are waited for, by this clock."""
+        """Active deadlines, in this clock's time."""
 
     def get_time(self) -> float:
         return (anyio.current_time() if self.stopped_at is None else self.stopped_at) - self.lost
 
     def stop(self) -> None:
-        """Stand still. Twice is no error."""
+        """Stop the clock. Stopping twice is no error."""
         if self.stopped_at is None:
             self.stopped_at = anyio.current_time()
             self.arrange()
@@ -41,13 +41,13 @@ class DeskClock:
         return math.inf if self.stopped_at is not None else deadline + self.lost
 
     def arrange(self) -> None:
-        """Move every deadline to its place in the event loop's time."""
+        """Convert every deadline to the event loop's time."""
         for scope, deadline in self.scopes.items():
             scope.deadline = self.get_loop_time(deadline)
 
 
 class Until:
-    """A block that is cancelled at a time of a clock, wherever that is by the event loop's time."""
+    """A block that is cancelled at a time of a desk's clock."""
 
     def __init__(self, clock: DeskClock, deadline: float) -> None:
         self.clock = clock

@@ -1,4 +1,4 @@
-"""A desk as its owner sees it: programs and files, over a link to its guest. The same for every wall."""
+"""A desk as its owner uses it: programs and files, over a link to its guest. The same for every wall."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ from hotdesk.desk.seam import (
 from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkError
 
 START_SECONDS = 5.0
-"""Seconds a program with less time than this may take to start."""
+"""Minimum seconds to wait for a program's start, even if its time limit is shorter."""
 DIAL_SECONDS = 10.0
 _DIAL_ATTEMPTS = 3
-"""Tries of one call: a refusal that comes late leaves the other family untried."""
+"""Attempts of one dial: a late refusal can mean that only the other address family was tried."""
 _MAX_FORKS = 1000
-"""Desks one call may fork off."""
+"""Maximum number of forks per call."""
 
 Listed = TypeVar("Listed")
 Many: TypeAlias = list[Listed]
-"""A list; in a desk that word is a method."""
+"""The type `list`, which inside the class is the name of a method."""
 
 
 class LinkedDesk:
-    """A desk whose guest we talk to."""
+    """A desk that is controlled through its guest."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class LinkedDesk:
         self.home = home
         self.outside = outside or NoHandle()
         self.kills = 0
-        """Kills by the memory limit when last asked."""
+        """Number of kills by the memory limit, when last read."""
         self.down: anyio.Event | None = None
-        """While the desk is halted; set when it is up again, or will never be."""
+        """Set while the desk is halted; the event fires when it runs again, or never will."""
         self.rebooting = anyio.Lock(fast_acquire=True)
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class LinkedDesk:
         return f"<Desk {self.id} {state} image={spec.image} {size}>"
 
     def __dir__(self) -> Many[str]:
-        """List what a desk offers, for completion in a notebook; the rest is how it does so."""
+        """List only the desk's public methods, for completion in a notebook."""
         return [name for name in dir(Desk) if not name.startswith("_")]
 
     async def burn(self) -> None:
@@ -114,7 +114,7 @@ class LinkedDesk:
         timeout: float | None = None,
         output_limit: int = OUTPUT_LIMIT,
     ) -> Done:
-        """Run a program to its end; cancelled, it is killed with all its descendants."""
+        """Run a program to its end. If cancelled, kill it with all its descendants."""
         kills, stdin = self.kills, as_bytes(stdin)
         ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=bool(stdin), tell=False)
         link = await self.get_link(user)
@@ -178,7 +178,7 @@ class LinkedDesk:
             raise LinkError(UNEXPECTED_FRAME)
         except BaseException:
             with anyio.move_on_after(GRACE_S, shield=True):
-                # the pid of a program to be started would never be known
+                # killed, because the pid of the new program would never be known
                 await (channel.end_tree() if ask["op"] == "exec" else channel.drop())
             raise
 
@@ -282,7 +282,7 @@ class LinkedDesk:
         raise DeskError(f"cannot connect to port {port} of desk {self.id}: {os.strerror(failure)}")
 
     async def wait_connected(self, sock: socket.socket, port: int) -> int:
-        """Wait until a socket is connected; return why it is not."""
+        """Wait until a socket is connected; return 0, or the error number."""
         with anyio.move_on_after(DIAL_SECONDS) as scope:
             await anyio.wait_writable(sock)
         if scope.cancelled_caught:
@@ -295,7 +295,9 @@ class LinkedDesk:
         return self.link
 
     async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
-        """Freeze every program; without memory end them; on disk, until it is resumed."""
+        """Freeze every program, or end them with `memory=False`. `keep="disk"` saves memory to disk until the desk is
+        resumed.
+        """
         if keep not in ("ram", "disk"):
             raise BriefError(f"keep must be 'ram' or 'disk', not {keep!r}")
         if keep == "disk" and not memory:
@@ -318,15 +320,15 @@ class LinkedDesk:
                 self.link.paused = False
 
     async def halt(self, snapshot: str = "") -> None:
-        """End every process, and let calls wait until `boot`; raises if the snapshot is missing.
+        """End every process, and let calls wait until `boot`. Raise an error if the snapshot is missing.
 
-        It is completed even if its caller is cancelled, as is `boot`.
+        Like `boot`, it is completed even if its caller is cancelled.
         """
         with anyio.CancelScope(shield=True):
             await self.end_all(snapshot)
 
     async def end_all(self, snapshot: str) -> None:
-        """End the link with the programs; an error leaves everything as it was."""
+        """Halt the desk and end the link to its guest. An error leaves everything unchanged."""
         link, was_up, obituary = self.link, self.down is None, self.link.obituary
         link.obituary = functools.partial(explain_stop, self.id)
         self.down = self.down or anyio.Event()
@@ -340,7 +342,7 @@ class LinkedDesk:
         link.break_off(await explain_stop(self.id))
 
     async def boot(self, snapshot: str = "") -> None:
-        """Start a halted desk, and let calls continue; they fail if it does not start."""
+        """Start a halted desk, and let waiting calls continue; they fail if it does not start."""
         try:
             with anyio.CancelScope(shield=True):
                 self.link = await self.outside.boot(snapshot)
@@ -357,7 +359,9 @@ class LinkedDesk:
         self.down = None
 
     async def settle(self, env: Mapping[str, str | None]) -> None:
-        """Reset the guest to its initial state, and set the variables of all new programs; None removes them."""
+        """Reset the guest to its initial state, and set the environment variables of all new programs; `None` removes
+        one.
+        """
         await self.ask({"op": "settle", "env": dict(env)}, "the environment")
 
     async def snapshot(self) -> SnapshotId:
@@ -365,7 +369,7 @@ class LinkedDesk:
             return SnapshotId(await self.outside.snapshot())
 
     async def rollback(self, snapshot: SnapshotId) -> None:
-        """Restore the files of a snapshot, and start again; also when the caller is cancelled meanwhile."""
+        """Restore the files of a snapshot and restart the desk. Completed even if the caller is cancelled."""
         name = _check_snapshot(snapshot)
         async with self.rebooting:
             with anyio.CancelScope(shield=True):
@@ -382,7 +386,7 @@ class LinkedDesk:
             await self.outside.save(as_name(name), source)
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
-        """Open desks that start with this one's files; with `memory`, its programs continue in them."""
+        """Open desks that start with this one's files. With `memory`, its programs continue in them."""
         if not 0 < count <= _MAX_FORKS:
             raise BriefError(f"the number of forks must be 1 to {_MAX_FORKS}, not {count}")
         if memory and snapshot is not None:

@@ -25,15 +25,15 @@ class Handle(Protocol):
         ...
 
     async def hush(self, hushed: bool) -> None:
-        """Stop all of the desk but its screen, window manager and browser, or let it go on."""
+        """Freeze all of the desk except its screen, window manager and browser, or thaw it."""
         ...
 
     async def halt(self, snapshot: str = "") -> None:
-        """End every process of the desk and keep its files; raises `BriefError` first if the snapshot is missing."""
+        """End every process and keep the files. Raise `BriefError` before that if the snapshot is missing."""
         ...
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Start a halted desk with its files as they are or as in a snapshot; return the link to its guest."""
+        """Start a halted desk with its current files or those of a snapshot; return the link to its guest."""
         ...
 
     async def snapshot(self) -> str:
@@ -53,22 +53,22 @@ class Handle(Protocol):
         ...
 
     async def fork_live(self, link: Link, count: int) -> Sequence[Desk]:
-        """Open desks in which this one's programs continue; raises `BriefError` first if the wall cannot."""
+        """Open desks in which this one's programs continue. Raise `BriefError` first if the wall cannot do this."""
         ...
 
     async def hibernate(self, link: Link) -> None:
-        """Write the desk's memory to disk and end it, until `pause(False)`; `link` is parked meanwhile."""
+        """Save the desk's memory to disk and end its processes until `pause(False)`. `link` is parked meanwhile."""
         ...
 
     async def dial(self, port: int, link: Link) -> socket.socket:
         """Return a socket to a server on the desk's loopback, connected or connecting.
 
-        `link` leads to the desk's guest, which connects where no process outside can.
+        `link` leads to the desk's guest, which connects if no process outside can.
         """
         ...
 
     async def get_root_link(self) -> Link:
-        """Return a link to root's guest, started if needed; raises `BriefError` when the desk may not have root."""
+        """Return a link to the guest for root, started if needed. Raise `BriefError` if the desk may not use root."""
         ...
 
 
@@ -76,14 +76,13 @@ class NoHandle:
     """The handle of a desk without outside control: every operation is refused."""
 
     async def usage(self) -> Usage:
-        """Return nothing: usage is unknown."""
+        """Return zeros: usage is unknown."""
         return Usage(0.0, 0, 0, 0, 0)
 
     async def pause(self, paused: bool) -> None:
         raise HostError("a desk of the local test runtime cannot be paused")
 
     async def hush(self, hushed: bool) -> None:
-        """Refuse."""
         raise HostError("a desk of the local test runtime cannot be paused")
 
     async def halt(self, snapshot: str = "") -> None:

@@ -1,6 +1,6 @@
-"""Lend a link to another process: its frames go to the guest under channel numbers of ours, and back.
+"""Lend a link to another process: relay its frames to the guest under other channel numbers, and the replies back.
 
-And join two sockets, for a stream that has no frames.
+Also join two sockets, for streams without frames.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from hotdesk.linux.sockets import receive, send
 from hotdesk_guest import wire
 
 MAX_FRAMES = 1 << 16
-"""Frames that may wait for a borrower."""
+"""Maximum frames queued for a borrower."""
 MAX_BYTES = 64 * MIB
-"""What they may take together."""
+"""Maximum bytes of those frames."""
 _MAX_CHANNELS = 4096
-"""What one borrower may have open."""
+"""Maximum open channels of one borrower."""
 OWNERS_ALONE = re.compile(rb"ops0{0,19}(?:4:acts|4:park|6:rejoin|6:settle)")
-"""Requests not for borrowers: to answer `sudo`, which would then not be noted, to begin anew, to change the host.
+"""Requests refused for borrowers: answering `sudo` unrecorded, resetting the guest, parking or rejoining it.
 
-Wherever a value has such an operation it has these bytes; it is not read for that, as it may be large.
+Every request with such an operation contains these bytes. It is not decoded, as it may be large.
 """
 SLICE = 64
-"""Frames of one borrower that are passed on before others get their turn."""
+"""Frames of one borrower that are relayed before other tasks run."""
 
 
 class Borrowed:
-    """One channel of the borrower, as the link sees it: frames pass through as they are, within their window."""
+    """A borrower's channel as the link sees it: relays frames unchanged, within the flow-control windows."""
 
     def __init__(self, loan: Loan, theirs: int) -> None:
         self.loan = loan
         self.theirs = theirs
         self.window = wire.WINDOW
-        """What the guest may still send."""
+        """Bytes the guest may still send."""
         self.credit = wire.WINDOW
-        """What the borrower may still send."""
+        """Bytes the borrower may still send."""
         self.over = False
 
     def deliver(self, kind: int, payload: bytes) -> None:
@@ -62,7 +62,7 @@ class Borrowed:
             self.loan.forget(self.theirs)
 
     def charge(self, kind: int, payload: bytes) -> None:
-        """Hold the borrower to its windows: a guest would believe it, and its owner then give up the guest."""
+        """Check the borrower's frames against the windows: a guest would be blamed for the excess they cause."""
         if kind == wire.CREDIT:
             self.window += int.from_bytes(payload, "big")
             if len(payload) != 4 or self.window > wire.WINDOW:
@@ -89,7 +89,7 @@ class Loan:
         self.scope = anyio.CancelScope()
 
     def put(self, data: bytes) -> None:
-        """Queue a frame for the borrower; one that never reads loses its loan."""
+        """Queue a frame for the borrower; one that does not read loses its loan."""
         self.out.append(data)
         self.waiting += len(data)
         self.news.set()
@@ -118,7 +118,7 @@ class Loan:
         if channel is not None and not channel.over:
             try:
                 await self.link.send(kind, ours, payload)
-            except HostError as e:  # root's act could not be recorded: the caller is told
+            except HostError as e:  # the act of root could not be recorded: report that to the caller
                 self.put(wire.encode_frame(wire.REPLY, theirs, wire.encode({"error": "other", "text": str(e)})))
                 self.forget(theirs)
         if kind == wire.DROP:
@@ -128,7 +128,7 @@ class Loan:
         self.link.channels.pop(self.numbers.pop(theirs, 0), None)
 
     async def give_back(self) -> None:
-        """Close what the borrower left open, even if the guest does not answer; programs continue."""
+        """Close the borrower's open channels, even if the guest does not answer. Programs continue."""
         channels = [(ours, self.link.channels.get(ours)) for ours in self.numbers.values()]
         for theirs in list(self.numbers):
             self.forget(theirs)
@@ -138,7 +138,7 @@ class Loan:
 
 
 async def relay(sock: socket.socket, link: Link) -> None:
-    """Serve one borrower until it hangs up or the link ends."""
+    """Serve one borrower until it disconnects or the link ends."""
     loan = Loan(link)
     loan.put(wire.encode_frame(wire.HELLO, 0, wire.encode(link.hello)))
     try:
@@ -149,20 +149,20 @@ async def relay(sock: socket.socket, link: Link) -> None:
             await pass_on(sock, loan)
             tasks.cancel_scope.cancel()
     except* (OSError, wire.WireError, HotdeskError):
-        pass  # the borrower is gone, or speaks nonsense, or the desk ended: so does its loan
+        pass  # the borrower is gone or broke the protocol, or the desk ended: the loan ends
     finally:
         with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
             await loan.give_back()
 
 
 async def tell_end(loan: Loan) -> None:
-    """Tell a borrower that the link ended, even if it has nothing open."""
+    """Wake the sender when the link ends, even if the borrower has no open channel."""
     await loan.link.ended.wait()
     loan.news.set()
 
 
 async def pass_on(sock: socket.socket, loan: Loan) -> None:
-    """Pass the borrower's frames to the guest until it hangs up."""
+    """Relay the borrower's frames to the guest until it disconnects."""
     reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
     count = 0
     while data := await receive(sock):
@@ -188,19 +188,19 @@ async def deliver(sock: socket.socket, loan: Loan) -> None:
 
 
 async def join(caller: socket.socket, inside: socket.socket) -> None:
-    """Pass bytes both ways until both sides have ended, either breaks off, or the caller is gone."""
+    """Copy bytes both ways until both sides have ended, one fails, or the caller is gone."""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_copy_bytes, inside, caller)
             await _copy_bytes(caller, inside)
             if is_gone(caller):
-                tasks.cancel_scope.cancel()  # a server inside may hold its side for ever
+                tasks.cancel_scope.cancel()  # a server inside may keep its side open forever
     except* OSError:
         pass
 
 
 async def _copy_bytes(source: socket.socket, target: socket.socket) -> None:
-    """Pass bytes one way, then their end."""
+    """Copy bytes one way, then the end of the stream."""
     while data := await receive(source):
         await send(target, data)
         await anyio.lowlevel.checkpoint()
@@ -208,7 +208,7 @@ async def _copy_bytes(source: socket.socket, target: socket.socket) -> None:
 
 
 def is_gone(sock: socket.socket) -> bool:
-    """Return whether the other end is gone altogether, and not only done with speaking."""
+    """Return whether the other end is closed in both directions, not only for sending."""
     poll = select.poll()
     poll.register(sock, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))

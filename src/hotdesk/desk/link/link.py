@@ -1,4 +1,6 @@
-"""Talk to a guest over any byte stream: channels with flow control, every frame from the guest taken as hostile."""
+"""The connection to a guest over any byte stream: channels with flow control. Every frame from the guest is hostile
+input.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ from hotdesk_guest import wire
 READ = 1 << 16
 _HELLO_SECONDS = 10.0
 SILENT_SECONDS = 60.0
-"""How long a writer waits for a guest that reads nothing."""
+"""Seconds a writer waits for a guest that reads nothing."""
 _SLICE_S = 0.002
-"""Seconds one link's frames may take before others get their turn."""
+"""Seconds the frames of one link may take before other tasks run."""
 _PARK_SECONDS = 20.0
-"""How long a guest may take to hang up, with everything written, or to go on."""
+"""Seconds a guest may take to flush its output and disconnect, or to continue afterwards."""
 STUCK_SECONDS = 1.0
-"""How long a cancelled writer waits for a guest to take the rest of a frame."""
+"""Seconds a cancelled writer waits for a guest to take the rest of a frame."""
 _NOT_CLOSED = "hotdesk's process in the desk did not close the connection; burn the desk and open another"
 _NOT_READING = "hotdesk's process in the desk stopped reading; burn the desk and open another"
 
@@ -34,7 +36,7 @@ async def _make_hung_up_error() -> DeskGone:
 
 
 async def explain_stop(desk: str) -> DeskGone:
-    """Return the error of calls that were running when a desk was stopped."""
+    """Return the error for calls that were running when a desk was stopped."""
     return DeskGone(f"desk {desk} was stopped, and its programs ended; try again after it is resumed")
 
 
@@ -43,15 +45,15 @@ class LinkGap:
 
     def __init__(self) -> None:
         self.parted = anyio.Event()
-        """Set when the guest has hung up."""
+        """Set when the guest has disconnected."""
         self.joined = anyio.Event()
-        """Set when it has called again."""
+        """Set when it has connected again."""
         self.closed = anyio.Event()
-        """Set when writers may go on."""
+        """Set when writers may continue."""
 
 
 class Link:
-    """One guest, over one connection at a time."""
+    """The channels of one guest, over one connection at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -65,28 +67,29 @@ class Link:
         self.writing = anyio.Lock(fast_acquire=True)
         self.ended = anyio.Event()
         self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = _make_hung_up_error
-        """Says why the other end is gone."""
+        """Returns the reason why the other end is gone."""
         self.ending: LinkError | None = None
-        """What the guest did wrong."""
+        """The guest's protocol violation, if there was one."""
         self.paused = False
-        """Whether the desk was stopped on purpose, so that silence means nothing."""
+        """Whether the desk was stopped deliberately, so that silence is no failure."""
         self.hushed = False
-        """Whether its guest stands still because a person holds the wheel."""
+        """Whether the guest is frozen because a person has control."""
         self.clock = DeskClock()
-        """Stands still while the guest is hushed: no program's time is up because a person drives."""
+        """Stopped while the guest is hushed: a program's time limit does not run while a person has control."""
         self.carried = 0
-        """Channels that carry connections to ports: a connection that is open is no use of the desk."""
+        """Channels that carry connections to ports. An open connection alone does not count as use of the desk."""
         self.moves = 0
-        """Frames either way so far: how an owner sees that a desk is in use."""
+        """Frames in both directions so far; the owner sees from it that a desk is in use."""
         self.opening: Callable[[bytes], Awaitable[None]] | None = None
-        """Hears every request before it goes out."""
+        """Called with every request before it is sent."""
         self.gap: LinkGap | None = None
-        """While the guest is parked: no connection is open, every channel stays, and writers wait."""
+        """Set while the guest is parked: no connection is open, channels remain, and writers wait."""
 
     async def run(self) -> None:
-        """Read from the guest until the link ends; everyone who waits on a channel then gets the reason.
+        """Read from the guest until the link ends; then every waiting task gets the reason.
 
-        The event loop calls `listen` itself: waking a task for every read costs a tenth of a quick program's time.
+        The event loop calls `listen` directly: waking a task for every read takes a tenth of the time of a short
+        program.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -98,7 +101,7 @@ class Link:
                     break
                 await self.bridge(self.gap)
                 if self.sock.fileno() < 0:
-                    break  # the link ended before the guest called again
+                    break  # the link ended before the guest connected again
             self.fail(self.ending or await self.obituary())
         finally:
             if self.sock.fileno() >= 0:
@@ -106,14 +109,14 @@ class Link:
             self.close()
 
     async def bridge(self, gap: LinkGap) -> None:
-        """Close a connection that a parked guest hung up, and wait for its next one, or for the end."""
+        """Close the connection of a parked guest, and wait for its next one, or for the end of the link."""
         anyio.notify_closing(self.sock)
         self.sock.close()
         gap.parted.set()
         await gap.joined.wait()
 
     def listen(self, over: anyio.Event) -> None:
-        """Read once: a guest that floods gets its turn, not everybody's."""
+        """Read once, so that a flooding guest does not block other tasks."""
         try:
             data = self.sock.recv(READ)
         except BlockingIOError:
@@ -126,14 +129,14 @@ class Link:
             self.stop(over)
 
     def stop(self, over: anyio.Event) -> None:
-        """Stop reading; at its end a socket is readable forever."""
+        """Stop reading: a socket at its end is always readable."""
         asyncio.get_running_loop().remove_reader(self.sock)
         over.set()
 
     def hear(self, data: bytes, over: anyio.Event) -> None:
-        """Handle received bytes; a guest that breaks the protocol ends the link.
+        """Handle received bytes. A guest that breaks the protocol ends the link.
 
-        Many small frames are handled in slices: while some are left nothing more is read.
+        Many small frames are handled in slices; while some are left nothing more is read.
         """
         self.reader.buffer += data
         end = time.perf_counter() + _SLICE_S
@@ -213,13 +216,13 @@ class Link:
         return channel
 
     def add(self, channel: ChannelOwner) -> int:
-        """Assign a channel its number; numbers are never used twice."""
+        """Assign a channel its number. Numbers are never reused."""
         self.last += 1
         self.channels[self.last] = channel
         return self.last
 
     async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
-        """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
+        """Write one frame completely: once part of it was written, a cancelled writer still writes the rest."""
         if kind == wire.OPEN and self.opening is not None:
             await self.opening(payload)
         data = wire.encode_frame(kind, number, payload)
@@ -246,12 +249,12 @@ class Link:
             except (OSError, anyio.ClosedResourceError) as e:
                 raise await self.reason() from e
 
-    # -- a guest that is parked -------------------------------------------------------------------------------
+    # -- parking the guest ------------------------------------------------------------------------------------
 
     async def park(self, token: str) -> None:
-        """Make the guest hang up while its memory is kept; it shows the token when it dials again.
+        """Make the guest disconnect while its memory is saved; it identifies itself with the token when it reconnects.
 
-        Every channel stays, and writers wait, until `rejoin` or the link's end.
+        Channels remain, and writers wait, until `rejoin` or the end of the link.
         """
         gap = self.gap = LinkGap()
         try:
@@ -287,7 +290,7 @@ class Link:
         self.end_gap()
 
     async def ask_beside(self, body: Body) -> None:
-        """Ask the guest something while writers wait; a refusal is `DeskError`."""
+        """Send the guest a request while writers wait. Raise `DeskError` if it refuses."""
         channel = Channel(self)
         channel.number = self.add(channel)
         try:
@@ -313,13 +316,13 @@ class Link:
                 event.set()
 
     async def reason(self) -> DeskGone | LinkError:
-        """Return why nothing more can be written; the reader of the link learns it within a moment."""
+        """Return the reason for a failed write, once the reading task has found it."""
         with anyio.move_on_after(_HELLO_SECONDS):
             await self.ended.wait()
         return self.make_lost_error()
 
     def is_over(self) -> bool:
-        """Return whether the link ended, or the other end hung up and no one has noticed yet."""
+        """Return whether the link ended, or the other end has closed it unnoticed."""
         if self.failure is not None:
             return True
         try:
@@ -330,14 +333,14 @@ class Link:
             return True
 
     def send_now(self, data: bytes) -> int:
-        """Write what the socket takes at once: nearly always all of it."""
+        """Write as much as the socket takes at once, nearly always everything; return the number of bytes."""
         try:
             return self.sock.send(data)
         except OSError:
-            return 0  # full, or closed: the waiting task finds out which
+            return 0  # full or closed; the waiting task finds out which
 
     async def wait_until_writable(self, begun: bool) -> None:
-        """Wait until the socket takes more; when cancelled within a frame, the rest gets a moment, or the link ends."""
+        """Wait until the socket takes more. If cancelled within a frame, wait for the rest briefly, or end the link."""
         try:
             with anyio.fail_after(SILENT_SECONDS):
                 await anyio.wait_writable(self.sock)
@@ -383,16 +386,16 @@ class Link:
             channel.wake()
 
     def make_lost_error(self) -> LinkError | DeskGone:
-        """Return why the link ended, to one caller: an error raised again and again keeps what every caller had."""
+        """Return a new error with the reason: one object raised repeatedly would collect every caller's traceback."""
         why = self.failure or DeskGone("the desk closed the connection")
         return type(why)(*why.args)
 
     def hang_up(self) -> None:
-        """End the link from our side; `run` then closes it."""
+        """End the link from this side; `run` then closes it."""
         self.break_off(DeskGone("the desk was burnt"))
 
     def break_off(self, why: LinkError | DeskGone) -> None:
-        """End the link for a reason; `run` then closes it."""
+        """End the link with a reason; `run` then closes it."""
         self.fail(why)
         try:
             self.sock.shutdown(socket.SHUT_RDWR)
@@ -400,7 +403,7 @@ class Link:
             pass  # it was closed already
 
     def close(self) -> None:
-        """Close the socket, and forget open channels; called by its reader only."""
+        """Close the socket, and forget open channels. Only `run` calls it."""
         self.fail(DeskGone("the desk was burnt"))
         self.channels.clear()
         if self.sock.fileno() >= 0:

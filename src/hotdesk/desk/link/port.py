@@ -1,4 +1,4 @@
-"""Ports of a desk whose keeper cannot reach them: its guest connects, and the link carries the bytes."""
+"""Connect to ports of a desk through its guest where the keeper cannot: the link carries the bytes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MAX_TEXT = 200
 async def call_port(
     link: Link, desk: str, port: int, start: Callable[[Callable[[], Awaitable[None]]], None]
 ) -> socket.socket:
-    """Connect to a port through the guest; return a socket for the bytes. `start` starts the task that carries them.
+    """Connect to a port through the guest; return a socket for the bytes. `start` starts the task that copies them.
 
-    A paused desk connects when it continues: bytes sent meanwhile wait.
+    A paused desk connects when it resumes; bytes sent until then wait.
     """
     channel = await link.open({"op": "dial", "port": port})
     is_connected = not link.paused
@@ -59,9 +59,9 @@ async def wait_connected(channel: Channel, desk: str, port: int, seconds: float 
 
 
 async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str, port: int) -> None:
-    """Pass bytes both ways until both sides have ended, either breaks off, or the caller is gone.
+    """Copy bytes both ways until both sides have ended, one fails, or the caller is gone.
 
-    `waiting` is the desk whose guest has yet to connect; none, it has.
+    `waiting` is the id of a desk whose guest has yet to connect; empty if it has connected.
     """
     try:
         if waiting:
@@ -72,9 +72,9 @@ async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str,
                 await channel.send(data)
             await channel.end()
             if is_gone(sock):
-                tasks.cancel_scope.cancel()  # a server inside may hold its side for ever
+                tasks.cancel_scope.cancel()  # a server inside may keep its side open forever
     except* (OSError, HotdeskError):
-        pass  # one side broke off, or the desk ended: so does the other
+        pass  # one side failed or the desk ended: the other ends, too
     finally:
         link.carried -= 1
         sock.close()
@@ -91,5 +91,5 @@ async def _bring_out(channel: Channel, sock: socket.socket, scope: anyio.CancelS
                 sock.shutdown(socket.SHUT_WR)
                 return
             case _:
-                scope.cancel()  # the connection broke off
+                scope.cancel()  # the connection failed
                 return

@@ -1,4 +1,4 @@
-"""One program of a desk, followed over a channel of its link."""
+"""A program in a desk, controlled over a channel of its link."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hotdesk_guest import wire
 
 STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
 EXIT_GRACE_S = 2.0
-"""Seconds after a program's time is up until no one waits any longer for its guest to say so."""
+"""Seconds beyond a program's time limit to wait for the guest's report."""
 MAX_TIMEOUT_S = 366 * 86400.0
-"""A program's time beyond this is none at all."""
+"""A time limit above this many seconds counts as none."""
 
 
 class LinkedProcess:
-    """One program, followed over a channel."""
+    """A program, controlled over a channel."""
 
     def __init__(self, channel: Channel, pid: int, done: Done | None, timeout: float | None) -> None:
         self.channel = channel
@@ -36,7 +36,7 @@ class LinkedProcess:
             yield chunk
 
     async def read_next(self) -> tuple[Stream, bytes] | None:
-        """Return the next thing it says; None once it is over."""
+        """Return the next output of the program, or `None` once it has ended."""
         while self.done is None:
             item = await self.receive()
             if isinstance(item, Data):
@@ -52,7 +52,7 @@ class LinkedProcess:
         return None
 
     async def receive(self) -> Data | GuestEvent | GuestReply | None:
-        """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
+        """Wait for the guest until the program's deadline; return `None` after that."""
         if self.deadline == math.inf:
             return await self.channel.receive()
         with self.clock.until(self.deadline):
@@ -61,7 +61,7 @@ class LinkedProcess:
         return None
 
     async def give_up(self) -> None:
-        """Stop waiting for a guest that exceeded its program's time limit."""
+        """Stop waiting for a guest that does not enforce its program's time limit."""
         await self.kill()
         self.done = Done(exit_code=128 + 9, signal=9, timed_out=True)
 
@@ -105,7 +105,7 @@ def ask_exec(
     stdin: bool,
     tell: bool,
 ) -> tuple[Body, float | None]:
-    """Check a request and encode it for the guest; `tell` asks for the pid before anything else."""
+    """Check a request and encode it for the guest. With `tell`, the guest sends the pid first."""
     check_argv(argv)
     if any("\0" in text for text in (*argv, cwd or "")):
         raise BriefError("a program's arguments and working folder must not contain a NUL byte")
@@ -123,7 +123,7 @@ def ask_exec(
 
 
 async def collect(process: LinkedProcess, limit: int) -> Done:
-    """Collect a program's output up to a limit; the rest is read and dropped."""
+    """Collect a program's output up to a limit; discard the rest."""
     output: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
     room = limit
     truncated = False

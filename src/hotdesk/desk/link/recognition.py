@@ -1,7 +1,7 @@
-"""Recognise the guest among the callers of a desk's owner while programs run: it shows its token.
+"""Recognize the guest among the processes that connect to a desk's owner, by its token.
 
-Behind a wall whose programs all call through one process of the host, nothing else tells them apart. Callers are
-hostile: each may say one bounded frame within a moment, many are heard at once, and none learns how much was right.
+Behind a wall whose programs all connect through one process of the host, nothing else distinguishes them. Callers are
+hostile: each may send one bounded frame within a time limit, many are handled at once, and none learns why it failed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hotdesk_guest import wire
 _HELLO_SECONDS = 2.0
 _MAX_HELLO_BYTES = 1024
 _MAX_CALLERS = 64
-"""Callers that are heard at a time; more are hung up on, and the guest calls again."""
+"""Maximum callers handled at a time. Others are disconnected, and the guest tries again."""
 
 
 def new_token() -> str:
@@ -32,17 +32,17 @@ def new_token() -> str:
 
 @dataclass(slots=True)
 class Recognition:
-    """The search for one guest."""
+    """The search for one guest among its callers."""
 
     caller: tuple[object, object]
-    """Pid and user with which the desk's programs call."""
+    """Pid and user id from which the desk's programs connect."""
     token: str
     found: tuple[socket.socket, Body] | None = None
     callers: int = 0
     done: anyio.Event = field(default_factory=anyio.Event)
 
     async def listen(self, listener: socket.socket, tasks: TaskGroup) -> None:
-        """Take calls until the guest is found."""
+        """Accept connections until the guest is found."""
         while True:
             sock = await accept(listener)
             if get_peer(sock) != self.caller or self.callers >= _MAX_CALLERS:
@@ -53,7 +53,7 @@ class Recognition:
             tasks.start_soon(self.hear, sock)
 
     async def hear(self, sock: socket.socket) -> None:
-        """Take a caller's first word; one without the token is hung up on."""
+        """Read a caller's first frame; disconnect a caller without the token."""
         hello: Body | None = None
         sock.setblocking(False)
         try:
@@ -69,7 +69,7 @@ class Recognition:
 
 
 async def _read_hello(sock: socket.socket) -> Body | None:
-    """Read a guest's first frame, and nothing behind it; None when it is anything else."""
+    """Read a guest's first frame; return `None` for anything else, or if more data follows."""
     reader = wire.FrameReader(frozenset((wire.HELLO,)), _MAX_HELLO_BYTES)
     try:
         while (frame := reader.read_next()) is None:
@@ -85,7 +85,7 @@ async def _read_hello(sock: socket.socket) -> Body | None:
 
 
 def is_right(hello: Body, token: str) -> bool:
-    """Return whether a caller has the token; how long that takes says nothing."""
+    """Return whether a caller has the token, compared in constant time."""
     shown = hello.get("token")
     return (
         isinstance(shown, str) and bool(token) and hmac.compare_digest(shown.encode(errors="replace"), token.encode())
@@ -93,7 +93,7 @@ def is_right(hello: Body, token: str) -> bool:
 
 
 async def recognize(listener: socket.socket, caller: tuple[object, object], token: str) -> tuple[socket.socket, Body]:
-    """Return the guest's connection, whoever calls before it; the caller sets the time limit."""
+    """Return the guest's connection, ignoring all others. The caller sets the time limit."""
     search = Recognition(caller, token)
     try:
         async with anyio.create_task_group() as tasks:

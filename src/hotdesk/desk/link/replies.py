@@ -1,4 +1,4 @@
-"""Parse the guest's replies field by field: all of them may come from a hostile desk."""
+"""Parse the guest's replies field by field; any reply may come from a hostile desk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(path: str, body: Body) -> None:
 
 
 def as_error(path: str, body: Body) -> FileError:
-    """Make an error from a guest's code; codes come from a fixed table."""
+    """Return the error for a guest's error code; unknown codes become `other`."""
     reason = body.get("error")
     code = reason if isinstance(reason, str) and reason in FILE_REASONS else "other"
     return FileError(f"{path}: {str(body.get('text'))[:_TEXT_LIMIT]}", code)

@@ -9,21 +9,21 @@ from hotdesk.desk.seam import Change
 from hotdesk.errors import FileError, LinkError
 
 _MAX_CHANGES = 100_000
-"""Changes one look at a watched folder may give."""
+"""Maximum changes returned at a time."""
 
 
 class LinkedWatch:
-    """A watched folder, followed over a channel."""
+    """A watched folder; changes arrive over a channel."""
 
     def __init__(self, channel: Channel, path: str) -> None:
         self.channel = channel
         self.path = path
         self.drains = 0
         self.received = 0
-        """Bytes the guest told."""
+        """Bytes received from the guest."""
 
     async def changes(self) -> list[Change]:
-        """Return all that happened up to this moment: the guest looks once more, and marks where that look ends."""
+        """Return all changes up to now: the guest checks once more, and marks the end of that check."""
         self.drains += 1
         await self.channel.order({"drain": self.drains})
         found: list[Change] = []
@@ -49,7 +49,7 @@ class LinkedWatch:
         return batch
 
     async def read_next(self, timely: bool) -> tuple[list[Change], list[int]]:
-        """Handle the guest's next message: changes, and requested marks."""
+        """Return the guest's next message: changes, and the numbers of completed checks."""
         item = await (self.channel.answer() if timely else self.channel.receive())
         if isinstance(item, GuestReply):
             check(self.path, item.body)
