@@ -1,24 +1,24 @@
 """An owner's control socket: HTTP over a unix socket, so that other processes of the same user can use its desks.
 
-GET    /desks            what is open here
-POST   /desks            open one; the body holds its spec and its scope
+GET    /desks            list the open desks
+POST   /desks            open one; the body has its spec and its scope
 DELETE /desks/ID         burn one
-GET    /desks/ID/usage   what it uses
-POST   /desks/ID/pause   stop it where it is; `resume` lets it go on
-POST   /desks/ID/snapshots     keep its files as they are; DELETE /desks/ID/snapshots/N forgets them
-POST   /desks/ID/halt    end what runs in it; `boot` starts it anew, with a snapshot's files if the body names one
-POST   /desks/ID/forks   open others that begin with its files
-POST   /desks/ID/images  keep its files as an image
-GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel; `root` links to root's
+GET    /desks/ID/usage   its resource usage
+POST   /desks/ID/pause   freeze it; `resume` continues
+POST   /desks/ID/snapshots     take a snapshot of its files; DELETE /desks/ID/snapshots/N deletes one
+POST   /desks/ID/halt    end its processes; `boot` restarts it, with a snapshot's files if the body names one
+POST   /desks/ID/forks   open desks that start with its files
+POST   /desks/ID/images  save its files as an image
+GET    /desks/ID/link    upgrade to a link: a guest's frames, relayed channel by channel; `root`: to the guest for root
 GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
-GET    /questions        what desks ask for and no one has answered
-POST   /questions/ID     answer one; the body says how, and the digest of what was asked
-POST   /allow/ID         let a desk reach something more; the body names a rule
+GET    /questions        list the desks' unanswered questions
+POST   /questions/ID     answer one; the body has the decision, and the digest of the question
+POST   /allow/ID         allow a desk more egress; the body has a rule
 POST   /unlock           give keys the vault's root key
-POST   /leases           open a desk for the length of this call, and upgrade to its link: a resident holder's alone
-DELETE /leases/IMAGE     keep no desk of an image ready: a resident holder's alone
+POST   /leases           open a desk for the duration of this call, and upgrade to its link; resident holders only
+DELETE /leases/IMAGE     keep no ready desks of an image; resident holders only
 
-What is done at a desk with hands and eyes (`tools`, `view`, `wheel`) is answered by whoever is given as `people`.
+Requests for tools and screens (`tools`, `view`, `wheel`) are answered by the services given as `people`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from hotdesk_guest import wire
 BODY_LIMIT = 1 << 16
 _REQUEST_SECONDS = 30.0
 _MAX_CALLS = 256
-"""Calls that may be amid their request at once; more wait in the socket's queue."""
+"""Maximum callers whose requests are being read; more wait in the socket's queue."""
 ACCEPT_RETRY_S = 0.1
 _EXPLAIN_SECONDS = 1.0
 _REMEDY = "put the large part into a file"
@@ -63,18 +63,18 @@ STATUS = {BriefError.code: 400, DeskGone.code: 404}
 BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
 NOTHING = "the control socket does not have this path"
 PEOPLE = frozenset({"tools", "view", "wheel"})
-"""What comes after a desk's id in the calls of those who use its tools, look at it or drive it."""
+"""Path components after a desk's id for using its tools, viewing its screen, and controlling it."""
 
 
 class Asks(Protocol):
-    """Holds what an owner's desks ask for, and passes answers on."""
+    """Holds the open questions of an owner's desks, and accepts answers."""
 
     def open_questions(self) -> list[Asked]:
-        """List open questions, each with the seconds it still waits."""
+        """List open questions, each with the seconds left to answer it."""
         ...
 
     async def answer(self, number: str, approved: bool, by: str, digest: str) -> Asked:
-        """Answer a question and return it; raises `BriefError` when no open question has that number and digest."""
+        """Answer a question and return it. Raise `BriefError` if no open question has this number and digest."""
         ...
 
     async def unlock(self, root: str) -> None:
@@ -82,18 +82,18 @@ class Asks(Protocol):
         ...
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach more without a question."""
+        """Allow a desk more egress without a question."""
         ...
 
 
 class Leases(Protocol):
-    """Reads requests for desks that last as long as a call."""
+    """Parses requests for desks that last as long as a call."""
 
     identity: str
-    """Which holder this is; a caller that looked for another one hangs up."""
+    """The holder's identity; a caller that expected another holder disconnects."""
 
     def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
-        """Return the desk that a caller leases; raises `BriefError` when it gets none here."""
+        """Return the spec of the desk to lease. Raise `BriefError` if the caller may not lease one."""
         ...
 
     def release_ready(self, image: str) -> None:
@@ -102,20 +102,20 @@ class Leases(Protocol):
 
 
 class ControlledRuntime(Protocol):
-    """The desks that an owner has, wherever they are."""
+    """The desks of an owner, wherever they run."""
 
     config: Config
     calls: int
-    """Calls of other processes that are being answered."""
+    """Number of calls of other processes being answered."""
     served: int
-    """Calls that were answered so far."""
+    """Number of calls answered so far."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Open a desk."""
         ...
 
     async def find(self, desk: DeskId) -> LinkedDesk:
-        """Return an open desk of this owner; `DeskGone` when there is none."""
+        """Return an open desk of this owner. Raise `DeskGone` if there is none with this id."""
         ...
 
     async def burn(self, desk: DeskId) -> None:
@@ -123,31 +123,31 @@ class ControlledRuntime(Protocol):
         ...
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> LinkedDesk:
-        """Have a hibernated desk go on."""
+        """Resume a hibernated desk."""
         ...
 
 
 class ScreenServices(Protocol):
-    """Answers those who use desks' tools, or look at their screens."""
+    """Serves callers that use a desk's tools, or view its screen."""
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
-        """Answer a call, however long that takes."""
+        """Handle a call until it ends."""
         ...
 
 
 @dataclass(slots=True)
 class ControlServer:
-    """Serves one owner's desks."""
+    """Serves the control socket of one owner."""
 
     runtime: ControlledRuntime
     tasks: Background
     everyone: bool = False
-    """Whether other users may call: the socket's own mode then says who."""
+    """Whether other users may call; the socket's mode then decides which."""
     asks: Callable[[], Asks] | None = None
     people: Callable[[str], ScreenServices] | None = None
-    """Gives who answers calls of a kind, one of `PEOPLE`."""
+    """Returns the service for a kind of call, one of `PEOPLE`."""
     personal: Callable[[DeskId], None] | None = None
-    """Is told of desks that a person opens for themselves."""
+    """Called with each desk that a person opens for themselves."""
     leases: Leases | None = None
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CALLS))
 
@@ -158,7 +158,7 @@ class ControlServer:
                 sock = await accept(listener)
             except OSError:
                 self.free.release()
-                await anyio.sleep(ACCEPT_RETRY_S)  # too many files are open: the call waits in the queue
+                await anyio.sleep(ACCEPT_RETRY_S)  # too many open files: the call waits in the queue
                 continue
             if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):
                 self.tasks.start(functools.partial(self.talk, sock))
@@ -167,14 +167,14 @@ class ControlServer:
                 self.free.release()
 
     async def talk(self, sock: socket.socket) -> None:
-        """Answer one call; a caller that breaks off has no effect on others."""
+        """Handle one call; a caller that disconnects does not affect others."""
         sock.setblocking(False)
         self.runtime.calls += 1
         try:
             request, body = await self.hear(sock)
             parts = request.target.decode("ascii", "replace").strip("/").split("/")
             await self.answer(sock, request.method.decode(), parts, body)
-        except Exception:  # noqa: BLE001, S110 - a rim: whatever a caller does must not end its owner
+        except Exception:  # noqa: BLE001, S110 - outer boundary: no call may end the owner
             pass
         finally:
             self.runtime.calls -= 1
@@ -193,7 +193,7 @@ class ControlServer:
             self.free.release()
 
     async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
-        """Carry out one request; its errors are reported to the caller."""
+        """Carry out one request; report its errors to the caller."""
         try:
             if (method, parts[::2]) == ("POST", ["desks", "wake"]):
                 await self.wake(sock, as_id(parts[1]))
@@ -255,7 +255,7 @@ class ControlServer:
                 await respond(sock, 200, await self.use_disk(method, desk, parts, body))
 
     async def use_disk(self, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> object:
-        """Handle requests about a desk's disk: take snapshots, halt and boot, open copies."""
+        """Carry out a request about a desk's disk: snapshots, images, halt and boot."""
         data = json.loads(body or b"{}")
         snapshot = SnapshotId(parse_snapshot(data.get("snapshot") if isinstance(data, dict) else 0))
         match method, parts:
@@ -279,7 +279,7 @@ class ControlServer:
         return {}
 
     async def decide(self, method: str, parts: list[str], body: bytes, pid: int, uid: int) -> object:
-        """Handle requests that only this owner's user may make; the caller is the kernel's word, not the body's."""
+        """Carry out a request that only the owner's user may make. The kernel identifies the caller, not the body."""
         if self.asks is None or uid not in (os.geteuid(), 0):
             raise BriefError(f"{NOTHING}, or user id {uid} may not use it")
         match method, parts:
@@ -298,7 +298,9 @@ class ControlServer:
         raise BriefError(NOTHING)
 
     async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str, memory: bool) -> None:
-        """Fork a desk for a caller; the copies burn if it is gone by then, as it would never know the ids."""
+        """Fork a desk for a caller. The forks are burnt if the caller is gone by then, as it would never know their
+        ids.
+        """
         forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None, memory=memory)
         self.note_forks(desk.id, [each.id for each in forks])
         try:
@@ -310,10 +312,10 @@ class ControlServer:
             raise
 
     def note_forks(self, desk: DeskId, forks: Sequence[DeskId]) -> None:
-        """Note that a desk was forked, before its caller knows."""
+        """Hook, called when a desk was forked, before the caller gets the reply."""
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope, personal: bool) -> None:
-        """Open a desk for a caller; it burns if the caller is gone by then, as it would never know the id."""
+        """Open a desk for a caller. It is burnt if the caller is gone by then, as it would never know the id."""
         if self.everyone and (scope.names or scope.grants or scope.anywhere or scope.proxy):
             raise BriefError(
                 "only the operator may map names to addresses, grant secrets, allow every host, or set a proxy"
@@ -330,14 +332,16 @@ class ControlServer:
             raise
 
     async def wake(self, sock: socket.socket, desk: DeskId) -> None:
-        """Resume a hibernated desk here, without a way out: its scope is not stored."""
+        """Resume a hibernated desk here, without egress: its scope is not stored."""
         if self.everyone:
             raise BriefError("only the operator of this machine may resume hibernated desks")
         await self.runtime.wake(desk)
         await respond(sock, 200, {})
 
     async def lease(self, sock: socket.socket, leases: Leases, body: bytes) -> None:
-        """Open a desk for the length of a call; it is burnt once the caller is done or gone, and then the call ends."""
+        """Open a desk for the duration of a call. It is burnt when the caller ends the link or disconnects; then the
+        call ends.
+        """
         desk = await self.open_unless_gone(sock, leases.read_lease(body, *get_peer(sock)))
         try:
             link = await desk.wait_for_link()
@@ -364,14 +368,14 @@ class ControlServer:
 
 
 async def _wait_hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
-    """Cancel a caller's work once it hangs up; unexpected data from it is left to its reader."""
+    """Cancel a caller's request when it disconnects. Data it sends is left for later readers."""
     await anyio.wait_readable(sock)
     if sock.recv(1, socket.MSG_PEEK) == b"":
         scope.cancel()
 
 
 async def explain(sock: socket.socket, why: HotdeskError) -> None:
-    """Tell a caller why its desk ended: a reply on a channel that no guest has."""
+    """Tell a caller why its desk ended: a reply on channel 0, which no guest uses."""
     with anyio.move_on_after(_EXPLAIN_SECONDS), contextlib.suppress(OSError):
         await send(sock, wire.encode_frame(wire.REPLY, 0, wire.encode({"text": str(why)})))
 
@@ -403,7 +407,7 @@ def _parse_keep(data: object) -> Keep:
 
 
 def _parse_answer(data: object) -> tuple[bool, str, str]:
-    """Read an answer: it is to something exact, or to nothing; and on whose behalf it is."""
+    """Parse an answer: the decision, the question's digest, and on whose behalf it is given."""
     match data:
         case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
             return approved, digest, parse_behind(rest.get("behind", ""))
@@ -420,14 +424,14 @@ def _parse_allow(data: object) -> tuple[str, str]:
 
 
 def parse_behind(name: object) -> str:
-    """Read on whose behalf something is done: a name, and never more than that."""
+    """Parse on whose behalf a request is made: a name of limited length and characters."""
     if not isinstance(name, str) or (name and not BEHIND.fullmatch(name)):
         raise BriefError("the name of a caller (`behind`) must be 1 to 100 letters, digits, spaces and . _ @ -")
     return name
 
 
 def name_caller(pid: int, uid: int, behind: str = "") -> str:
-    """Name who calls, as the kernel says; and on whose behalf, as they say."""
+    """Name the caller as the kernel identifies it, and on whose behalf it claims to act."""
     return f"uid {uid} pid {pid}" + (f" for {behind}" if behind else "")
 
 

@@ -19,14 +19,14 @@ from hotdesk.linux.syscalls import close_all
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
 
 ANSWER_SECONDS = 60.0
-"""Beyond what any request takes: a keeper that is silent for so long is stopped or broken."""
+"""Seconds to wait for a reply, longer than any request takes: a keeper silent for this long is stopped or broken."""
 SAVE_SECONDS = 3600.0
 """Seconds an image may take to be saved."""
 _MAX_ENDED = 1024
-"""Desks whose end is remembered."""
+"""Maximum desks whose reason of ending is remembered."""
 BURN_SECONDS = 20.0
 _END_EVENT_TIMEOUT_S = 5.0
-"""How long after a guest hung up its keeper may report why."""
+"""Seconds the keeper has to report a desk's end after its guest disconnected."""
 
 
 class KeeperClient(PacketCalls):
@@ -40,18 +40,18 @@ class KeeperClient(PacketCalls):
         self.ahead = {started.ahead: self.begin_call()} if started.ahead else {}
         """The verb and number of a request that was sent before this client existed."""
         self.on_refused: dict[int, Callable[[HotdeskError], None]] = {}
-        """What to call when the keeper refuses a request that no caller waits for."""
+        """Called if the keeper refuses a request that no caller waits for, by request number."""
         self.ended: dict[str, str] = {}
-        """Why desks ended, as the keeper reported."""
+        """Why desks ended, as the keeper reported, by desk."""
         self.rootless: set[str] = set()
-        """Desks whose root's guest ended."""
+        """Desks whose guest for root ended."""
         self.changes: dict[str, anyio.Event] = {}
-        """Set when a desk or the root in it ends, and all of them when the keeper is gone; "" is the keeper itself."""
+        """Set when a desk or its guest for root ends; all are set when the keeper is gone. "" is the keeper itself."""
         self.closing = False
         self.on_sudo: Callable[[str], None] = lambda desk: None
-        """Called with a desk in which `sudo` is used while root is not up."""
+        """Called with a desk in which `sudo` is used while no guest for root runs."""
         self.on_end: Callable[[str, str], None] = lambda desk, why: None
-        """Called with each desk that ended, and why."""
+        """Called with each desk that ended, and the reason."""
 
     async def run(self) -> None:
         """Read replies and events until the keeper is gone."""
@@ -87,7 +87,7 @@ class KeeperClient(PacketCalls):
             self.changes.pop(desk).set()
 
     async def wait_end(self, desk: str, seconds: float, root: bool = False) -> None:
-        """Wait until a desk, or the root in it, has ended; no longer than this."""
+        """Wait until a desk, or with `root` the guest for root in it, has ended, for at most this many seconds."""
         with anyio.move_on_after(seconds):
             while desk not in self.ended and self.failure is None and not (root and desk in self.rootless):
                 await self.changes.setdefault(desk, anyio.Event()).wait()
@@ -104,7 +104,7 @@ class KeeperClient(PacketCalls):
             event.set()
 
     async def explain_end(self, desk: str, root: bool = False) -> DeskGone | LinkError:
-        """Return why a guest hung up: its keeper reports that within a moment."""
+        """Return why a guest disconnected: its keeper reports that within a moment."""
         await self.wait_end(desk, _END_EVENT_TIMEOUT_S, root)
         if root and desk not in self.ended and desk in self.rootless:
             return LinkError(f"the process for root in desk {desk} ended; the next call as root starts another")
@@ -131,7 +131,7 @@ class KeeperClient(PacketCalls):
         return body, fds
 
     async def post(self, request: KeeperRequest, refused: Callable[[HotdeskError], None]) -> None:
-        """Send a request and wait for nothing; `refused` is called should the keeper not do it."""
+        """Send a request without waiting for its reply; `refused` is called if the keeper refuses it."""
         number = self.allocate_number()
         self.on_refused[number] = refused
         try:
@@ -141,7 +141,7 @@ class KeeperClient(PacketCalls):
             raise
 
     async def tell(self, request: KeeperRequest) -> None:
-        """Send a request that has no answer; a keeper that is gone needs none."""
+        """Send a request that has no reply. A keeper that is gone is no error."""
         with contextlib.suppress(HotdeskError):
             await self.request(0, request)
 
@@ -156,7 +156,7 @@ class KeeperClient(PacketCalls):
         await self.send(data)
 
     async def close(self) -> None:
-        """Hang up, and wait until the keeper has burnt the desks."""
+        """Disconnect, and wait until the keeper has burnt its desks."""
         self.closing = True
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)

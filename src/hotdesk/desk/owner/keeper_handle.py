@@ -1,4 +1,4 @@
-"""A desk from outside, as its own owner holds it: through the keeper."""
+"""The handle of a desk that its owner uses: operations through the keeper."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 _WRITE_OUT_SECONDS = 20.0
-"""How long a guest may take to write out what its kernel holds back; one that lies or is slow harms its own files."""
+"""Seconds a guest may take to flush its kernel's writes; a guest that lies or is slow damages only its own files."""
 _MAX_DIALS = 4
-"""Calls of one desk's ports that may be with the keeper at a time."""
+"""Maximum dials of one desk that the keeper handles at a time."""
 
 
 class KeeperHandle:
-    """A desk from outside, through its keeper."""
+    """Controls a desk through its keeper."""
 
     def __init__(self, runtime: KeeperRuntime, desk: DeskId, spec: Spec, scope: Scope, image: str, pid: int) -> None:
         self.runtime = runtime
@@ -43,15 +43,15 @@ class KeeperHandle:
         self.spec = spec
         self.scope = scope
         self.image = image
-        """The digest of what it stands on."""
+        """The digest of the desk's image."""
         self.pid = pid
-        """Its first process when it was opened, as the host counts them."""
+        """The pid of its first process when it was opened, in the host's pid namespace."""
         self.can_dial = True
-        """Whether its keeper can connect to its ports; if not, its guest does."""
+        """Whether the keeper can connect to the desk's ports; otherwise the guest connects."""
         self.has_own_kernel = False
-        """Whether only its guest can have its kernel write out what that holds back."""
+        """Whether only the guest can flush the kernel's pending writes."""
         self.env: Mapping[str, str] = {}
-        """Variables every program in it is given, placeholders among them."""
+        """Environment variables of every program in the desk, including placeholders of secrets."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
         self.dialling = anyio.Semaphore(_MAX_DIALS)
@@ -59,16 +59,18 @@ class KeeperHandle:
         self.paused = False
         self.hushed = False
         self.parked: tuple[Link, str] | None = None
-        """While the desk is hibernated: the link that goes on, and the token its guest will show."""
+        """While the desk is hibernated: the link that continues afterwards, and the token its guest will send."""
         self.thawing: anyio.Event | None = None
-        """Set when a paused or halted desk goes on, or ends."""
+        """Set when a paused or halted desk continues, or ends."""
 
     async def usage(self) -> Usage:
         body, _ = await self.runtime.keeper.ask(KeeperRequest("usage", self.desk))
         return as_usage(body)
 
     async def pause(self, paused: bool) -> None:
-        """Freeze or thaw the desk through the keeper; not while root starts. A hibernated one stays so."""
+        """Freeze or thaw the desk through the keeper, but not while root starts. A hibernated desk stays hibernated if
+        paused.
+        """
         if self.parked is not None:
             if not paused:
                 await memory.resume(self)
@@ -81,7 +83,7 @@ class KeeperHandle:
         self.settle()
 
     async def hush(self, hushed: bool) -> None:
-        """Freeze or thaw all but screen, window manager and browser; not while root starts."""
+        """Freeze or thaw all but screen, window manager and browser, but not while root starts."""
         async with self.rising if hushed else contextlib.nullcontext():
             await self.runtime.keeper.ask(KeeperRequest("hush", self.desk, hushed=hushed))
         self.hushed = hushed
@@ -102,7 +104,7 @@ class KeeperHandle:
         self.thawing = None
 
     async def halt(self, snapshot: str = "") -> None:
-        """End all programs of the desk through the keeper; callers that want root wait from now on."""
+        """End all programs of the desk through the keeper. Callers that need root wait from now on."""
         was_up = self.thawing is None
         if not snapshot:
             await self.write_out()
@@ -126,7 +128,7 @@ class KeeperHandle:
             link.break_off(await explain_stop(self.desk))
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Start the desk through the keeper, and take its guest's call; one that does not start is burnt."""
+        """Start the desk through the keeper, and accept its guest's connection. Burn a desk that does not start."""
         async with self.runtime.unless_whole(self.desk):
             body, fds = await self.runtime.keeper.ask(KeeperRequest("boot", self.desk, snapshot=snapshot), 2)
             with closing(fds):
@@ -135,7 +137,7 @@ class KeeperHandle:
         return link
 
     async def snapshot(self) -> str:
-        """Take a snapshot through the keeper; one whose caller was cancelled is deleted."""
+        """Take a snapshot through the keeper; delete it if the caller was cancelled."""
         await self.write_out()
         async with self.rising:
             with anyio.CancelScope(shield=True):
@@ -150,7 +152,7 @@ class KeeperHandle:
         return name
 
     async def write_out(self) -> None:
-        """Flush the guest kernel's writes to disk; a frozen guest did so before."""
+        """Flush the guest kernel's writes to disk. A frozen guest has done so before."""
         desk = self.runtime.desks.get(self.desk)
         if not self.has_own_kernel or self.thawing is not None or desk is None:
             return
@@ -169,7 +171,7 @@ class KeeperHandle:
         await self.runtime.keeper.ask(KeeperRequest("save", self.desk, snapshot=snapshot, name=name), 0, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
-        """Open desks of the same spec and scope that begin with a snapshot's files; all of them, or none."""
+        """Open desks of the same spec and scope that start with a snapshot's files: all of them, or none."""
         forks: list[LinkedDesk] = []
 
         async def one() -> None:
@@ -191,10 +193,10 @@ class KeeperHandle:
         await memory.hibernate(self, link)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
-        """Connect to a server inside through the keeper, or through the guest where the wall prevents that.
+        """Connect to a server inside through the keeper, or through the guest where the wall requires it.
 
-        Many callers wait here, not in the keeper's queue, where other requests would wait behind them; one that is
-        cancelled while waiting never asks. A sent request is waited for: the keeper answers at once.
+        Excess callers wait here and not in the keeper's queue, where they would delay other requests; a waiting caller
+        that is cancelled sends nothing. A request that was sent is completed, because the keeper replies at once.
         """
         if not self.can_dial:
             return await call_port(link, self.desk, port, self.runtime.tasks.start)
@@ -206,10 +208,10 @@ class KeeperHandle:
         return sock
 
     async def get_root_link(self) -> Link:
-        """Return the link to root's guest; the first call makes the keeper start it.
+        """Return the link to the guest for root; the first call makes the keeper start it.
 
-        A start is finished even if its caller is cancelled: no one else would take the guest's call, and a desk whose
-        root is starting cannot be paused.
+        A start is completed even if its caller is cancelled: no one else would accept the guest's connection, and a
+        desk whose root is starting cannot be paused.
         """
         while True:
             while self.thawing is not None:
@@ -230,15 +232,15 @@ class KeeperHandle:
         return self.roots
 
     def count_root_calls(self) -> int:
-        """Count the calls as root so far; what `sudo` does is the desk's own use, and keeps no desk open."""
+        """Return the number of calls as root so far. `sudo` in the desk is not counted, and keeps no desk open."""
         return self.roots.last if self.roots is not None else 0
 
     def is_busy(self) -> bool:
-        """Return whether a call as root is under way; one channel is always open, to hear of acts."""
+        """Return whether a call as root is in progress. One channel is always open, for the acts of `sudo`."""
         return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
 
     async def start_root(self) -> None:
-        """Start root's guest; a failure is reported to the next caller."""
+        """Start the guest for root. A failure is reported to the next caller."""
         with contextlib.suppress(HotdeskError):
             await self.get_root_link()
 
@@ -249,7 +251,7 @@ class KeeperHandle:
 
 
 async def hush(desk: LinkedDesk, hushed: bool) -> None:
-    """Freeze all of a desk but its screen, window manager and browser, or thaw it; calls to it wait meanwhile."""
+    """Freeze all of a desk but its screen, window manager and browser, or thaw it. Calls to it wait meanwhile."""
     async with desk.rebooting:
         await desk.outside.hush(hushed)
         desk.link.hush(hushed)

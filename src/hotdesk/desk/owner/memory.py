@@ -1,7 +1,7 @@
-"""Desks whose programs go on elsewhere or later: live forks and hibernation, an owner's side of them.
+"""Live forks and hibernation of desks: the owner's side.
 
-The guest is told to hang up and given a token, the keeper has the desk's memory written, and whoever shows the token
-afterwards is the guest: of the same desk, whose channels go on, or of a copy, which knows of none.
+The guest is given a token and told to disconnect, then the keeper saves the desk's memory. Afterwards the process that
+presents the token is the guest: of the same desk, whose channels continue, or of a fork, which has no channels.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from hotdesk.desk.owner.runtime import KeeperRuntime
 
 SAVE_MEMORY_SECONDS = 300.0
-"""Seconds a desk's memory may take to be written."""
+"""Seconds a desk's memory may take to be saved."""
 _ROOT_END_SECONDS = 5.0
 _REJOIN_SECONDS = 20.0
 
 
 def _require_memory(desk: str, spec: Spec) -> None:
-    """Refuse a desk whose memory cannot be kept, before anything is done to it."""
+    """Refuse a desk whose memory cannot be saved, before anything is changed."""
     if not TRAITS[spec.wall].can_keep_memory:
         walls = " or ".join(name for name, traits in TRAITS.items() if traits.can_keep_memory)
         raise BriefError(
@@ -50,9 +50,9 @@ def _require_memory(desk: str, spec: Spec) -> None:
 
 
 async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: str) -> tuple[dict[str, object], int]:
-    """Write a desk's memory while its link is parked; return the keeper's reply, and a listening socket.
+    """Save a desk's memory while its link is parked; return the keeper's reply, and a listening socket.
 
-    A failure leaves the desk running, its link as it was.
+    A failure leaves the desk running, with its link unchanged.
     """
     keeper, desk = handle.runtime.keeper, handle.desk
     await _end_root(handle)
@@ -75,7 +75,7 @@ async def rejoin(handle: KeeperHandle, link: Link, body: dict[str, object], list
 
 
 async def _end_root(handle: KeeperHandle) -> None:
-    """End root's guest, which cannot be kept: it has files of the host open."""
+    """End the guest for root, which cannot be saved: it has files of the host open."""
     keeper, desk = handle.runtime.keeper, handle.desk
     if handle.roots is not None and not handle.roots.is_over():
         handle.roots.hang_up()
@@ -86,7 +86,7 @@ async def _end_root(handle: KeeperHandle) -> None:
 async def hear_guest(
     runtime: KeeperRuntime, desk: DeskId, body: dict[str, object], listening: int, token: str
 ) -> tuple[socket.socket, Body]:
-    """Return the connection of a desk's guest, recognised by its token among all callers."""
+    """Return the connection of a desk's guest, recognized by its token among all callers."""
     found: tuple[socket.socket, Body] | None = None
     listener = socket.socket(fileno=listening)
     listener.setblocking(False)
@@ -123,7 +123,7 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
 
 
 async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedDesk]:
-    """Open desks in which the programs of one continue; all of them, or none. The origin continues meanwhile."""
+    """Open desks in which the programs of one continue: all of them, or none. The origin continues as well."""
     _require_memory(handle.desk, handle.spec)
     token = new_token()
     forks: list[LinkedDesk] = []
@@ -151,7 +151,7 @@ async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedD
 
 
 async def hibernate(handle: KeeperHandle, link: Link) -> None:
-    """Write a desk's memory to disk and end it until it is resumed. Twice is no error."""
+    """Save a desk's memory to disk and end its processes until it is resumed. A second call is no error."""
     if handle.parked is not None:
         return
     _require_memory(handle.desk, handle.spec)
@@ -163,13 +163,13 @@ async def hibernate(handle: KeeperHandle, link: Link) -> None:
         with anyio.CancelScope(shield=True):
             request = KeeperRequest("hibernate", handle.desk, token=token)
             _, listening = await save(handle, link, request, token)
-            os.close(listening)  # it calls at another one when it goes on
+            os.close(listening)  # after resuming it connects to another socket
             handle.parked = (link, token)
             handle.thawing = handle.thawing or anyio.Event()
 
 
 async def resume(handle: KeeperHandle) -> None:
-    """Resume a hibernated desk under the same owner: every channel is as it was."""
+    """Resume a hibernated desk under the same owner, with all channels unchanged."""
     assert handle.parked is not None
     link, token = handle.parked
     desk = handle.desk
@@ -185,7 +185,7 @@ async def resume(handle: KeeperHandle) -> None:
 
 
 async def wake(runtime: KeeperRuntime, desk: DeskId, scope: Scope) -> LinkedDesk:
-    """Resume a hibernated desk without owner here; it reaches what the current scope lists."""
+    """Resume a hibernated desk that has no owner, with the egress of the given scope."""
     body, _ = await runtime.keeper.ask(KeeperRequest("recall", desk))
     seconds = float(str(body["seconds"]))
     if seconds <= 0:
@@ -198,7 +198,7 @@ async def wake(runtime: KeeperRuntime, desk: DeskId, scope: Scope) -> LinkedDesk
 
 
 def build_variables(spec: Spec, ca: str) -> Body:
-    """Return the variables of a copy's programs, which must not have those of its origin's way out."""
+    """Return the variables for a fork's programs, which must not inherit those of the origin's egress."""
     closed = door_files.build_closed_environment()
     found: Body = {**dict.fromkeys(closed), **dict.fromkeys(door_files.build_environment())}
     return {**found, **(door_files.build_environment() if ca else closed), **spec.env}

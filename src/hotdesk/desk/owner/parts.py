@@ -1,4 +1,4 @@
-"""The trusted processes of an owner's desks: keys, doors, readers of screens."""
+"""Start the trusted processes of an owner's desks: keys, doors, readers of screens."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hotdesk.desk.seam import DeskId, new_id
 
 
 class Parts(Protocol):
-    """Starts them. Their sockets come as descriptors, which are the caller's."""
+    """Starts those processes. Their sockets are returned as descriptors that the caller must close."""
 
     async def start_keys(self) -> tuple[int, int]:
         """Start keys; return the socket for asynchronous calls, and the one for calls that block."""
         ...
 
     async def start_door(self, desk: DeskId) -> None:
-        """Start the door process of a desk that is about to open, ahead of need."""
+        """Start the door process for a desk that is about to open, before it is needed."""
         ...
 
     async def start_reader(self, name: DeskId) -> tuple[int, int]:
@@ -25,12 +25,12 @@ class Parts(Protocol):
         ...
 
     async def end_reader(self, name: DeskId) -> None:
-        """End a reader's process: a reader that a desk took over would not end by itself."""
+        """Kill a reader's process: a compromised reader would not end by itself."""
         ...
 
 
 class KeeperParts:
-    """Has a keeper start them: they get users of their own, and no privilege."""
+    """Starts the processes through a keeper: under user ids of their own, without privileges."""
 
     def __init__(self, keeper: KeeperClient) -> None:
         self.keeper = keeper

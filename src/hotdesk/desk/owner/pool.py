@@ -1,6 +1,6 @@
 """A pool of ready desks: opened in advance, frozen, and configured when they are claimed.
 
-A desk is kept for one tenant and one image, by its digest. All else an order may say is applied at the claim.
+A ready desk is for one tenant and one image digest. Every other property of a request is applied at the claim.
 """
 
 from __future__ import annotations
@@ -21,41 +21,43 @@ from hotdesk.errors import BriefError, HotdeskError, ImageError
 from hotdesk.walls import TRAITS
 
 MAX_READY = 1000
-"""Desks a pool may keep ready."""
+"""Maximum desks a pool may keep ready."""
 MAX_AGE_S = 3600.0
-"""Seconds after which a desk no one claimed is replaced by a fresh one."""
+"""Seconds after which an unclaimed desk is replaced by a new one."""
 PROVEN_SECONDS = 86400.0
-"""The longest deadline a desk that was proven beforehand may get: its authority lives no longer."""
+"""Longest deadline in seconds of a desk whose egress was tested in advance; its certificate authority is valid no
+longer.
+"""
 _QUIET_S = 0.1
-"""Seconds without an order before the pool opens a desk of its own."""
+"""Seconds without a request before the pool opens a desk."""
 _MAX_DELAY_S = 1.0
-"""Seconds after which it opens one all the same."""
+"""Seconds after which it opens one even if requests keep coming."""
 RETRY_INTERVAL_S = 5.0
-"""Seconds until it tries again when a desk could not be opened."""
+"""Seconds until it tries again after a desk could not be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The properties that a ready desk and its order must have in common."""
+    """The properties that a ready desk and a request must have in common."""
 
     tenant: str
     image: str
-    """Its digest: a name may mean another image by now."""
+    """The image's digest: a name may refer to another image by now."""
     sterile: bool
     proven: bool
-    """Whether it has a way out, tried from inside, that leads nowhere yet."""
+    """Whether it has egress that was tested from inside, and that no rule allows anything yet."""
     wall: str
     disk_in: str
     disk: int
-    """Its size where that cannot be changed."""
+    """Its size where the disk cannot be resized, else 0."""
     memory: int = 0
     cpus: float = 0.0
-    """What it has of both, behind a wall that cannot change them."""
+    """Memory in bytes and CPUs, where the wall cannot change them; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpareDesk:
-    """A desk that is ready."""
+    """A ready desk."""
 
     desk: LinkedDesk
     kind: Kind
@@ -63,7 +65,7 @@ class SpareDesk:
 
 @dataclass(slots=True)
 class Shelf:
-    """Desks that are kept for one order."""
+    """The ready desks for one kind of request."""
 
     spec: Spec
     proven: bool
@@ -72,10 +74,10 @@ class Shelf:
 
 
 class SpareSource(Protocol):
-    """Opens desks for the pool, and reports when one has ended."""
+    """Opens desks for the pool, and reports whether they have ended."""
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
-        """Open a desk to keep ready, its way out tested if it must be proven.
+        """Open a desk to keep ready; with `proven`, test its egress.
 
         Returns the desk, and the digest of its image.
         """
@@ -86,7 +88,7 @@ class SpareSource(Protocol):
         ...
 
     def is_dying(self, desk: LinkedDesk) -> bool:
-        """Return whether a frozen desk was killed and will end when thawed; expensive."""
+        """Return whether a frozen desk was killed and will end when thawed. Expensive."""
         ...
 
     async def discard(self, desk: LinkedDesk) -> None:
@@ -95,29 +97,30 @@ class SpareSource(Protocol):
 
 
 class Pool:
-    """The desks one owner keeps ready."""
+    """The ready desks of one owner."""
 
     def __init__(self, config: Config, source: SpareSource) -> None:
         self.source = source
         self.shelves: dict[Kind, Shelf] = {}
-        """By what their orders say, the image by its name."""
+        """By the properties of their requests, with the image by its name."""
         self.changed = anyio.Event()
         self.ordered = 0.0
-        """When a desk was last asked for."""
+        """When a desk was last requested."""
         self.images = ImageCatalog(config.images)
         self.failure: HotdeskError | None = None
-        """Why the last desk could not be opened."""
+        """Why the last desk could not be opened, or `None`."""
 
     def keep(self, spec: Spec, count: int, *, proven: bool = False) -> None:
-        """Keep a number of desks of a spec ready from now on; 0 ends it.
+        """Keep a number of desks of a spec ready from now on; 0 stops it.
 
-        The way out of `proven` ones was tested, for orders with a scope; others are tested at the claim.
+        The egress of `proven` desks is tested in advance, for requests with a scope; that of others is tested at the
+        claim.
         """
         if not 0 <= count <= MAX_READY:
             raise BriefError(f"the number of ready desks must be 0 to {MAX_READY}, not {count}")
         if spec.volumes:
             raise BriefError("a desk with volumes cannot be in the pool: its mounts are fixed when it starts")
-        self.find_kind(spec, proven)  # a missing image is reported to the caller
+        self.find_kind(spec, proven)  # reports a missing image to the caller
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
         shelf = self.shelves.setdefault(make_kind(spec, spec.image, proven), Shelf(fresh, proven))
         shelf.spec, shelf.count = fresh, count
@@ -128,8 +131,8 @@ class Pool:
         return make_kind(spec, self.images.find(spec.image).digest, proven)
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
-        """Return a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
-        if not self.shelves or spec.volumes:  # what is mounted is decided when a desk starts
+        """Remove and return a matching ready desk and whether it is proven, or `None` if there is none."""
+        if not self.shelves or spec.volumes:  # mounts are fixed when a desk starts
             return None
         self.ordered = anyio.current_time()
         for proven in list_claimable(spec, scope):
@@ -141,7 +144,7 @@ class Pool:
                         self.change()
                         return spare.desk, proven
             if (lost := self.shelves.get(make_kind(spec, spec.image, proven))) is not None and lost.ready:
-                self.change()  # what is there cannot be given
+                self.change()  # the existing desks cannot be used
         return None
 
     def change(self) -> None:
@@ -149,7 +152,7 @@ class Pool:
         self.changed = anyio.Event()
 
     def list_usable(self, shelf: Shelf) -> list[SpareDesk]:
-        """Return what on a shelf can still be given: it lives, and its image is what the name means now."""
+        """Return the desks of a shelf that can be claimed: running, and of the image that the name now refers to."""
         try:
             kind = self.find_kind(shelf.spec, shelf.proven)
         except ImageError:
@@ -160,7 +163,7 @@ class Pool:
         return next((shelf for shelf in self.shelves.values() if len(self.list_usable(shelf)) < shelf.count), None)
 
     def sort_out(self) -> list[LinkedDesk]:
-        """Remove unusable and surplus desks from the shelves."""
+        """Remove unusable and surplus desks from the shelves; return them."""
         found = []
         for shelf in self.shelves.values():
             ready = [spare for spare in self.list_usable(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]
@@ -169,7 +172,7 @@ class Pool:
         return found
 
     async def wait_until_full(self) -> None:
-        """Wait until every ready desk is there; raise what prevents one."""
+        """Wait until every requested desk is ready. Raise the error that prevents it."""
         self.change()
         while self.find_lacking_shelf() is not None:
             if self.failure is not None:
@@ -189,7 +192,7 @@ class Pool:
                 await self.changed.wait()
 
     async def add(self, shelf: Shelf) -> None:
-        """Open one more desk for a shelf; when that fails, rest."""
+        """Open one more desk for a shelf. If that fails, wait before the next attempt."""
         try:
             desk, digest = await self.source.prepare(shelf.spec, shelf.proven)
             shelf.ready.append(SpareDesk(desk, make_kind(shelf.spec, digest, shelf.proven)))

@@ -1,4 +1,4 @@
-"""Desks of another process, through its control socket: the same `Runtime`, one connection a call."""
+"""Desks of another process, through its control socket: the same `Runtime`, with one connection per call."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _CONNECT_RETRY_S = 0.02
 
 
 class NotAdmittedError(HostError):
-    """The owner's socket is for others."""
+    """The owner's socket is for other users."""
 
 
 class NoOwnerError(HostError):
-    """No owner listens there."""
+    """No process listens at the owner's socket."""
 
 
 class RemoteHandle:
-    """A desk from outside, through its owner."""
+    """Controls a desk through its owner."""
 
     def __init__(self, runtime: RemoteRuntime, desk: DeskId) -> None:
         self.runtime = runtime
@@ -56,7 +56,7 @@ class RemoteHandle:
         await self.runtime.call("POST", f"/desks/{self.desk}/{'pause' if paused else 'resume'}")
 
     async def hush(self, hushed: bool) -> None:
-        """Have the owner stop all of the desk but its screen, or let it go on."""
+        """Freeze all of the desk except its screen, window manager and browser, or thaw it, through the owner."""
         await self.runtime.call("POST", f"/desks/{self.desk}/hush", {"hushed": hushed})
 
     async def halt(self, snapshot: str = "") -> None:
@@ -99,7 +99,7 @@ class RemoteHandle:
             raise
 
     async def dial(self, port: int, link: Link | None = None) -> socket.socket:
-        """Connect to a server inside through the owner, and pass bytes both ways."""
+        """Connect to a server inside through the owner; return the stream's socket."""
         return await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
 
     async def get_root_link(self) -> Link:
@@ -110,7 +110,7 @@ class RemoteHandle:
 
 
 class RemoteRuntime:
-    """Desks an owner elsewhere on this machine keeps."""
+    """The desks of an owner elsewhere on this machine."""
 
     def __init__(self, path: Path, tasks: Background) -> None:
         self.path = path
@@ -118,7 +118,7 @@ class RemoteRuntime:
         self.links: dict[DeskId, list[Link]] = {}
 
     async def open(self, spec: Spec, scope: Scope = CLOSED, *, personal: bool = False) -> LinkedDesk:
-        """Open a desk through the owner, and link to it; `personal`: a person opens it for themselves."""
+        """Open a desk through the owner, and link to it. `personal`: a person opens it for themselves."""
         request = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
         request |= {"personal": True} if personal else {}
         answer = await self.call("POST", "/desks", request)
@@ -135,7 +135,7 @@ class RemoteRuntime:
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.get_handle(desk), self.burn)
 
     def get_handle(self, desk: DeskId) -> RemoteHandle:
-        """Return a desk from outside; nothing of it needs its guest."""
+        """Return the desk's handle, which does not need its guest."""
         return RemoteHandle(self, desk)
 
     async def borrow(self, desk: DeskId) -> Link:
@@ -150,7 +150,7 @@ class RemoteRuntime:
         return link
 
     async def upgrade(self, target: str, protocol: str) -> socket.socket:
-        """Turn a call into a stream; return its socket, from which nothing but the answer was read."""
+        """Upgrade a call to a stream; return its socket, with all data after the response head unread."""
         head = f"Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
         sock = await self.dial()
         try:
@@ -171,7 +171,7 @@ class RemoteRuntime:
         await self.call("POST", f"/desks/{desk}/wake", {}, SAVE_MEMORY_SECONDS)
 
     async def list_questions(self) -> list[Asked]:
-        """List what the owner's desks ask for, each with the seconds it still waits."""
+        """List the open questions of the owner's desks, each with the seconds left to answer it."""
         items = (await self.call("GET", "/questions")).get("items")
         return [as_question(each) for each in items] if isinstance(items, list) else []
 
@@ -207,7 +207,7 @@ class RemoteRuntime:
         return found if isinstance(found, dict) else {"items": found}
 
     async def exchange(self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS) -> tuple[int, bytes]:
-        """Send a request, and wait for the answer with a time limit."""
+        """Send a request, and wait for the response with a time limit."""
         try:
             with anyio.move_on_after(seconds):
                 await send(sock, data)
@@ -217,7 +217,7 @@ class RemoteRuntime:
         raise KeeperError(f"the process that owns the desk did not respond at {self.path} within {seconds:.0f} s")
 
     async def dial(self) -> socket.socket:
-        """Connect to the owner; a busy one queues callers, and when its queue is full they wait here."""
+        """Connect to the owner. If its queue of connections is full, retry until the time limit."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.setblocking(False)
         try:
@@ -235,7 +235,7 @@ class RemoteRuntime:
 
 
 def as_question(data: object) -> Asked:
-    """Read a question strictly: an owner passes on what a desk had a hand in."""
+    """Parse a question strictly: a desk influences its content."""
     try:
         event = from_json(Asked.__name__, json.dumps(data))
     except ValueError as e:
@@ -246,7 +246,7 @@ def as_question(data: object) -> Asked:
 
 
 def _try_connect(sock: socket.socket, path: Path) -> bool:
-    """Connect, unless the owner's queue is full."""
+    """Connect; return False if the owner's queue is full."""
     try:
         sock.connect(str(path))
     except BlockingIOError:
@@ -262,7 +262,7 @@ def _try_connect(sock: socket.socket, path: Path) -> bool:
 
 
 async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
-    """Read one answer: its status and its body. What comes after an upgrade is left: a stream may speak first."""
+    """Read one response: its status and body. After an upgrade the body is not read: it belongs to the stream."""
     connection = h11.Connection(h11.CLIENT)
     connection.send(h11.Request(method="GET", target="/", headers=[("Host", "hotdesk"), ("Upgrade", "hotdesk-link")]))
     connection.send(h11.EndOfMessage())
@@ -288,7 +288,7 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
 
 
 async def read_head(sock: socket.socket) -> bytes:
-    """Read a response's head and no byte more; less when the owner hangs up or never ends."""
+    """Read a response's head and no byte more; less if the owner disconnects or the head is too long."""
     head = b""
     while END not in head and len(head) < HEAD_LIMIT:
         try:

@@ -1,4 +1,4 @@
-"""Root inside a desk, as its owner sees it: every act is written down before it begins."""
+"""Root inside a desk, as its owner handles it: every act is recorded before it begins."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hotdesk.event import Event, Note, RootAct, RootActEnded, to_json
 from hotdesk_guest import wire
 
 MAX_NOTED_BYTES = 16 * MIB
-"""Bytes of acts one desk may have noted, so that it cannot fill its host's journal."""
+"""Bytes of acts recorded per desk, so that it cannot fill its host's journal."""
 MAX_ACTS = 1 << 32
-"""More acts than a desk can have noted."""
+"""Upper bound of act numbers, more than a desk can have recorded."""
 
 
 class RootLedger:
-    """The record of one desk's root, across all root guests."""
+    """The record of root's acts in one desk, across all its guests for root."""
 
     def __init__(self, desk: str, note: Note, room: int = MAX_NOTED_BYTES) -> None:
         self.desk = desk
@@ -28,11 +28,11 @@ class RootLedger:
         self.room = room
 
     async def write(self, event: Event) -> None:
-        """Write an event to disk; in a thread, as the owner has other callers."""
+        """Write an event to disk, in a thread, because the owner serves other callers."""
         await anyio.to_thread.run_sync(self.note, event)
 
     async def enter(self, event: Event) -> bool:
-        """Note what the desk did; False when it has had its share, or it cannot be noted."""
+        """Record an act of the desk; return False if its quota is used up, or recording fails."""
         size = len(to_json(event))
         if size > self.room:
             return False
@@ -45,7 +45,7 @@ class RootLedger:
 
 
 def note_programs(link: Link, ledger: RootLedger) -> None:
-    """Record every program that is started over root's link, whichever caller asked for it."""
+    """Record every program started over the link to the guest for root, whichever caller requested it."""
 
     async def note(payload: bytes) -> None:
         ask = wire.decode(payload)
@@ -57,7 +57,7 @@ def note_programs(link: Link, ledger: RootLedger) -> None:
 
 
 async def supervise(link: Link, ledger: RootLedger) -> None:
-    """Record and allow `sudo` requests until the link ends. A request that is not recorded is not allowed."""
+    """Record and allow `sudo` requests until the link ends. A request that cannot be recorded is refused."""
     running: set[int] = set()
     with suppress(HotdeskError):
         channel = await link.open({"op": "acts"})

@@ -1,4 +1,4 @@
-"""The container wall: an owner's side of it. Asks its keeper for rooms, and talks to the guests in them."""
+"""An owner's desks: opens them through its keeper, and connects to their guests."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ GREET_SECONDS = 15.0
 _CONSOLE = 4096
 _PULSE_INTERVAL_S = 1.0
 SESSION = "/usr/local/lib/hotdesk/session"
-"""In an image with a screen: the program that starts what shows it, and then runs its arguments."""
+"""In an image with a screen: the program that starts the desktop, and then runs its arguments."""
 DRAW = ("sleep", "0.5")
-"""Until the panel, for which no one else waits, is drawn."""
+"""Time for the panel to be drawn; no other program waits for that."""
 OPEN = ("env", *(f"--unset={name}" for name in door_files.build_closed_environment()))
-"""Starts the desktop of a desk kept ready, whose programs may have egress later."""
+"""Starts the desktop of a ready desk without the variables for closed egress: its programs may get egress later."""
 READY = "/usr/local/lib/hotdesk/ready"
-"""In an image with a server of its own: the program that starts it unless it is up, with `all` all it may need."""
+"""In an image with its own server: the program that starts the server; `all` also starts all it may need."""
 _SESSION_SECONDS = 30.0
 _MAX_IDLE_S = 1e9
 
 
 class KeeperRuntime:
-    """Desks in OCI containers, opened through one keeper."""
+    """Desks opened through one keeper."""
 
     def __init__(
         self,
@@ -66,29 +66,29 @@ class KeeperRuntime:
         self.parts = KeeperParts(keeper)
         self.supervise = supervise
         self.supervisor: Supervisor | None = None
-        """Made on first need: most desks have no way out, and no root."""
+        """Created on first use: most desks have no egress and no root."""
         self.used: set[DeskId] = set()
-        """Desks whose bytes went through the door since the last pulse."""
+        """Desks with traffic through the door since the last pulse."""
         self.pool = Pool(config, self)
         self.handles: dict[DeskId, KeeperHandle] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.opening = 0
-        """Desks that are being opened."""
+        """Number of desks being opened."""
         self.calls = 0
-        """Calls of other processes that are being answered."""
+        """Number of calls of other processes being answered."""
         self.served = 0
-        """Calls that were answered so far."""
+        """Number of calls answered so far."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
-        """Called with a desk that is released."""
+        """Called with each desk that is released."""
         self.route: Callable[[Spec], Spec] = lambda spec: spec
-        """Gives a spec the wall that this owner's operator demands; it never weakens the requested one."""
+        """Sets the wall that the operator requires; it never weakens the requested one."""
         self.make_id: Callable[[], DeskId] = new_id
-        """Makes the ids of desks; those of a node tell where they are."""
+        """Makes the ids of desks; those of a node identify the node."""
         self.idle = _MAX_IDLE_S
-        """The shortest idle time among the desks; how often to tell the keeper follows from it."""
+        """The shortest idle time among the desks in seconds; it determines how often the keeper is notified of use."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Return a desk: a ready one, or a new one."""
+        """Return a ready desk of the pool, or a new one."""
         spec = self.route(spec)
         self.opening += 1
         try:
@@ -99,9 +99,9 @@ class KeeperRuntime:
             self.opening -= 1
 
     async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
-        """Turn a ready desk into the requested one; one that cannot be adapted is burnt, and another taken.
+        """Turn a ready desk into the requested one. One that cannot be adapted is burnt, and another opened.
 
-        A desk that needs no change is not waited for: calls reach its guest once it is thawed.
+        If nothing needs to change, the keeper's reply is not awaited: calls reach the guest once it is thawed.
         """
         desk, handle = ready.id, self.handles[ready.id]
         as_it_is = scope == CLOSED and spec.is_like(handle.spec)
@@ -134,18 +134,18 @@ class KeeperRuntime:
         self.tasks.start(functools.partial(self.discard, desk))
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
-        """Open a desk to be kept ready: it cannot be found until it is claimed."""
+        """Open a desk to keep ready: it cannot be found until it is claimed."""
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
-            await desk.run(["true"])  # a first program's lookups take time, which nobody waits for here
-            await desk.run([*OPEN, SESSION, *DRAW], timeout=_SESSION_SECONDS)  # an image without a screen has none
+            await desk.run(["true"])  # the first program is slower, because it looks up files
+            await desk.run([*OPEN, SESSION, *DRAW], timeout=_SESSION_SECONDS)  # fails without a screen, which is fine
             await desk.run([READY, "all"], timeout=_SESSION_SECONDS)
             await desk.settle({})
             await desk.pause()
         return desk, self.handles[desk.id].image
 
     async def discard(self, desk: LinkedDesk) -> None:
-        """Burn a desk that was kept ready in vain; a keeper that is gone does so too."""
+        """Burn an unclaimed desk. If the keeper is gone, it has burnt the desk already."""
         with contextlib.suppress(HotdeskError):
             await self.burn(desk.id)
         desk.hang_up()
@@ -154,7 +154,7 @@ class KeeperRuntime:
         return desk.id in self.keeper.ended or desk.link.failure is not None
 
     def is_dying(self, desk: LinkedDesk) -> bool:
-        """Return whether a desk that is kept ready was killed, and would end once it is thawed."""
+        """Return whether a ready desk was killed, and will end when it is thawed."""
         return is_dying(self.handles[desk.id].pid)
 
     async def begin(
@@ -169,9 +169,9 @@ class KeeperRuntime:
         desk: DeskId | None = None,
         token: str = "",
     ) -> LinkedDesk:
-        """Open or fork a desk; if its guest does not greet or its way out fails the test, nothing is left.
+        """Open or fork a desk. If its guest does not connect or its egress fails the test, the desk is burnt.
 
-        With a `token` its programs continue, as they were in `origin` or when `desk` was hibernated.
+        With a `token` its programs continue: those of `origin`, or those of `desk` when it was hibernated.
         """
         desk = desk or self.make_id()
         self.idle = min(self.idle, spec.idle)
@@ -208,9 +208,10 @@ class KeeperRuntime:
             raise
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope, gated: bool = False) -> tuple[Spec, str]:
-        """Prepare what the desk needs outside: the record of root's acts, and a way out.
+        """Prepare a desk's services outside: the record of root's acts, and egress. Return the adapted spec and a
+        certificate.
 
-        A `gated` one gets a way out that leads nowhere yet.
+        A `gated` desk gets egress that no rule allows anything yet.
         """
         if scope == CLOSED and not spec.root and not gated:
             return spec, ""
@@ -226,7 +227,7 @@ class KeeperRuntime:
         return replace(spec, env={**env, **spec.env}), ca
 
     def get_supervisor(self) -> Supervisor | None:
-        """Return the supervisor of these desks, made on first need; None if there is none."""
+        """Return the supervisor of these desks, created on first use, or `None` if they have none."""
         if self.supervisor is None and self.supervise is not None:
             self.supervisor = self.supervise(self.parts, self.tasks)
         return self.supervisor
@@ -238,10 +239,10 @@ class KeeperRuntime:
     async def answer(
         self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False
     ) -> Link:
-        """Accept a guest's call: only from the very process that the keeper named, and only one.
+        """Accept a guest's connection: exactly one, and only from the process that the keeper named.
 
-        Behind a wall whose programs all call through one process, the guest is the first to call: nothing else runs
-        before it has, and from then on no one listens.
+        Behind a wall whose programs all connect through one process, the guest connects first: nothing else runs until
+        it has, and from then on no process listens.
         """
         listener = socket.socket(fileno=listening)
         listener.setblocking(False)
@@ -255,13 +256,13 @@ class KeeperRuntime:
                         link = Link(sock)
                     else:
                         sock.close()
-                        await anyio.lowlevel.checkpoint()  # yield, so that strangers cannot starve the loop
+                        await anyio.lowlevel.checkpoint()  # yield, so that other callers cannot block the loop
                 tasks.cancel_scope.cancel()
         except ExceptionGroup as group:
             raise HostError(f"hotdesk's process in desk {desk} could not be reached: {group.exceptions[0]}") from group
         except BaseException:
             if link is not None:
-                link.sock.close()  # cancelled when the guest had just called: this link has no reader
+                link.sock.close()  # cancelled just after the guest connected: this link has no reader
             raise
         finally:
             listener.detach()
@@ -280,7 +281,7 @@ class KeeperRuntime:
         return link
 
     def start_root(self, name: str) -> None:
-        """Have root's guest started in a desk where `sudo` calls."""
+        """Start the guest for root in a desk in which `sudo` was called."""
         if handle := self.handles.get(DeskId(name)):
             self.tasks.start(handle.start_root)
 
@@ -289,7 +290,7 @@ class KeeperRuntime:
             self.tasks.start(functools.partial(self.supervisor.dismiss, DeskId(name), why))
 
     async def stop_waiting(self, desk: DeskId, body: dict[str, object], root: bool, scope: anyio.CancelScope) -> None:
-        """Stop waiting for a guest's call when it or its desk ended, or after the time its wall needs."""
+        """Stop waiting for a guest's connection when it or its desk ended, or after the time its wall allows."""
         seconds = float(str(body.get("start_seconds", GREET_SECONDS)))
         await self.keeper.wait_end(desk, seconds, root)
         scope.cancel()
@@ -310,7 +311,7 @@ class KeeperRuntime:
         return self.desks[desk]
 
     async def pulse(self) -> None:
-        """Tell the keeper which desks are in use: by running calls, and by frames either way."""
+        """Tell the keeper which desks are in use: those with open calls, traffic or new frames."""
         previous: dict[DeskId, int] = {}
         while self.keeper.failure is None:
             await anyio.sleep(min(_PULSE_INTERVAL_S, self.idle / 4))
@@ -335,11 +336,11 @@ class KeeperRuntime:
                 await self.supervisor.dismiss(desk, self.keeper.ended[desk])
 
     async def watch(self) -> None:
-        """Follow the keeper; should it be killed, have another bury its desks."""
+        """Follow the keeper. If it is killed, start another to clean up its desks."""
         await self.keeper.run()
         self.hang_up()
         if not self.keeper.closing:
-            with contextlib.suppress(PermissionError):  # this process gave up what it takes to start one
+            with contextlib.suppress(PermissionError):  # this process dropped the privileges needed to start a keeper
                 await bury(self.config)
 
     def list_live(self) -> list[DeskId]:
@@ -348,7 +349,7 @@ class KeeperRuntime:
         return list(self.desks)
 
     def list_awake(self) -> list[DeskId]:
-        """List the desks that need this owner; a hibernated one can resume at another."""
+        """List the desks that need this owner; a hibernated one can be resumed by another."""
         return [desk for desk in self.list_live() if self.handles[desk].parked is None]
 
     def hang_up(self) -> None:
@@ -364,7 +365,7 @@ class KeeperRuntime:
         self.departed(desk)
 
     async def strike(self, desk: DeskId) -> None:
-        """Kill everything in a desk, and have it burn; `burn` waits until nothing is left of it."""
+        """Kill all processes of a desk and start burning it; `burn` waits until it is gone."""
         await self.keeper.ask(KeeperRequest("strike", desk))
         self.let_go(desk)
 
@@ -376,9 +377,9 @@ class KeeperRuntime:
 
 
 async def bury(config: Config) -> None:
-    """Start a keeper for just long enough to burn what no keeper holds.
+    """Start a keeper just to burn desks without a live keeper.
 
-    A confined command cannot start one, or in vain: the next command's keeper then does it.
+    A confined process cannot start one that works; then the next command's keeper cleans up.
     """
     undertaker = KeeperClient(start(config))
     async with anyio.create_task_group() as tasks:
@@ -388,7 +389,7 @@ async def bury(config: Config) -> None:
 
 
 async def burn_hibernated(config: Config, desk: DeskId) -> None:
-    """Start a keeper for just long enough to remove the files of a hibernated desk."""
+    """Start a keeper just to remove the files of a hibernated desk."""
     keeper = KeeperClient(start(config))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keeper.run)
@@ -398,7 +399,7 @@ async def burn_hibernated(config: Config, desk: DeskId) -> None:
 
 
 def _read_console(console: int) -> str:
-    """Read what a desk that failed to start wrote, escaped."""
+    """Return the output of a desk that failed to start, escaped."""
     try:
         os.set_blocking(console, False)
         text = os.read(console, _CONSOLE).decode("utf-8", "replace").strip()
@@ -414,7 +415,7 @@ async def container_runtime(
     note: Note = ignore,
     supervise: Callable[[Parts, Background], Supervisor] | None = None,
 ) -> AsyncIterator[KeeperRuntime]:
-    """Yield a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
+    """Yield a runtime with its own keeper, which may be started already. Its desks burn when the block ends."""
     async with background() as tasks:
         keeper = KeeperClient(started or start(config))
         runtime = KeeperRuntime(config, keeper, tasks, note, supervise)

@@ -1,4 +1,6 @@
-"""Files between this machine and a desk. Names, kinds and sizes a desk tells are hostile; nothing follows its links."""
+"""Copy files between this machine and a desk. The desk's names, kinds and sizes are hostile; its links are not
+followed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _Warn = Callable[[str], None]
 
 
 async def put(desk: Desk, local: Path, remote: str) -> None:
-    """Copy a file or folder of this machine into a desk. Links are followed for files, never into folders."""
+    """Copy a file or folder of this machine into a desk. Links to files are followed, links to folders are not."""
     if not local.exists():
         raise BriefError(f"{local} does not exist on this machine")
     if not local.is_dir():
@@ -46,13 +48,13 @@ async def _read_local(path: Path) -> AsyncIterator[bytes]:
     with path.open("rb") as file:
         while data := await anyio.to_thread.run_sync(file.read, CHUNK):
             yield data
-            if len(data) < CHUNK:  # the end: small files are many, and a thread is dear
+            if len(data) < CHUNK:  # the end, without another thread for each small file
                 return
 
 
 @dataclass(slots=True)
 class Fetch:
-    """One copy out of a desk, within its bounds."""
+    """A copy out of a desk, within limits."""
 
     desk: Desk
     warn: _Warn
@@ -87,7 +89,7 @@ class Fetch:
             os.close(fd)
 
     async def copy_file(self, found: Entry, remote: str, above: int, name: str) -> None:
-        """Copy a file's bytes; of its mode only whether it can be executed."""
+        """Copy a file's content and whether it is executable."""
         if found.size > self.remaining_bytes:
             most = f"the limit of {MAX_BYTES // GIB} GiB for one copy"
             raise FileError(
@@ -115,7 +117,7 @@ class Fetch:
 
 
 async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
-    """Copy a file or folder out of a desk; symbolic links, devices and odd names are left out with a warning."""
+    """Copy a file or folder out of a desk. Symbolic links, devices and unsafe names are skipped with a warning."""
     try:
         found = await desk.stat(remote)
     except FileError as e:
@@ -138,14 +140,14 @@ async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
 
 
 def _is_safe(name: str) -> bool:
-    """Return whether a name from a desk may be used on this machine: one plain component without tricks."""
+    """Return whether a name from a desk is safe on this machine: one printable path component."""
     if name in ("", ".", "..") or "/" in name or len(os.fsencode(name)) > 255:
         return False
     return name.isprintable()
 
 
 def open_local(name: str, flags: int, folder: int, mode: int = 0o644) -> int:
-    """Open below an open folder without following a link."""
+    """Open a file below an open folder without following a link."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
     except OSError as e:
