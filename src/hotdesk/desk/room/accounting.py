@@ -1,7 +1,8 @@
-"""Disk use charged to a desk beside its own layer: what it inherits, and what its snapshots hold.
+"""Disk usage charged to a desk beside its own layer: inherited data, and data held by its snapshots.
 
-The kernel's simple quotas charge a subvolume with what it wrote. Each time a layer is made of a snapshot it is another
-subvolume, another *life*, and what earlier lives wrote stays for as long as the layer or a snapshot shows it.
+The kernel's simple quotas charge a subvolume only for what was written to it. Each layer made from a snapshot is a new
+subvolume, here called a *life*. Data from earlier lives stays on disk for as long as the layer or a snapshot refers to
+it.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import threading
 from itertools import count
 
 _ADOPTED = -2
-"""The life of what another keeper counted."""
+"""The life that stands for all usage counted by another keeper."""
 
 
 class Charges:
-    """Bytes that layers and snapshots show of each life, by name; a snapshot's begins with its desk's and a dot."""
+    """Bytes of each life that a layer or snapshot refers to, by its name. A snapshot's name is its desk's, a dot and a
+    number.
+    """
 
     def __init__(self) -> None:
         self.shown: dict[str, dict[int, int]] = {}
         self.lives: dict[str, int] = {}
-        """The life each desk's layer is in."""
+        """The current life of each desk's layer."""
         self.numbers = count()
         self.lock = threading.Lock()
-        """Snapshots are taken in threads."""
+        """Needed because snapshots are taken in threads."""
 
     def begin(self, desk: str, source: str | None = None) -> None:
         with self.lock:
@@ -34,7 +37,7 @@ class Charges:
             self.shown[name] = {**self.shown.get(desk, {}), self.lives.get(desk, -1): own}
 
     def adopt(self, name: str, size: int) -> None:
-        """Take down a snapshot that another keeper took: all of its lives are one here."""
+        """Register a snapshot of another keeper; all its lives count as one here."""
         with self.lock:
             self.shown[name] = {_ADOPTED: size}
 
@@ -44,7 +47,7 @@ class Charges:
             self.lives.pop(name, None)
 
     def sum_other_lives(self, desk: str) -> int:
-        """Add up what a desk holds beside what its layer wrote in this life: of each other life the most shown."""
+        """Return the bytes a desk holds beside its layer's writes in this life: the largest size of each other life."""
         sizes: dict[int, int] = {}
         with self.lock:
             family = [shown for name, shown in self.shown.items() if name.partition(".")[0] == desk]

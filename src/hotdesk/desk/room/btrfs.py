@@ -1,7 +1,7 @@
-"""One sparse btrfs file, mounted by every keeper through one loop device; a limited subvolume each.
+"""One sparse btrfs file, mounted by every keeper through one loop device, with a size-limited subvolume per desk.
 
-Where the kernel has simple quotas a desk is held to its size by what its layer wrote, and by what `charges` knows: so
-that neither going back again and again nor keeping many snapshots wins room.
+With the kernel's simple quotas a desk's size limit covers what its layer wrote plus the bytes in `charges`, so that a
+desk cannot gain space by repeated rollbacks or many snapshots.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ QUOTA_ENABLE, QUOTA_ENABLE_SIMPLE = 1, 4
 LIMIT_MAX_REFERENCED = 1
 INO_LOOKUP, FS_INFO, SYNC = 0xD0009412, 0x8400941F, 0x9408
 _ACCOUNTS = 64
-"""Accounts of deleted subvolumes that may wait for the kernel to close them."""
+"""Quota groups of deleted subvolumes that may await cleanup by the kernel."""
 _FIRST_INODE = 256
-"""The root folder of every subvolume."""
+"""Inode number of every subvolume's root folder."""
 
 
 class Btrfs:
-    """The pool, as one keeper has it mounted."""
+    """The pool, as mounted by one keeper."""
 
     plain = True
     is_durable = True
@@ -45,7 +45,7 @@ class Btrfs:
         self.mounted = mounted
         self.charges = Charges()
         self.sizes: dict[str, int] = {}
-        """What each desk may hold."""
+        """Size limit of each desk in bytes."""
 
     def mount(self) -> None:
         self.mounted.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class Btrfs:
             os.close(fd)
 
     def enable_quota(self) -> None:
-        """Account by subvolume: simple quotas where the kernel has them (6.7), else the older, slower kind."""
+        """Enable accounting by subvolume: simple quotas if the kernel has them (6.7), else the older, slower kind."""
         with hold_folder(self.mounted) as root:
             try:
                 fcntl.ioctl(root, QUOTA_CTL, struct.pack("=2Q", QUOTA_ENABLE_SIMPLE, 0))
@@ -85,7 +85,7 @@ class Btrfs:
         return self.apply_limit(desk, size)
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Take a snapshot; the kernel writes out what waits to be, and copies nothing."""
+        """Take a snapshot. The kernel flushes pending writes, and copies nothing."""
         self.branch(desk, name, READ_ONLY)
         try:
             self.charges.keep(desk, name, self.read_usage(desk) if self.simple else 0)
@@ -117,7 +117,7 @@ class Btrfs:
         return self.mounted / desk
 
     def resize(self, desk: str, size: int) -> None:
-        """Limit a subvolume; a pool whose maker was killed too early gets its quotas now."""
+        """Limit a subvolume. A pool whose creator was killed too early gets its quotas enabled now."""
         self.sizes[desk] = size
         with hold_folder(self.mounted / desk) as fd:
             most = max(size - self.charges.sum_other_lives(desk), MIB)
@@ -132,7 +132,7 @@ class Btrfs:
         return self.read_usage(desk) + self.charges.sum_other_lives(desk)
 
     def read_usage(self, desk: str) -> int:
-        """Read the kernel's account of a subvolume: written bytes, and those that wait to be written."""
+        """Return the kernel's usage of a subvolume in bytes: written, and reserved for pending writes."""
         with hold_folder(self.mounted / desk) as fd:
             arguments = bytearray(struct.pack("=2Q4080x", 0, _FIRST_INODE))
             fcntl.ioctl(fd, INO_LOOKUP, arguments)
@@ -151,14 +151,16 @@ class Btrfs:
 
     @property
     def simple(self) -> bool:
-        """Return whether the kernel charges a subvolume only for its own writes, not for what it was copied from."""
+        """Return whether the kernel charges a subvolume only for its own writes, not for data of the snapshot it came
+        from.
+        """
         try:
             return (self.accounts / "mode").read_text().strip() == "squota"
         except FileNotFoundError:
             return False
 
     def tidy(self, most: int = _ACCOUNTS) -> None:
-        """Make the kernel finish deletions when many wait: by itself it does so half a minute later."""
+        """Make the kernel finish deletions if many are pending; otherwise it takes half a minute."""
         if len(os.listdir(self.accounts)) > most:
             with hold_folder(self.mounted) as fd:
                 fcntl.ioctl(fd, SYNC)
@@ -174,14 +176,14 @@ class Btrfs:
                 if e.errno != errno.ENOENT:
                     raise
         if (desk := name.partition(".")[0]) in self.sizes:
-            self.resize(desk, self.sizes[desk])  # the snapshot's own blocks are free again
+            self.resize(desk, self.sizes[desk])  # the snapshot's own blocks count no longer
 
     def list_leftovers(self) -> list[str]:
         return os.listdir(self.mounted)
 
 
 def _format_pool(file: Path) -> None:
-    """Make a sparse btrfs file of three quarters of the free space."""
+    """Create a sparse btrfs file of three quarters of the free space."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     free = shutil.disk_usage(file.parent).free
     fresh = file.with_suffix(".new")

@@ -1,6 +1,6 @@
-"""Which of the machine's CPUs a desk runs on: as many as its limit allows, so that programs count those.
+"""Choose the CPUs a desk runs on: as many as its limit, so that programs see that number.
 
-The limit itself is the cgroup's quota. A program may widen its own affinity, and wins no CPU time by it.
+The actual limit is the cgroup's quota. A program may widen its own affinity, but gains no CPU time from it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 HOST = tuple(sorted(os.sched_getaffinity(0)))
-"""The CPUs this process may use, as this module was loaded."""
+"""The CPUs this process could use when this module was loaded."""
 _PASSES = 4
-"""Times the threads of a process are listed: those that start meanwhile have their starter's CPUs."""
+"""Times the threads of a process are listed; threads started meanwhile inherit the CPUs of their creator."""
 
 
 def count(cpus: float, host: tuple[int, ...] = HOST) -> int:
-    """Return how many CPUs a desk shows: its limit rounded up, and no more than the machine has."""
+    """Return how many CPUs a desk sees: its limit rounded up, at most those of the machine."""
     return max(1, min(math.ceil(cpus), len(host)))
 
 
@@ -28,7 +28,7 @@ def choose(cpus: float, slot: int, host: tuple[int, ...] = HOST) -> frozenset[in
 
 
 def pin(pids: Iterable[int], chosen: frozenset[int]) -> None:
-    """Pin every thread of these processes to the chosen CPUs; one that ended meanwhile is no error."""
+    """Pin every thread of these processes to the chosen CPUs. A process that has ended is no error."""
     for pid in pids:
         for _ in range(_PASSES):
             with suppress(OSError):
@@ -39,7 +39,7 @@ def pin(pids: Iterable[int], chosen: frozenset[int]) -> None:
 
 
 def move(tid: int, chosen: frozenset[int]) -> bool:
-    """Move one thread; False when it runs on the chosen CPUs already, or is gone."""
+    """Pin one thread; return False if it was pinned already, or is gone."""
     with suppress(OSError):
         if os.sched_getaffinity(tid) != chosen:
             os.sched_setaffinity(tid, chosen)

@@ -1,6 +1,6 @@
-"""Files of a desk at /dev, /sys, over /proc and beside its guest, made in its room.
+"""Files of a desk in /dev and /sys, over /proc and beside its guest, made in its room.
 
-Plain strings and one system call each: a keeper makes forty of these for every desk.
+Plain strings and one system call each, because a keeper makes forty of these for every desk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SYS_FOLDERS = ("devices", "devices/system", CPU, "class", "class/net", LOOPBACK
 
 
 def make_dev(at: str) -> None:
-    """Make device nodes of its own: on the host's, desks could see each other's and the host's use of them."""
+    """Make device nodes of the desk's own. Shared nodes would reveal their use by other desks and the host."""
     make_folders(at, ("pts", "shm"))
     before = os.umask(0)
     try:
@@ -35,7 +35,7 @@ def make_dev(at: str) -> None:
 
 
 def make_sys(at: str, cpus: int) -> None:
-    """Make a /sys with the desk's own facts only: its CPUs and its loopback."""
+    """Make a /sys with the desk's own facts only: its CPUs and its loopback interface."""
     make_folders(at, _SYS_FOLDERS)
     write_files(f"{at}/{CPU}", _build_cpu_files(cpus))
     write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})
@@ -57,7 +57,7 @@ def make_folders(at: str, names: Iterable[str]) -> None:
 
 
 def write_files(at: str, files: Mapping[str, bytes], mode: int = 0o644, flags: int = os.O_CREAT | os.O_EXCL) -> None:
-    """Write files that are not there yet into a folder; with other flags, those that are."""
+    """Write new files into a folder; with other flags, existing ones."""
     for name, data in files.items():
         fd = os.open(f"{at}/{name}", os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
         try:

@@ -1,6 +1,6 @@
 """Writable layers with a hard size limit: a btrfs pool shared by all desks, an ext4 file each, or memory.
 
-btrfs is first because a subvolume costs 3 ms and a snapshot follows what changed; ext4 works where btrfs does not.
+btrfs is preferred because a subvolume takes 3 ms, and a snapshot only stores changes. ext4 works where btrfs does not.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _INODES_PER_MIB = 256
 
 
 class Disk(Protocol):
-    """Stores writable layers. A snapshot is a named layer that no one writes to."""
+    """Stores writable layers. A snapshot is a named layer that is never written to."""
 
     @property
     def plain(self) -> bool:
-        """Return whether file owners are stored as in an image, and shifted into a desk's ids by the mount."""
+        """Return whether file owners are stored as in an image, and mapped to a desk's user ids by the mount."""
         ...
 
     @property
@@ -32,27 +32,27 @@ class Disk(Protocol):
         ...
 
     def adopt(self, name: str, size: int) -> None:
-        """Adopt another keeper's snapshot, accounted with so many bytes."""
+        """Register a snapshot of another keeper with its accounted size in bytes."""
         ...
 
     def make(self, desk: str, size: int, at: Path) -> Path:
-        """Return an empty directory limited to `size` bytes; mounts, if any, go to `at`."""
+        """Return an empty directory limited to `size` bytes; a mount, if needed, goes to `at`."""
         ...
 
     def resize(self, desk: str, size: int) -> None:
-        """Change a layer's size limit; raises `DeskError` where that is impossible."""
+        """Change a layer's size limit. Raise `DeskError` if that is impossible."""
         ...
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Take a snapshot of a layer that no one writes to meanwhile."""
+        """Take a snapshot of a layer; no process may write to it meanwhile."""
         ...
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
-        """Make a layer as `make` does, with the content of a snapshot."""
+        """Make a layer like `make`, with the content of a snapshot."""
         ...
 
     def look(self, name: str, at: Path) -> int:
-        """Open a snapshot's files for reading; a mount, if any, is made at `at` and removed from sight afterwards."""
+        """Open a snapshot's files for reading; a mount, if needed, is made at `at` and detached before returning."""
         ...
 
     def drop(self, name: str) -> None:
@@ -60,7 +60,7 @@ class Disk(Protocol):
         ...
 
     def measure_usage(self, desk: str, at: Path) -> int:
-        """Return how many bytes a desk's layer holds."""
+        """Return the bytes charged to a desk's layer."""
         ...
 
     def list_leftovers(self) -> list[str]:
@@ -69,14 +69,13 @@ class Disk(Protocol):
 
 
 class Memory:
-    """A tmpfs for each layer: its pages are charged to the writing process, and so to the desk."""
+    """A tmpfs per layer; its pages are charged to the writing process, and so to the desk's memory."""
 
     plain = False
-    """A tmpfs takes no shifted owners before Linux 6.3."""
+    """tmpfs supports no mapped owners before Linux 6.3."""
     is_durable = False
 
     def adopt(self, name: str, size: int) -> None:
-        """Refuse: there is no snapshot."""
         raise DeskError("a disk in memory has no snapshots")
 
     def make(self, desk: str, size: int, at: Path) -> Path:
@@ -85,7 +84,7 @@ class Memory:
         return at
 
     def resize(self, desk: str, size: int) -> None:
-        """Refuse: the size is set when it is mounted."""
+        """Refuse: the size is fixed when it is mounted."""
         raise DeskError("a disk in memory cannot be resized")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
@@ -93,21 +92,19 @@ class Memory:
         raise DeskError("a desk whose disk is in memory has no snapshots; open a desk with disk_in='disk'")
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
-        """Refuse: there is no snapshot."""
         raise DeskError("a disk in memory has no snapshots")
 
     def look(self, name: str, at: Path) -> int:
-        """Refuse: there is no snapshot."""
         raise DeskError("a disk in memory has no snapshots")
 
     def measure_usage(self, desk: str, at: Path) -> int:
         return count_used_bytes(at)
 
     def drop(self, name: str) -> None:
-        """Do nothing: it went with its mount."""
+        """Do nothing: the data disappeared with its mount."""
 
     def list_leftovers(self) -> list[str]:
-        """List nothing: a killed keeper's mounts are gone with it."""
+        """Return nothing: a killed keeper's mounts are gone with it."""
         return []
 
 

@@ -1,4 +1,4 @@
-"""A disk as a sparse ext4 file, unlinked once it is attached, so that nothing survives its keeper."""
+"""A disk as a sparse ext4 file, unlinked once it is attached, so that nothing outlives its keeper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECE = 64 * MIB
 
 
 class Ext4:
-    """Layers in files of their own; a snapshot is a copy of what such a file holds."""
+    """Layers in files of their own; a snapshot is a copy of such a file without its holes."""
 
     plain = True
     is_durable = False
@@ -23,7 +23,7 @@ class Ext4:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: dict[str, int] = {}
-        """The file of each layer and each snapshot, held open."""
+        """The file descriptor of each layer and snapshot."""
 
     def make(self, desk: str, size: int, at: Path) -> Path:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -53,16 +53,16 @@ class Ext4:
             raise DeskError("a disk on ext4 cannot be resized")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Flush everything, and copy the file.
+        """Flush all writes, and copy the file.
 
-        The file system itself is not frozen: if its keeper were killed meanwhile, the kernel would keep it forever.
+        The file system itself is not frozen: if the keeper were killed meanwhile, it would stay frozen forever.
         """
         with hold_folder(at) as mounted:
             syscalls.syncfs(mounted)
             self.files[name] = self.copy(self.files[desk])
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
-        """Mount a copy of a snapshot; it has the size it was taken with."""
+        """Mount a copy of a snapshot; its size stays the same."""
         self.files[desk] = self.copy(self.files[name])
         self.mount(desk, at)
         return at
@@ -76,11 +76,11 @@ class Ext4:
             syscalls.umount(str(at))
 
     def adopt(self, name: str, size: int) -> None:
-        """Refuse: a file without a name ends with its keeper."""
+        """Refuse: a file without a name is lost when its keeper ends."""
         raise DeskError('snapshots on ext4 are lost when their keeper process ends; set disk = "btrfs" in config.toml')
 
     def copy(self, source: int) -> int:
-        """Copy a sparse file into one without a name."""
+        """Copy a sparse file into an unnamed one; return its descriptor."""
         target = os.open(self.folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(source).st_size
@@ -94,7 +94,7 @@ class Ext4:
         return target
 
     def drop(self, name: str) -> None:
-        """Close a file, which without a name is deleted; one whose keeper was killed before is removed."""
+        """Close the file of a layer or snapshot, which deletes it, as it has no name. Remove a killed keeper's file."""
         if (fd := self.files.pop(name, None)) is not None:
             os.close(fd)
         (self.folder / name).unlink(missing_ok=True)
@@ -103,14 +103,14 @@ class Ext4:
         return count_used_bytes(at)
 
     def list_leftovers(self) -> list[str]:
-        """List files of keepers that were killed while formatting."""
+        """List the files of keepers that were killed while formatting."""
         return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
 
 
 def list_extents(file: int, size: int) -> list[tuple[int, int]]:
     found = []
     end = 0
-    with suppress(OSError):  # behind the last byte that was written there is no more data
+    with suppress(OSError):  # there is no data beyond the last written byte
         while end < size:
             start = os.lseek(file, end, os.SEEK_DATA)
             end = os.lseek(file, start, os.SEEK_HOLE)

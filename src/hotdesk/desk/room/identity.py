@@ -1,4 +1,4 @@
-"""The files that give a computer its identity: name, trusted certificates, the way to root."""
+"""Files that give a desk its identity: host name, trusted certificates, the `sudo` program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Files = Mapping[str, bytes]
 
 
 def build_identity_files(desk: str) -> dict[str, bytes]:
-    """Return a fresh desk's host name, and a unique machine id."""
+    """Return a new desk's host name files, and a unique machine id."""
     name = desk[:12]
     return {
         "etc/hostname": f"{name}\n".encode(),
@@ -31,7 +31,7 @@ def build_identity_files(desk: str) -> dict[str, bytes]:
 
 
 def build_privilege_files(root: bool, ca: str, python: str, inside: bool = False) -> dict[str, bytes]:
-    """Return the files by which a desk may become root and trusts its door; `inside`: root listens in the desk."""
+    """Return the files for `sudo` and for trusting the door. With `inside`, the guest for root listens in the desk."""
     sudo = {layout.SUDO: layout.format_sudo_program(python, inside).encode()} if root else {}
     return sudo | (build_trust_files(ca) if ca else {})
 
@@ -43,7 +43,7 @@ def build_trust_files(ca: str) -> dict[str, bytes]:
 
 
 def is_folder(root: RootDirectory, path: str) -> bool:
-    """Return whether a folder has the name of a wanted file: a worker decides how long removing it takes."""
+    """Return whether a path is a folder. Folders are not removed, because a worker decides how long that takes."""
     above, _, name = path.rpartition("/")
     with root.folder(above.encode()) as fd, suppress(FileNotFoundError):
         return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
@@ -51,7 +51,7 @@ def is_folder(root: RootDirectory, path: str) -> bool:
 
 
 def write_tree(folder: Path, files: Files) -> None:
-    """Write files below a folder and nowhere else, whatever exists there."""
+    """Write files below a folder, and nowhere else whatever links exist there."""
     with RootDirectory(folder) as root:
         for path, data in files.items():
             if is_folder(root, path):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 LINK = "/run/hotdesk"
-"""Where a desk sees its keeper-made folder: the guest's code and the socket it dials."""
+"""Where a desk sees the folder its keeper made: the guest's code and the socket it connects to."""
 HOME = "/home/user"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ROOT_HOME = "/root"
 SUDO = "usr/local/bin/sudo"
 SUDO_INSIDE = "/run/sudo.sock"
-"""Where root's guest listens in a desk whose programs cannot pass descriptors to a socket of the host."""
+"""Where the guest for root listens in a desk whose programs cannot pass descriptors to a socket of the host."""
 
 
 def format_sudo_program(python: str, inside: bool = False) -> str:
-    """Return the source of `sudo` for a desk that may have root; `inside`, root's guest listens in the desk."""
+    """Return the source of `sudo` for a desk with root. With `inside`, the guest for root listens in the desk."""
     arguments = f"{LINK!r}, {SUDO_INSIDE!r}" if inside else repr(LINK)
     return (
         f"#!{python} -ISB\n"

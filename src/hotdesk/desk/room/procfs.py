@@ -1,4 +1,4 @@
-"""Files over /proc that show a desk its own limits and usage, instead of the whole host's."""
+"""Files mounted over /proc that show a desk its own limits and usage, instead of the whole host's."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ EMPTY_FILES = """
 cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
 buddyinfo schedstat sched_debug timer_list
 """.split()
-"""What /proc tells of the host: shown empty. Files only the host's root can read are not listed."""
+"""Files of /proc that reveal facts about the host; shown empty. Files that only the host's root can read are not
+listed.
+"""
 EMPTY_FOLDERS = """
 acpi asound bus driver fs irq pressure scsi
 """.split()
 STEADY_FILES = {"loadavg": b"0.00 0.00 0.00 1/1 1\n"}
-"""What programs want to read and must not learn from."""
+"""Files that programs need, shown with constant content so that they reveal nothing."""
 OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")
-"""What programs size themselves by: the desk's own figures."""
+"""Files with the desk's own figures, which programs use to size themselves."""
 COVERED_HERE = frozenset(name for name in (*EMPTY_FILES, *EMPTY_FOLDERS, *OWN_FILES) if os.path.exists(f"/proc/{name}"))
-"""Those of the names above that this kernel has."""
+"""Those of the names above that exist on this kernel."""
 
 _NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
 
 def format_meminfo(limit: int, use: MemoryUse) -> bytes:
-    """Write `/proc/meminfo`. Fields that no program sizes itself by are left out."""
+    """Return `/proc/meminfo`, without fields that no program uses to size itself."""
     total = min(limit, HOST_MEMORY)
     free = max(0, total - use.total)
     files = use.active_file + use.inactive_file
@@ -65,7 +67,7 @@ def format_meminfo(limit: int, use: MemoryUse) -> bytes:
 
 
 def stat(cpus: float, times: CpuTimes, seconds: float) -> bytes:
-    """Write `/proc/stat` of a desk that has been there for so many seconds; its boot time is the host's.
+    """Return `/proc/stat` of a desk that has existed for `seconds`. Its boot time is the host's.
 
     Start times of processes count from that boot.
     """
@@ -79,20 +81,20 @@ def stat(cpus: float, times: CpuTimes, seconds: float) -> bytes:
 
 
 def _format_cpu_line(name: str, values: Iterable[int]) -> str:
-    """Write one line of `/proc/stat`: user, nice, system, idle, and six kinds that a desk does not count."""
+    """Return one line of `/proc/stat`: user, nice, system, idle, and six times that are not counted for a desk."""
     user, system, idle = values
     return f"{name} {user} 0 {system} {idle} 0 0 0 0 0 0"
 
 
 def format_cpuinfo(cpus: float) -> bytes:
-    """Write `/proc/cpuinfo`: as many of the host's blocks as the desk has CPUs, numbered from 0."""
+    """Return `/proc/cpuinfo`: as many of the host's blocks as the desk has CPUs, numbered from 0."""
     blocks = HOST_CPUS[: cpu_set.count(cpus)]
     numbered = (re.sub(r"(?m)^(processor\s*:).*$", rf"\1 {number}", block) for number, block in enumerate(blocks))
     return "".join(f"{block}\n\n" for block in numbered).encode()
 
 
 def split_cpu_blocks(text: str) -> list[str]:
-    """Split `/proc/cpuinfo` by CPU; architectures that add a block about the whole machine lose it."""
+    """Split `/proc/cpuinfo` by CPU, without the block about the whole machine that some architectures add."""
     return [block for block in text.strip().split("\n\n") if re.search(r"(?m)^processor\s*:", block)]
 
 
@@ -106,7 +108,7 @@ def build_files(memory: int, cpus: float) -> dict[str, bytes]:
 
 
 def rewrite(path: str, data: bytes) -> None:
-    """Replace the content of a file that a desk may be reading now."""
+    """Replace the content of a file that a desk may be reading at the same time."""
     fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.pwrite(fd, data, 0)

@@ -1,6 +1,6 @@
-"""The room of one desk: user and network namespaces, disk, overlay, devices, cgroup. Made and removed here.
+"""The room of a desk: user and network namespaces, disk, overlay, devices, cgroup. Made and removed here.
 
-Everything is mounted in the keeper's private mount namespace: a keeper that is killed takes its mounts with it.
+Everything is mounted in the keeper's private mount namespace: when a keeper is killed its mounts disappear.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from hotdesk.linux.filesystem import hold_folder
 GATE = ("127.0.0.1", 3128)
 _GATE_BACKLOG = 256
 THREADS_PER_PROGRAM = 8
-"""Threads on the host for each program of a desk whose kernel is not the host's: measured 7, and more come with use."""
+"""Threads on the host per program of a desk with its own kernel: 7 were measured, and more appear with use."""
 
 
 @dataclass(slots=True)
 class Room:
-    """One desk's surroundings, and how to take each piece down again."""
+    """A desk's surroundings, with the steps that remove each part again."""
 
     desk: str
     folder: Path
-    """A tmpfs of its own, in the keeper's mount namespace; paths a desk can see are relative to it."""
+    """A tmpfs in the keeper's mount namespace; paths that a desk can see are relative to it."""
     cgroup: Cgroup
     disk: Disk
     base: int
-    """The first of its host user ids."""
+    """The first of its user ids on the host."""
     image: Image
     spec: Spec
     undo: list[Callable[[], object]] = field(default_factory=list)
@@ -51,33 +51,36 @@ class Room:
     gate: socket.socket | None = None
     listener: socket.socket | None = None
     sudo: socket.socket | None = None
-    """Where `sudo` calls, in a desk that may have root."""
+    """The socket that `sudo` calls, in a desk that may have root."""
     guest: str = ""
-    """The file that starts the guest, in the folder with its code."""
+    """The name of the file that starts the guest, in the folder with its code."""
     shown: Mapping[Path, Path] = field(default_factory=dict)
-    """Where a layer is read instead of in the store: a sterile desk's copies."""
+    """Paths from which layers are read instead of the store: the copies for a sterile desk."""
     ca: str = ""
-    """The authority of its door, which it believes."""
+    """The certificate authority of its door, which the desk trusts."""
     has_own_network: bool = False
-    """Whether its network stack is not the host's: its guest forwards calls to a gate that is a unix socket, and
-    `sudo` and root's guest meet inside."""
+    """Whether its network stack is not the host's: the gate is then a unix socket to which the guest forwards
+    connections, and `sudo` and the guest for root communicate inside the desk.
+    """
     memory: bool = False
-    """Whether it is started from what was written of a desk's memory."""
+    """Whether it starts from saved memory."""
     is_resumed: bool = False
-    """Whether it is the very desk that was hibernated, and stays who it is."""
+    """Whether it is the same desk that was hibernated, and keeps its identity."""
     kernel_threads: int = 0
-    """Threads on the host of the desk's own kernel, where it has one."""
+    """Threads on the host of the desk's own kernel; 0 without one."""
     volume_store: VolumeStore | None = None
-    """Where the volumes of its spec are; None: it has none."""
+    """The store with the volumes of its spec, or `None` if it has no volumes."""
     kernel_memory: int = 0
-    """Memory on the host of that kernel and what runs it, beside the desk's."""
+    """Bytes of memory on the host for that kernel and its processes, beside the desk's own."""
     stage: Image | None = None
-    """The image its first process runs in, where that is not the desk's."""
+    """The image its first process runs in, if that is not the desk's image."""
     created: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
     def prepare(self, guest: dict[str, bytes], ca: str = "", source: str | None = None) -> None:
-        """Make every piece but the cgroup; `source` is the disk's snapshot to begin with. On failure `clear`."""
+        """Create everything but the cgroup; `source` is a snapshot for the disk to start with. After an error call
+        `clear`.
+        """
         spec = self.spec
         with syscalls.start_anchor(self.base + uids.ANCHOR) as anchor:
             if self.has_own_network:
@@ -129,13 +132,13 @@ class Room:
         self.listener = self.listen("link.sock", uids.USER, 0o600)
 
     def listen(self, name: str, uid: int, mode: int, backlog: int = 16) -> socket.socket:
-        """Listen in the folder a desk can read and not write, where this user inside finds it."""
+        """Listen at a socket in the folder that a desk can read and not write, owned by this user of the desk."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path = f"{self.folder}/link/{name}"
         with suppress(FileNotFoundError):
             os.unlink(path)
         with hold_folder(self.folder / "link") as fd:
-            listener.bind(f"/proc/self/fd/{fd}/{name}")  # a socket's path is at most 107 bytes
+            listener.bind(f"/proc/self/fd/{fd}/{name}")  # because a socket's path is at most 107 bytes
         os.chmod(path, mode)
         os.chown(path, self.base + uid, self.base + uid)
         listener.listen(backlog)
@@ -146,7 +149,7 @@ class Room:
         self.sudo.setblocking(False)
 
     def drop_knocks(self) -> None:
-        """Hang up on calls of `sudo` at a socket that root's guest cannot inherit: they only ask for its start."""
+        """Close calls of `sudo` at a socket that the guest for root cannot inherit: they only request its start."""
         if self.has_own_network and self.sudo is not None:
             with suppress(BlockingIOError):
                 while True:
@@ -156,13 +159,13 @@ class Room:
         return self.listen("root.sock", 0, 0o600)
 
     def hang_up(self) -> None:
-        """Accept no more calls of a guest: the owner has the socket, or no one will."""
+        """Close the socket for a guest: the owner has it now, or no process will."""
         if self.listener is not None:
             self.listener.close()
             self.listener = None
 
     def settle(self, spec: Spec, ca: str) -> None:
-        """Turn a ready desk into the requested one; no program has used it yet."""
+        """Turn a ready desk into the requested one, before any program has used it."""
         if not ca and spec.is_like(self.spec):
             self.spec = spec
             return
@@ -183,7 +186,7 @@ class Room:
         self.show_use()
 
     def compute_limits(self, spec: Spec) -> CgroupLimits:
-        """Return what the desk may use; a kernel of its own has threads on the host for each program."""
+        """Return the limits of a desk's cgroup. A kernel of its own has several threads on the host per program."""
         pids = THREADS_PER_PROGRAM * spec.pids + self.kernel_threads if self.kernel_threads else spec.pids
         return CgroupLimits(memory=spec.memory + self.kernel_memory, pids=pids, cpus=spec.cpus)
 
@@ -206,14 +209,14 @@ class Room:
             make_mount_points(self.folder / "root", self.spec.volumes, self.base)
         self.await_guest()
         if self.sudo is not None:
-            self.sudo.close()  # a call that waits there would be answered in the next life
+            self.sudo.close()  # otherwise a call waiting there would be answered after the restart
             self.await_sudo()
 
     def build_environment(self) -> dict[str, str]:
         return {**_choose_door_environment(self.ca), **self.spec.env}
 
     def clear(self) -> list[str]:
-        """Take everything down, last made first; return what resisted."""
+        """Remove everything in reverse order; return the errors."""
         self.close()
         complaints = []
         failed = []
@@ -243,9 +246,9 @@ def _choose_door_environment(ca: str) -> dict[str, str]:
 
 
 def open_gate() -> socket.socket:
-    """Listen where the desk finds its only way out; called inside the desk's network namespace.
+    """Open the gate, the desk's only way out; called inside the desk's network namespace.
 
-    The protocol is named because asyncio leaves Nagle on for sockets that do not name it.
+    The protocol is given explicitly because asyncio leaves Nagle's algorithm on for sockets without it.
     """
     sysctl.shrink_buffers()
     syscalls.raise_loopback()

@@ -1,4 +1,4 @@
-"""The file system of one desk: its image's layers, read-only, below a writable one; owners shifted into its own ids."""
+"""A desk's file system: its image's layers, read-only, below a writable one; owners mapped to the desk's ids."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hotdesk.linux.filesystem import hold_folder
 from hotdesk.linux.openat2 import remove
 
 MEMORY = "memory"
-"""The folder beside the files of a layer with what was written of a desk's memory; programs never see it."""
+"""The folder of a layer, beside its files, that contains a desk's saved memory. Programs never see it."""
 HIBERNATED = "h"
-"""The snapshot from which a hibernated desk goes on."""
+"""The suffix of the snapshot from which a hibernated desk resumes."""
 _OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
 
 
@@ -35,24 +35,24 @@ class Layers:
     base: int
     userns: int
     undo: list[Callable[[], object]]
-    """Takes down what was put up, last first; the room's."""
+    """Steps that remove what was mounted, last first; shared with the room."""
     shown: Mapping[Path, Path] = field(default_factory=dict)
-    """Where a layer is read instead of in the store."""
+    """Paths from which layers are read instead of the store."""
     lowers: list[str] = field(default_factory=list)
     standing: list[str] = field(default_factory=list)
     """Mounts that make up the writable layer and `/`, in order."""
     snapshots: dict[str, str] = field(default_factory=dict)
-    """The disk's names of snapshots, by what the owner calls them."""
+    """Names of the snapshots on disk, by the names the owner uses."""
     last_snapshot: int = 0
     layer: Path = Path()
-    """Where the writable layer lies, its owners as in an image."""
+    """The path of the writable layer, with owners as in an image."""
 
     def put_up(
         self, image: Image, size: int, files: identity.Files, source: str | None = None, memory: bool = False
     ) -> None:
-        """Mount `/` from an image and an empty layer, or one that starts as the disk's snapshot `source`.
+        """Mount `/` from an image and an empty layer, or one restored from the snapshot `source`.
 
-        With `memory` it keeps the snapshot's copy of a desk's memory.
+        With `memory`, keep the snapshot's copy of a desk's memory.
         """
         for number, layer in enumerate(image.layers):
             self.add_lower(layer, self.folder / f"l{number}")
@@ -63,7 +63,7 @@ class Layers:
         self.fill(size, files, source, memory)
 
     def add_lower(self, layer: Path, at: Path) -> None:
-        """Mount one layer of the image, locked while the desk uses it, so that it is not removed."""
+        """Mount a layer of the image, with a shared lock so that it is not removed while in use."""
         at.mkdir()
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.undo.append(lambda: os.close(fd))
@@ -82,7 +82,7 @@ class Layers:
         if not source:
             upper.mkdir(mode=0o755)
         with hold_folder(layer) as fd:
-            remove(fd, b"work")  # an overlay that was not taken down in order is not put up again upon the same
+            remove(fd, b"work")  # the work directory of an overlay that was not unmounted cannot be used again
             if not memory:
                 remove(fd, MEMORY.encode())
         work.mkdir(mode=0o700)
@@ -101,7 +101,7 @@ class Layers:
         self.standing.append(str(at))
 
     def mount(self) -> None:
-        """Lay the writable layer over the image; relative names, because a desk reads them in its mountinfo."""
+        """Mount the writable layer over the image, by relative names because a desk can read them in its mountinfo."""
         options = f"lowerdir={':'.join(self.lowers)},upperdir=w/up,workdir=w/work,{_OVERLAY}"
         os.chdir(self.folder)
         try:
@@ -124,7 +124,7 @@ class Layers:
     # -- snapshots --------------------------------------------------------------------------------------------
 
     def snapshot(self) -> str:
-        """Keep the writable layer as it is; nothing in the desk runs just now."""
+        """Take a snapshot of the writable layer; no process of the desk may be running."""
         if len(self.snapshots) >= SNAPSHOTS:
             raise DeskError(f"desk {self.desk} has {SNAPSHOTS} snapshots, which is the limit; delete some")
         name = str(self.last_snapshot + 1)
@@ -135,17 +135,17 @@ class Layers:
         return name
 
     def make_memory(self) -> None:
-        """Make an empty folder for a desk's memory, for root inside alone; it counts as the desk's files do."""
+        """Create an empty folder for a desk's memory, for root inside only; it counts toward the disk limit."""
         self.drop_memory()
         (self.layer / MEMORY).mkdir(mode=0o700)
 
     def drop_memory(self) -> None:
-        """Remove the saved memory of the desk; a sentry that still reads it has it open."""
+        """Remove the saved memory of the desk. A sentry that still reads it has it open."""
         with hold_folder(self.layer) as fd:
             remove(fd, MEMORY.encode())
 
     def hibernate(self) -> int:
-        """Keep the layer, the desk's memory in it, beyond the desk's room; return the bytes it counts for."""
+        """Take a snapshot of the layer with the saved memory that outlives the room; return its accounted bytes."""
         self.disk.drop(name_hibernated(self.desk))
         self.disk.snapshot(self.desk, name_hibernated(self.desk), self.folder / "disk")
         return self.disk.measure_usage(self.desk, self.folder / "disk")
@@ -158,7 +158,7 @@ class Layers:
         return self.snapshots[snapshot]
 
     def roll_back(self, source: str, size: int) -> None:
-        """Restore the writable layer from a snapshot; nothing runs, and later writes are lost."""
+        """Restore the writable layer from a snapshot; no process may be running, and later writes are lost."""
         self.take_down()
         self.disk.drop(self.desk)
         self.fill(size, {}, source)

@@ -1,7 +1,7 @@
 """Volumes on this machine: an ext4 file each, of a fixed size, that outlives desks.
 
-A file system of its own bounds what desks write, in bytes and in files, and shares no metadata with anybody else's. All
-keepers show one file through one loop device: a second device would be a second file system to the kernel.
+A file system of its own limits what desks write, in bytes and in files, and shares no metadata with other tenants. All
+keepers mount one file through the same loop device, because the kernel treats a second device as a second file system.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hotdesk.linux.filesystem import FLAGS, run_tool
 from hotdesk.linux.openat2 import STRICT, openat2
 
 FILES, STAGING = "files", "staging"
-"""Directories of a volume: what desks see, and what the content API has not finished writing."""
+"""Directories of a volume: the files that desks see, and unfinished writes of the content API."""
 _FORMAT = ("-q", "-F", "-m0", "-b4096", "-O", "^resize_inode", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 
 _LOCK_TIMEOUT_S = 1.0
@@ -34,7 +34,7 @@ class VolumeStore:
 
     def __init__(self, folder: Path, place: Path) -> None:
         self.folder = folder
-        """Where the files lie."""
+        """The folder with the volumes' files."""
         self.place = place
         """Where they are mounted, in the keeper's own mount namespace."""
 
@@ -42,9 +42,9 @@ class VolumeStore:
         return self.folder / f"{volume}.ext4"
 
     def make(self, volume: str, size: int, source: str = "") -> None:
-        """Make a volume, empty or as a copy of another; it exists completely or not at all.
+        """Create a volume, empty or as a copy of another, atomically.
 
-        The original must not be in use: a copy of a file system that is being written to is damaged.
+        The original must not be in use: a copy of a file system during writes is damaged.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.folder / f"{volume}.new"
@@ -67,7 +67,7 @@ class VolumeStore:
             fresh.unlink()
 
     def furnish(self, volume: str, fd: int) -> None:
-        """Add the directories to an empty file system; a sandbox's own user owns the visible one."""
+        """Create the directories of an empty file system; the desk's user owns the visible one."""
         at = self.place / f"new-{volume}"
         at.mkdir(mode=0o700, parents=True)
         try:
@@ -98,11 +98,13 @@ class VolumeStore:
                     start += os.copy_file_range(fd, target, min(PIECE, end - start), start, start)
 
     def drop(self, volume: str) -> None:
-        """Delete a volume; whoever still has it mounted keeps its blocks until then. Absent is no error."""
+        """Delete a volume. Existing mounts keep its blocks until they are removed. A missing volume is no error."""
         self.get_file(volume).unlink(missing_ok=True)
 
     def wait_unused(self, volume: str) -> bool:
-        """Wait a moment until no one has a volume mounted; the kernel takes a mount down when its last user is gone."""
+        """Wait until a volume is not mounted, up to a time limit; the kernel removes a mount when its last user is
+        gone.
+        """
         end = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while (found := loopdev.find(self.get_file(volume))) is not None:
             os.close(found[1])
@@ -113,9 +115,9 @@ class VolumeStore:
 
     @contextmanager
     def hold(self, volume: str) -> Iterator[int]:
-        """Hold the file of a volume open, and other keepers off it.
+        """Open the file of a volume with an exclusive lock against other keepers.
 
-        The lock is given up by hand: a loop device holds on to the open file, and so to its lock.
+        The lock is released explicitly: a loop device keeps the open file, and with it the lock.
         """
         try:
             fd = os.open(self.get_file(volume), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -156,7 +158,9 @@ class VolumeStore:
         at.rmdir()
 
     def show(self, volume: str, at: Path, userns: int) -> None:
-        """Show what desks see of a volume at `at`, its owners shifted into a desk's ids, without devices or setuid."""
+        """Mount a volume's visible directory at `at`, with owners mapped to a desk's user ids, without devices and
+        setuid.
+        """
         top = self.place / f"show-{at.parent.name}-{at.name}"
         self.mount(volume, top)
         try:
@@ -174,9 +178,9 @@ def _lock(fd: int) -> bool:
 
 
 def make_mount_points(root: Path, volumes: Mapping[str, str], owner: int) -> None:
-    """Make the directories of a desk at which volumes are mounted; nothing in the desk runs just now.
+    """Create the directories at which a desk's volumes are mounted; no process of the desk may be running.
 
-    No link is followed: a desk that is started again may have put one in the place of its mount point.
+    No link is followed: a desk that is restarted may have replaced its mount point by one.
     """
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
