@@ -1,6 +1,6 @@
-"""Small files that one keeper leaves for later ones: taken only if a keeper wrote them.
+"""Small files that one keeper leaves for later ones, and that are trusted only if a keeper wrote them.
 
-They lie in a tenant's folder, where a server may write as well.
+They are in a tenant's folder, in which a server may write as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hotdesk.linux.filesystem import hold_folder
 
 
 def read_own(path: Path, most: int) -> bytes | None:
-    """Read a file that a keeper wrote; None: it is missing, or another user's."""
+    """Read a file that a keeper wrote; return `None` if it is missing or another user's."""
     try:
         with path.open("rb") as file:
             return file.read(most) if os.fstat(file.fileno()).st_uid == uids.KEEPER else None
@@ -22,7 +22,7 @@ def read_own(path: Path, most: int) -> bytes | None:
 
 
 def write_own(path: Path, data: bytes) -> None:
-    """Write a file for a keeper before it has a name by which others could open it."""
+    """Write a file and give it to the keeper's user before it has a name by which others could open it."""
     fresh = path.with_suffix(f".{os.getpid()}")
     fresh.unlink(missing_ok=True)
     with hold_folder(path.parent) as place:

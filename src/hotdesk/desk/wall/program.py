@@ -1,6 +1,6 @@
-"""The program that puts a wall up: where it is, and which version it is.
+"""The program that sets up a wall: its path and version.
 
-Asking a program costs milliseconds, so that each is asked once: later keepers read what an earlier one wrote down.
+Running a program to get its version takes milliseconds, so that the result is stored for later keepers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERSION_SHAPE = re.compile(r"version (?:release-)?([0-9][0-9A-Za-z.~+-]{0,40})"
 _MAX_VERSION_BYTES = 64
 _ASK_TIMEOUT_S = 10.0
 _versions: dict[str, str] = {}
-"""Versions of programs by what tells their files apart."""
+"""Versions of programs by their files' identities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Program:
 
     path: str
     identity: str
-    """Differs whenever the file does."""
+    """Changes whenever the file does."""
     changed: float
-    """When its file was made, in seconds since 1970."""
+    """The file's modification time, in seconds since 1970."""
 
 
 def find_program(name: str) -> Program | None:
-    """Find a program by its name or path; None: it is not installed."""
+    """Find a program by its name or path; return `None` if it is not installed."""
     path = shutil.which(name, path=PATH)
     if path is None:
         return None
@@ -46,7 +46,7 @@ def find_program(name: str) -> Program | None:
 
 
 def read_version(program: Program, cache: Path) -> str:
-    """Return a program's version, as `1.14.1`; empty: it does not say."""
+    """Return a program's version, such as `1.14.1`; empty if it prints none."""
     if program.identity not in _versions:
         file = cache / f"version-{program.identity}.txt"
         stored = read_own(file, _MAX_VERSION_BYTES)
@@ -62,7 +62,7 @@ def read_version(program: Program, cache: Path) -> str:
 
 
 def forget_silent() -> None:
-    """Query programs again that gave no version: one may have been half installed, or slow."""
+    """Forget programs that printed no version, so that they run again: one may have been half installed, or slow."""
     for identity in [each for each, version in _versions.items() if not version]:
         del _versions[identity]
 
@@ -71,7 +71,7 @@ def ask_version(path: str) -> str:
     try:
         done = subprocess.run(
             [path, "--version"],
-            input=b"",  # not from /dev/null: a process that may only read cannot open it as subprocess does
+            input=b"",  # not /dev/null: subprocess opens it for writing, too, which a read-only process cannot
             capture_output=True,
             check=False,
             env={"PATH": PATH},

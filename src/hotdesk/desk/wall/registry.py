@@ -1,7 +1,7 @@
-"""The walls a keeper can put around desks, by name. `local` is not among them: it has no keeper.
+"""The walls a keeper can use, by name. `local` is not among them: it has no keeper.
 
-A wall is one entry of `KINDS`: how it is made, and how to find out whether this machine can put it up. Nothing else
-names it.
+A wall is one entry of `KINDS`: how to create it, and how to check whether this machine supports it. No other code of
+the keeper uses the names of walls.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hotdesk.walls import NAMES, TRAITS, WallCatalog, WallProof, WallStatus, exp
 
 @dataclass(frozen=True, slots=True)
 class WallKind:
-    """One kind of wall that this version knows."""
+    """A kind of wall that this version knows."""
 
     name: str
     make: Callable[[Config], Wall]
-    """Makes a keeper's wall; called once, and only where it is available."""
+    """Creates a keeper's wall; called once, and only if the wall is available."""
     look: Callable[[Config], WallStatus]
-    """Finds out whether it can be put up here. It is called for every desk that is proven, so it is quick."""
+    """Checks whether it is available here. It is called for every desk that is proven, so it must be fast."""
 
 
 KINDS: dict[str, WallKind] = {
@@ -37,7 +37,7 @@ KINDS: dict[str, WallKind] = {
     GvisorWall.name: WallKind(GvisorWall.name, GvisorWall, gvisor.look),
     MicrovmWall.name: WallKind(MicrovmWall.name, MicrovmWall, microvm.look),
 }
-"""By name."""
+"""The kinds of walls by name."""
 
 
 def register(kind: WallKind) -> None:
@@ -45,7 +45,7 @@ def register(kind: WallKind) -> None:
 
 
 def survey(settings: Config) -> WallCatalog:
-    """Find out which walls this machine has; those that this version cannot put up are among them, unavailable."""
+    """Return the status of every wall on this machine; walls this version cannot create are included as unavailable."""
     statuses = [look_at(name, settings) for name in {**dict.fromkeys(NAMES[1:]), **KINDS}]
     return WallCatalog({each.name: each for each in statuses})
 
@@ -57,14 +57,14 @@ def look_at(name: str, settings: Config) -> WallStatus:
 
 
 class Walls:
-    """The walls of one keeper, each made on first need."""
+    """The walls of one keeper, each created on first use."""
 
     def __init__(self, settings: Config) -> None:
         self.settings = settings
         self.by_name: dict[str, Wall] = {}
 
     def find(self, name: str) -> Wall:
-        """Return a wall; never a weaker one in its place."""
+        """Return a wall by name, never a weaker one instead; raise an error if it is not available."""
         if (wall := self.by_name.get(name)) is not None:
             return wall
         if name not in KINDS and name not in TRAITS:
@@ -77,6 +77,6 @@ class Walls:
         return self.by_name[name]
 
     def describe(self, wall: Wall) -> WallProof:
-        """Return the description of a proven desk: its wall, and the program that made it."""
+        """Return the facts about a proven desk's wall: its kind, and the program that set it up."""
         status = look_at(wall.name, self.settings)
         return WallProof(wall.name, wall.traits.kernel, wall.traits.is_boundary, status.version, status.platform)

@@ -16,10 +16,9 @@ from hotdesk.linux.rlimits import CORE_LIMIT
 _Json: TypeAlias = dict[str, object]
 
 LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
-"""Resource limits."""
 
 CAPABILITIES = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7}
-"""What root inside has, by number: what installing packages takes. All of it is worth nothing outside the desk."""
+"""Capabilities of root inside, by number: those that installing packages needs. None is effective outside the desk."""
 CAPABILITY_BITS = sum(1 << number for number in CAPABILITIES.values())
 
 
@@ -33,7 +32,7 @@ class BundleInput:
     dev: str
     sys: str
     proc: str
-    """A folder with what is laid over /proc."""
+    """The folder with the files that are mounted over /proc."""
     link: str
     userns: str
     netns: str
@@ -41,20 +40,20 @@ class BundleInput:
     python: str
     machine: str
     hidden: frozenset[str]
-    """The names of `EMPTY_FILES`, `EMPTY_FOLDERS` and `OWN_FILES` this kernel has."""
+    """The names of `EMPTY_FILES`, `EMPTY_FOLDERS` and `OWN_FILES` that this kernel has."""
     guest: str
-    """The file that starts the guest, in the folder with its code."""
+    """The name of the file that starts the guest, in the folder with its code."""
     annotation: str
     filter: str | None
     limits: Mapping[str, int] = field(default_factory=dict)
-    """The hard limits this machine holds the keeper to: without CAP_SYS_RESOURCE a runtime cannot go beyond."""
+    """The keeper's own hard limits: without CAP_SYS_RESOURCE a runtime cannot exceed them."""
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
-    """Where volumes are, by the path at which the desk has them."""
+    """Host paths of volumes, by their mount points in the desk."""
 
 
 def build_config(room: BundleInput) -> _Json:
-    """Return the OCI configuration. A compiled filter replaces the profile it was compiled from."""
+    """Return the OCI configuration. A compiled filter replaces the seccomp profile it was compiled from."""
     whole: _Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
     return whole | {
         "ociVersion": "1.0.2",
@@ -75,12 +74,12 @@ def build_config(room: BundleInput) -> _Json:
 
 
 def build_process(room: BundleInput) -> _Json:
-    """Return pid 1: the guest, as an ordinary user without any privilege."""
+    """Return process 1: the guest, as an ordinary user without any privilege."""
     return build_guest_process(room, uids.USER, [], build_environment(room.env), HOME, [LINK])
 
 
 def build_root_process(room: BundleInput) -> _Json:
-    """Return the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
+    """Return the second guest: root of the desk's user namespace, with the same wall and filter as the first."""
     env = {**build_environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
     return build_guest_process(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
 
@@ -107,9 +106,9 @@ def build_guest_process(
 
 
 def build_mounts(room: BundleInput) -> list[_Json]:
-    """Return the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's.
+    """Return the mounts, in order. /dev, /sys and the files over /proc are the keeper's own, never the host's.
 
-    Volumes come first, so that nothing of the wall is ever below one.
+    Volumes come first, so that no mount of the wall is ever below one.
     """
     plain = ["nosuid", "nodev"]
     shown = [

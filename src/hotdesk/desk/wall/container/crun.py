@@ -1,4 +1,4 @@
-"""Start the OCI runtime: to run a desk, or to start root's guest inside one."""
+"""Start the OCI runtime: to run a desk, or to start the guest for root in one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from hotdesk.linux.keyring import is_refused
 
 _DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 SCRATCH = "_LIBCONTAINER_STATEDIR"
-"""Tells crun where to put the copy of itself it starts from; killed at that moment it would leave one in /tmp."""
+"""The variable by which crun finds a folder for the copy of itself that it runs; killed at that moment it would leave
+one in /tmp.
+"""
 _LOG_LIMIT = 4096
 LOG = "runtime.log"
 ROOT_LOG = "root.log"
 
 
 def stand_by(settings: Config, room: Room) -> Standby:
-    """Make a process join the desk's cgroup, to run the desk from its bundle once that is written.
+    """Start a process that joins the desk's cgroup, and later runs the desk from its bundle.
 
-    Joining waits for the whole machine (5 ms and more): meanwhile the room can be made.
+    Joining waits for the whole machine (5 ms and more), during which the room is made.
     """
     folder = room.folder
     keyring = ("--no-new-keyring",) if is_refused() else ()  # what refuses it to the runtime refuses it to the desk
@@ -34,9 +36,9 @@ def stand_by(settings: Config, room: Room) -> Standby:
 
 
 def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
-    """Start root's guest in a desk, with the socket `sudo` calls at; return the runtime's pid.
+    """Start the guest for root in a desk, with the socket that `sudo` calls; return the runtime's pid.
 
-    The whole process object is handed over: a runtime's plain exec would give every capability, without the filter.
+    The complete process object is passed: a runtime's plain exec would give every capability, without the filter.
     """
     log, process = room.folder / ROOT_LOG, room.folder / "bundle/root.json"
     log.unlink(missing_ok=True)
@@ -49,9 +51,9 @@ def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
 def begin(
     settings: Config, room: Room, verb: str, *arguments: str, log: str = "", passed: socket.socket | None = None
 ) -> Standby:
-    """Make a process join the desk's cgroup, which starts the runtime there on command.
+    """Start a process that joins the desk's cgroup, and executes the runtime there on command.
 
-    Its stdio are pipes: a runtime gives fds 0 to 2 to the desk's user, and a host file there would be the desk's.
+    Its stdio are pipes: a runtime gives descriptors 0 to 2 to the desk's user, who could otherwise use a host file.
     """
     argv = [
         protect_runtime(settings),
@@ -88,9 +90,9 @@ def begin(
 
 
 def protect_runtime(settings: Config) -> str:
-    """Return the runtime as a desk may see it: crun through a read-only mount.
+    """Return the path of a runtime that a desk cannot modify: crun through a read-only mount.
 
-    crun makes such a mount for itself and starts again from it, at every start; one made once serves them all.
+    crun makes such a mount at every start and executes itself from it; one mount made here serves all desks.
     """
     if os.path.basename(settings.runtime) != "crun":
         return settings.runtime

@@ -1,7 +1,7 @@
-"""A cache of compiled seccomp filters: compiling costs crun 8 ms of every start.
+"""A cache of compiled seccomp filters: compiling takes crun 8 ms of every start.
 
-crun leaves the filter it compiled beside its state, and takes one ready-made by annotation. That a filter stands is
-proven for every desk (`prove.py`); that it is this one, the attacks in `tests/security` show.
+crun leaves the filter it compiled beside its state, and accepts a compiled one by annotation. That a filter is active
+is proven for every desk (`prove.py`); that it is the right one is shown by the attacks in `tests/security`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hotdesk.linux import uids
 ANNOTATION = "run.oci.seccomp_bpf_data"
 _INSTRUCTION = 8
 _MAX_PROGRAM_BYTES = 4096 * _INSTRUCTION
-"""The kernel takes no longer program."""
+"""The kernel's limit for a filter program."""
 
 
 class Filters:
-    """The filter of this machine's runtime, once it was compiled."""
+    """The compiled filter of this machine's runtime, if there is one."""
 
     def __init__(self, folder: Path, runtime: str) -> None:
         self.file = folder / f"seccomp-{compute_key(runtime)}.bpf" if os.path.basename(runtime) == "crun" else None
@@ -36,7 +36,7 @@ class Filters:
             return None
         with self.file.open("rb") as file:
             if os.fstat(file.fileno()).st_uid != uids.KEEPER:
-                return None  # a server writes files in its tenants' folders as well
+                return None  # not written by a keeper: tenants' folders are writable by servers, too
             return base64.b64encode(file.read(_MAX_PROGRAM_BYTES)).decode()
 
     def keep(self, compiled: Path) -> None:
@@ -46,13 +46,13 @@ class Filters:
         if not data or len(data) % _INSTRUCTION or len(data) > _MAX_PROGRAM_BYTES:
             return
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(OSError):  # where a file cannot be without a name, none is kept
+        with suppress(OSError):  # not stored where the file system does not support unnamed files
             write_own(self.file, data)
         self.compiled = self.read()
 
 
 def compute_key(runtime: str) -> str:
-    """Return a key that depends on the module that writes the profile and on the program that compiles it."""
+    """Return a key that depends on the module with the profile and on the program that compiles it."""
     found = shutil.which(runtime, path=PATH)
     program = os.stat(found) if found else None
     profile = Path(seccomp.__file__).read_bytes()

@@ -1,6 +1,6 @@
-"""Proves, before a desk is handed over, that its first process is behind every requested part of the wall.
+"""Prove, before a desk is handed over, that its first process is behind every requested part of the wall.
 
-Read from the host's /proc by pid: nothing here believes the runtime, and nothing comes from the guest.
+Everything is read from the host's /proc by pid: neither the runtime nor the guest is trusted.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from hotdesk.errors import KeeperError
 from hotdesk.linux.processes import read_status
 
 VOLUME_ROOT = f"/{FILES}"
-"""What of a volume's file system is mounted in a desk."""
+"""The directory of a volume's file system that is mounted in a desk."""
 OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
 def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> None:
-    """Raise unless the process is this user, with just these capabilities, filtered, in namespaces of the desk's own.
+    """Raise `KeeperError` unless a process is this user, with just these capabilities, filtered, in the desk's
+    namespaces.
 
-    A runtime may return a moment before its child has taken the last step, so a flaw is looked at again for a while.
+    A runtime may return just before its child has finished its setup, so a flaw is checked again until a time limit.
     """
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.0005
     while wrong := list_flaws(pid, uid, capabilities, netns, userns):
@@ -57,7 +58,7 @@ def list_flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -
 
 
 def check_mounts(pid: int, paths: Collection[str]) -> None:
-    """Raise unless a volume is mounted at each of these paths of the desk, and nowhere else."""
+    """Raise `KeeperError` unless a volume is mounted at each of these paths of the desk, and nowhere else."""
     if not paths:
         return
     with open(f"/proc/{pid}/mountinfo", "rb") as file:
@@ -73,7 +74,7 @@ def _unescape(text: bytes) -> str:
 
 
 def list_foreign_namespaces(pid: int, first: int) -> list[str]:
-    """List the namespaces a process does not share with its desk's first process."""
+    """List the namespaces that a process does not share with its desk's first process."""
     return [
         f"the {kind} namespace of its process is not the desk's"
         for kind in OWN
@@ -86,4 +87,4 @@ def _stat_namespace(kind: str) -> int:
 
 
 HOST = {kind: _stat_namespace(kind) for kind in OWN}
-"""The host's namespaces: ours as this module was loaded, before the keeper made mounts of its own."""
+"""The host's namespaces: this process's when the module was loaded, before the keeper made its own mount namespace."""

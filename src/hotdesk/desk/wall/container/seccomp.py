@@ -1,7 +1,7 @@
-"""The system calls a desk may make: an allow-list in OCI's form; refused calls answer as libraries expect.
+"""The system calls a desk may make: an allow-list in OCI's format. Refused calls fail with the error libraries expect.
 
-Unknown calls answer ENOSYS, so that libc falls back; known and refused ones EPERM; socket families that do not
-exist here EAFNOSUPPORT. Only the native architecture is listed: no 32-bit or x32 way in.
+Unknown calls fail with ENOSYS, so that libc falls back; refused ones with EPERM; socket families that do not exist here
+with EAFNOSUPPORT. Only the native architecture is listed, so 32-bit and x32 calls are impossible.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def match_other(index: int, value: int) -> Test:
 
 
 def match_equal(index: int, value: int) -> Test:
-    """Test that an int argument has a value: the kernel reads 32 bits of it, so the others must not matter."""
+    """Test that an int argument has a value. The kernel reads 32 bits of it, so the others must be ignored."""
     return match_bits(index, INT, value)
 
 
 def match_none_of(index: int, values: Collection[int]) -> list[Test]:
-    """Return tests of which exactly one holds when an int argument has none of the values.
+    """Return tests of which exactly one is true if an int argument has none of the values.
 
-    libseccomp has no "not equal" under a mask: walk the bits from the top, and cover each half that holds no value.
+    libseccomp has no "not equal" under a mask: walk the bits from the top, and cover each half that contains no value.
     """
 
     def cover(bit: int, prefix: int, values: list[int]) -> list[Test]:
@@ -113,19 +113,19 @@ def allow(names: str | list[str], *tests: Test) -> Rule:
 
 
 def refuse(names: str | list[str], number: int, *tests: Test) -> Rule:
-    """Answer calls with an errno, without making them."""
+    """Return a rule that fails calls with an errno."""
     return {**allow(names, *tests), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
 
 
 def _build_namespace_rules() -> list[Rule]:
-    """Allow new threads and processes, but no new namespaces; clone3 hides its flags, so libc must fall back."""
+    """Allow new threads and processes, but no new namespaces. clone3 hides its flags, so libc must fall back."""
     rules = [allow("clone", match_bits(0, sum(NAMESPACE_FLAGS), 0))]
     rules += [refuse("clone", errno.EPERM, match_bits(0, flag, flag)) for flag in NAMESPACE_FLAGS]
     return [*rules, refuse("clone3", errno.ENOSYS)]
 
 
 def _build_socket_rules() -> list[Rule]:
-    """Allow unix, TCP and UDP sockets and the routing netlink; every other family does not exist."""
+    """Allow unix, TCP and UDP sockets and the routing netlink; other families fail as if they did not exist."""
     rules = [allow("socket", match_equal(0, UNIX)), allow("socketpair", match_equal(0, UNIX))]
     rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX])]
     rules += [refuse("socket", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX, INET, INET6, NETLINK])]

@@ -1,4 +1,4 @@
-"""Status of the container wall on this machine: its runtime, and known defects of that."""
+"""Status of the container wall on this machine: its runtime, and that runtime's known defects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KNOWN_FLAWS = (
         "follows an image's links at /dev/null and /dev/console; hotdesk mounts its own /dev, so it is safe",
     ),
 )
-"""What crun before a version does wrong, by its release notes, and why a desk is not reached by it."""
+"""Defects of crun before a version, from its release notes, and why they do not affect a desk."""
 
 
 def look(settings: Config) -> WallStatus:

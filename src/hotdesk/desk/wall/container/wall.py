@@ -1,4 +1,4 @@
-"""The wall `container`: namespaces, a seccomp filter and no capabilities, put up by an OCI runtime."""
+"""The wall `container`: namespaces, a seccomp filter and no capabilities, set up by an OCI runtime."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hotdesk.walls import TRAITS
 
 
 class ContainerWall:
-    """Desks as containers of the host's kernel."""
+    """Desks as containers on the host's kernel."""
 
     name = "container"
     traits = TRAITS[name]
     root_capabilities = bundle.CAPABILITY_BITS
-    """What root's guest has, as bits."""
+    """Capabilities of the guest for root, as a bit mask."""
 
     def __init__(self, settings: Config) -> None:
         self.settings = settings
@@ -85,7 +85,7 @@ class ContainerWall:
 
 
 def describe_room(room: Room, compiled: str | None) -> bundle.BundleInput:
-    """Describe a room as a runtime can use it; `compiled` is the seccomp filter if one is cached."""
+    """Describe a room for the runtime. `compiled` is the cached seccomp filter, or `None`."""
     return bundle.BundleInput(
         desk=room.desk,
         root=str(room.folder / "root"),
@@ -109,7 +109,7 @@ def describe_room(room: Room, compiled: str | None) -> bundle.BundleInput:
 
 
 def _read_hard_limits() -> dict[str, int]:
-    """Read the resource limits that this process cannot raise."""
+    """Return the hard resource limits that this process cannot raise."""
     hard = {
         name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
         for name in bundle.LIMITS

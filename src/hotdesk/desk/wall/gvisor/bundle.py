@@ -1,7 +1,7 @@
-"""The OCI configuration of a desk behind gVisor. Pure.
+"""The OCI configuration of a desk behind gVisor. Pure functions.
 
-Paths are those of the room: its folder is the root directory of the runtime (`runsc.py`). No filter keeps programs
-from a call: the sentry answers them all, and has a filter of its own.
+Paths are relative to the room: its folder is the root directory of the runtime (`runsc.py`). System calls are not
+filtered here: the sentry implements all of them, and has a filter of its own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from hotdesk.linux.rlimits import CORE_LIMIT
 _Json: TypeAlias = dict[str, object]
 
 LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "MEMLOCK": 8 << 20}
-"""Resource limits."""
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
-"""What root inside has: what installing packages takes."""
+"""Capabilities of root inside: those that installing packages needs."""
 COVERS = ("meminfo", "cpuinfo", "stat", "loadavg")
-"""Files of /proc that show the desk's own figures: the sentry would show the whole machine's memory."""
+"""Files of /proc with the desk's own figures: the sentry would show the whole machine's memory."""
 _INET, _INET6, _PACKET, _RAW = 2, 10, 17, 3
-"""Families and a type of sockets."""
+"""Socket families and a socket type."""
 
 
 def _match(argument: int, value: int, mask: int) -> _Json:
@@ -32,7 +31,7 @@ def _match(argument: int, value: int, mask: int) -> _Json:
 
 
 def _refuse_socket(family: int, *more: _Json) -> _Json:
-    """Refuse sockets of a family; an int argument has 32 bits."""
+    """Return a rule that refuses sockets of a family; an int argument has 32 bits."""
     args = [_match(0, family, 0xFFFFFFFF), *more]
     return {"names": ["socket"], "action": "SCMP_ACT_ERRNO", "args": args}
 
@@ -45,11 +44,12 @@ WRONG_CALLS = {
         _refuse_socket(_PACKET),
     ],
 }
-"""Calls that this sentry gets wrong. Its close_range refuses the highest number, and programs that use GLib would start
-nothing: it is answered as by a kernel without it (without a tracer TRACE is ENOSYS; ERRNO is EPERM in runsc). A raw
-socket ends the sentry, and the desk with it, whoever asks for one."""
+"""Calls that this sentry gets wrong. Its close_range refuses the highest descriptor number, so that programs that use
+GLib could not start others: it is answered as by a kernel without it (TRACE without a tracer is ENOSYS; ERRNO is EPERM
+in runsc). A raw socket crashes the sentry, and with it the desk, whichever user opens it.
+"""
 ROOT, COVERED, SHARED = "/root", "/covers", "/link"
-"""Where the runtime finds the desk's file system, what covers /proc, and the folder with the guest's code."""
+"""Paths in the runtime of the desk's file system, the files over /proc, and the folder with the guest's code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class GvisorBundle:
     memory: int
     python: str
     guest: str
-    """The file that starts the guest, in the folder with its code."""
+    """The name of the file that starts the guest, in the folder with its code."""
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
-    """Where volumes are in the room, by the path at which the desk has them."""
+    """Paths of volumes in the room, by their mount points in the desk."""
 
 
 def build_config(room: GvisorBundle) -> _Json:
@@ -81,7 +81,7 @@ def build_config(room: GvisorBundle) -> _Json:
 
 
 def build_process(room: GvisorBundle) -> _Json:
-    """Return pid 1: the guest, as an ordinary user without any privilege."""
+    """Return process 1: the guest, as an ordinary user without any privilege."""
     return build_guest_process(room, uids.USER, [], build_environment(room.env), HOME, [])
 
 
@@ -94,7 +94,9 @@ def build_root_process(room: GvisorBundle) -> _Json:
 def build_guest_process(
     room: GvisorBundle, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> _Json:
-    """Return a guest's process. `sentry` tells it that its kernel is gVisor's: it then forwards ports and signals."""
+    """Return a guest's process. The argument `sentry` makes it forward ports and signals, because its kernel is
+    gVisor's.
+    """
     sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
         "terminal": False,
@@ -116,7 +118,7 @@ def build_mounts(room: GvisorBundle) -> list[_Json]:
         mount("/proc", "proc", "proc", *plain, "noexec"),
         mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={compute_shm_size(room.memory)}"),  # noqa: S108
         mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
-        mount(LINK, "bind", SHARED, "bind", "ro", *plain),  # a copy's root runs one program there (`rename.py`)
+        mount(LINK, "bind", SHARED, "bind", "ro", *plain),  # executable for `rename.py`, which runs a program there
         *(mount(f"/proc/{name}", "bind", f"{COVERED}/{name}", "bind", "ro", *plain, "noexec") for name in COVERS),
     ]
 

@@ -1,10 +1,11 @@
-"""Make runsc write a desk's memory to a folder of its own layer.
+"""Make runsc save a desk's memory to a folder of its own layer.
 
-The runsc that does so is root of the desk's user namespace without capabilities, in the desk's pid namespace, with the
-room as its root directory, as the one that starts root's guest (`runsc.enter`): what it reads of a sentry harms no one.
+The runsc process that does so is root of the desk's user namespace without capabilities, in the desk's pid namespace,
+with the room as its root directory, like the one that starts the guest for root (`runsc.enter`). So parsing data of a
+hostile sentry cannot harm the host.
 
-For a copy the programs are paused before the memory is written and go on after the keeper has taken a snapshot of the
-layer: files and memory are of one moment.
+For a fork the programs are paused before the memory is written, and continue after the keeper has taken a snapshot of
+the layer: files and memory are of the same moment.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hotdesk.linux import syscalls
 LOG = "memory.log"
 _FAILED = b"0"
 _STEP_TIMEOUT_S = 300.0
-"""Seconds one step may take; the desk decides how much memory there is to write."""
+"""Seconds one step may take; the desk determines how much memory must be written."""
 _POLL_INTERVAL_S = 0.002
 _REASONS = (
     ("deleted and invalidated dentries", "a program has a deleted file or folder open; end that program"),
@@ -31,7 +32,7 @@ _REASONS = (
     ("quota exceeded", "the disk of the desk is full; delete files"),
     ("no space left", "the disk of the desk is full; delete files"),
 )
-"""What runsc's log has, and what it means."""
+"""Texts in runsc's log, and what they mean."""
 _WRITE = ("checkpoint", f"--image-path=/{IMAGE}", "--compression=none", "--leave-running")
 
 
@@ -60,9 +61,9 @@ def save(runsc: Runsc, room: Room, supervisor: int, *, stop: bool) -> MemoryWrit
 
 
 def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None:
-    """Write the memory while no program runs, wait until the files are kept as well, and let programs continue.
+    """Write the memory while no program runs, wait until the files are saved as well, and let programs continue.
 
-    With `stop` they continue only if that failed: a sentry that is told to end with its checkpoint ends anyhow.
+    With `stop` they continue only if that failed. A sentry asked to exit with its checkpoint would exit even then.
     """
     (room.folder / program.STATE / LOG).unlink(missing_ok=True)
     asking = sentry.Asking(
@@ -83,7 +84,7 @@ def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None
 
 
 def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
-    """Make runsc do one thing to the desk; return whether it did."""
+    """Make runsc execute one command for the desk; return whether it succeeded."""
     child = program.start_inside(runsc, room, room.userns, LOG, [*arguments, CONTAINER])
     end = time.monotonic() + _STEP_TIMEOUT_S
     while time.monotonic() < end:
@@ -99,6 +100,6 @@ def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
 
 
 def explain(room: Room) -> str:
-    """Return why the memory could not be written. The log is also a sentry's: only known reasons are taken from it."""
+    """Return why the memory could not be saved. A sentry can write to the log, so only known texts are used."""
     text = program.read_log(room, LOG)
     return next((reason for mark, reason in _REASONS if mark in text), "gVisor's runsc failed for an unknown reason")

@@ -1,7 +1,7 @@
-"""Proof, before a desk is handed over, that its sentry and gofer are confined.
+"""Prove, before a desk is handed over, that its sentry and gofer are confined.
 
-Read from the host's /proc: nothing here believes runsc, and nothing comes from the desk. Every process in the desk's
-cgroup is looked at, so that none has to be recognised by what it says about itself.
+Everything is read from the host's /proc: neither runsc nor the desk is trusted. Every process in the desk's cgroup is
+checked, so that none has to be identified by its own claims.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from hotdesk.linux import uids
 from hotdesk.linux.processes import read_status
 
 OWN = ("pid", "mnt", "ipc", "uts", "net", "user")
-"""Namespaces that sentry and gofer have of their own. Their cgroup namespace is the host's: they see no file of it."""
+"""Namespaces that sentry and gofer have of their own. They share the host's cgroup namespace, but see no file of it."""
 NS_GET_PARENT = 0xB702
 ALLOWED = 0x1F | 1 << 18 | 1 << 19
-"""Capabilities in the desk's own user namespace: those on files, and CHROOT for the gofer, PTRACE for the sentry."""
+"""Capabilities in the desk's own user namespace: those for files, CHROOT for the gofer, PTRACE for the sentry."""
 SENTRY_ROOT = frozenset(("proc", "etc"))
-"""All that a sentry's root directory has; both folders are empty but for the time zone."""
+"""The only entries of a sentry's root directory; both folders are empty except for the time zone."""
 HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in OWN}
-"""The host's namespaces: ours as this module was loaded, before the keeper made mounts of its own."""
+"""The host's namespaces: this process's when the module was loaded, before the keeper made its own mount namespace."""
 
 
 def check(room: Room, supervisor: int) -> None:
-    """Raise unless everything in the desk's cgroup is confined; looked at again for a while."""
+    """Raise `KeeperError` unless every process in the desk's cgroup is confined; flaws are checked again until a time
+    limit.
+    """
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.001
     while wrong := list_flaws(room, supervisor):
         if time.monotonic() > end:
@@ -94,7 +96,7 @@ def _list_namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
 
 
 def _read_parent_userns(pid: int) -> int:
-    """Return the inode of the user namespace in which a process's own one was made; the host's has none: 0."""
+    """Return the inode of the parent of a process's user namespace, or 0 if that is the host's."""
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
         parent = fcntl.ioctl(fd, NS_GET_PARENT)
@@ -129,7 +131,7 @@ def find_gofer(room: Room, supervisor: int) -> int:
 
 
 def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
-    """List what is wrong with the runsc process of root's guest. The sentry decides who is root inside."""
+    """List the flaws of the runsc process of the guest for root. The sentry decides who is root inside."""
     wrong = [
         *_list_status_flaws(pid, room.base, 0, seccomp=False),
         *_list_namespace_flaws(pid, ("pid", "mnt", "net", "user")),

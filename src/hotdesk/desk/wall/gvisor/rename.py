@@ -1,7 +1,7 @@
-"""Give a copy of a desk its own host name: a program of a few instructions, made here and run once in the copy.
+"""Give a fork of a desk its own host name: a program of a few instructions, generated here and run once in the fork.
 
-The name is in the sentry's memory, and so it is the origin's when a copy starts. Setting it takes CAP_SYS_ADMIN inside
-the sentry. No program of the desk's files gets that: root inside may have replaced any of them.
+The name is in the sentry's memory, so a fork starts with that of its origin. Setting it needs CAP_SYS_ADMIN inside the
+sentry. No program from the desk's files gets that: root inside may have replaced any of them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from hotdesk.desk.wall.gvisor.runsc import BUNDLE, CONTAINER, RENAME, ROOT_LOG, 
 
 _SYS_ADMIN = 21
 FILE = "rename"
-"""In the folder that a desk can read and not write."""
+"""The program's name in the folder that a desk can read and not write."""
 _HEADER, _PROGRAM_HEADER = 64, 56
 _BASE = 0x400000
 _MACHINES = {"aarch64": 183, "x86_64": 62}
-"""How an ELF header names them."""
+"""Architectures as numbered in an ELF header."""
 
 
 def _write_code(machine: str, length: int) -> bytes:
@@ -63,7 +63,7 @@ def prepare(room: Room, settings: bundle.GvisorBundle) -> None:
 
 
 def begin(runsc: Runsc, room: Room, userns: int) -> Callable[[], bool]:
-    """Prepare to give a copy its name, in the process that starts it; return what does it once the copy runs."""
+    """Start a confined process for renaming a fork; return a function that renames it once the fork runs."""
     asking = sentry.Asking(runsc, room, userns, lambda: sentry.run_once(f"{LINK}/{FILE}", _SYS_ADMIN))
 
     def rename() -> bool:

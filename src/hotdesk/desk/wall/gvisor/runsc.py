@@ -1,12 +1,12 @@
-"""Start runsc without privileges: to run a desk, or to start root's guest in one.
+"""Start runsc without privileges: to run a desk, or to start the guest for root in one.
 
-Four processes, all in the desk's cgroup:
+Four kinds of processes, all in the desk's cgroup:
 
 - the *launcher*, a child of the keeper, prepares the others and ends when the desk is up;
-- the *supervisor* is the first process of the desk's pid namespace and waits for the end of the sentry. Its user is
-  none that the desk's programs or its sentry can have, and it has no capability;
-- *runsc* is root of the desk's user namespace and no one outside. Its root directory is the room's folder, its network
-  namespace is the desk's: it sees no file, process or socket of the host. It ends when the desk is up;
+- the *supervisor* is the first process of the desk's pid namespace and waits for the end of the sentry. It runs as
+  a user id that neither the desk's programs nor its sentry can have, and has no capability;
+- *runsc* is root of the desk's user namespace without privileges outside. Its root directory is the room's folder,
+  its network namespace is the desk's: it sees no file, process or socket of the host. It ends when the desk is up;
 - *sentry* and *gofer*, which runsc starts, are confined further by runsc itself (`prove.py`).
 """
 
@@ -29,31 +29,32 @@ from hotdesk.linux import syscalls, uids
 
 _DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 PROGRAM, STATE, BUNDLE, SYSTEM = "runsc", "s", "bundle", "system"
-"""Names in the room's folder: the program, its notes (short, as a socket's path is at most 107 bytes), the bundle, and
-where the supervisor has the host's system."""
+"""Names in the room's folder: the program, its state (short, as a socket's path is at most 107 bytes), the bundle, and
+the supervisor's view of the host's system.
+"""
 CONTAINER = "d"
-"""What runsc calls the desk."""
+"""The desk's container name in runsc."""
 IMAGE = "w/memory"
-"""The folder with what was written of a desk's memory, in the desk's own layer."""
+"""The folder with a desk's saved memory, in the desk's own layer."""
 RENAME = "rename.json"
-"""In the bundle: the process that gives a copy its own name."""
+"""In the bundle: the process that gives a fork its own host name."""
 LOG, ROOT_LOG = "log", "root.log"
 PID, ROOT_PID = "pid", "root.pid"
 _MAX_LOG_BYTES = 4096
 _MAX_WORD_BYTES = 64
 _FAILED = 125
-"""Exit code of a launcher that could not prepare the room for runsc; why is in the file below."""
+"""Exit code of a launcher that could not prepare runsc's environment; the reason is in the file below."""
 _FAILURE = "launch.log"
 _ENTER_TIMEOUT_S = 19.0
 _POLL_INTERVAL_S = 0.002
 WAIT_FOR_END = ("/bin/sh", "-c", "read -r line")
-"""The supervisor's program: standard input ends with the sentry, which holds the other end of the pipe."""
+"""The supervisor's program: its standard input ends with the sentry, which holds the other end of the pipe."""
 CAP_LAST = 63
 
 
 @dataclass(frozen=True, slots=True)
 class Runsc:
-    """The runsc of this machine, and its options."""
+    """This machine's runsc, and its options."""
 
     program: str
     platform: str
@@ -76,14 +77,15 @@ class Runsc:
 
 
 Restored: TypeAlias = Callable[[Runsc, Room, int], Callable[[], bool]]
-"""Prepares, while runsc starts, what is done in a desk that goes on from its memory before it is handed over; gives
-what does it then, and says whether that went well."""
+"""Prepares, while runsc starts, the last step for a desk that starts from saved memory. The returned function executes
+that step, and returns whether it succeeded.
+"""
 
 
 def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
-    """Make a process join the desk's cgroup, to run the desk from its bundle once the room is complete.
+    """Start a process that joins the desk's cgroup, and runs the desk from its bundle once the room is complete.
 
-    `restored` is called in that process, with the desk's user namespace, where the desk resumes from its memory.
+    `restored` is called in that process, with the desk's user namespace, if the desk starts from saved memory.
     """
     (stdin, go), (console, output) = syscalls.make_two_pipes()
     try:
@@ -102,19 +104,19 @@ def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
             userns, netns = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in word[1:].decode().split())
             syscalls.close_but({0, 1, 2, stdin, output, userns, netns})
             run(runsc, room, userns, netns, (stdin, output, output), restored)
-        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+        except BaseException as e:  # noqa: BLE001 - in a forked child: it must not continue the keeper's code
             fail(room, e)
     syscalls.close_all((stdin, output))
     return Standby(launcher, go, console, lambda: GO + _name_namespaces(room))
 
 
 def _name_namespaces(room: Room) -> bytes:
-    """Return where a child of the keeper finds the namespaces of a room that was made after it."""
+    """Return the paths by which a child of the keeper can open namespaces that were made after it was forked."""
     return f"/proc/{os.getpid()}/fd/{room.userns} /proc/{os.getpid()}/fd/{room.netns}".encode()
 
 
 def leave_keeper() -> None:
-    """Stop handling signals like the keeper: its descriptor for them may soon belong to another file."""
+    """Reset signal handling: the number of the keeper's wakeup descriptor may soon belong to another file."""
     signal.set_wakeup_fd(-1)
     for number in _DEFAULTED:
         signal.signal(number, signal.SIG_DFL)
@@ -131,8 +133,8 @@ def run(
     streams: Sequence[int],
     restored: Restored,
 ) -> None:
-    """Run the desk; exit as runsc does. `restored` is for one that resumes from its memory."""
-    os.sched_setaffinity(0, cpu_set.choose(room.spec.cpus, room.base // uids.WIDTH))  # the sentry counts these
+    """Run the desk; exit with runsc's code. `restored` is for a desk that starts from saved memory."""
+    os.sched_setaffinity(0, cpu_set.choose(room.spec.cpus, room.base // uids.WIDTH))  # the sentry counts these CPUs
     syscalls.setns(netns, syscalls.CLONE_NEWNET)
     syscalls.unshare(syscalls.CLONE_NEWPID)
     status_r, status_w = os.pipe()
@@ -141,7 +143,7 @@ def run(
         try:
             os.close(status_r)
             supervise(runsc, room, userns, streams, status_w)
-        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+        except BaseException as e:  # noqa: BLE001 - in a forked child: it must not continue the keeper's code
             fail(room, e)
     os.close(status_w)
     finish = restored(runsc, room, userns) if room.memory else None
@@ -154,9 +156,9 @@ def run(
 
 
 def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: list[str]) -> int:
-    """Start a runsc without capabilities that talks to the desk's sentry; return its pid.
+    """Start a runsc without capabilities that communicates with the desk's sentry; return its pid.
 
-    Its output is not read, and does not end it: the reason of a failure is in its log.
+    Its output goes to a pipe that no process reads: the reason of a failure is in its log.
     """
     (stdin, unused), (_, output) = syscalls.make_two_pipes()
     os.close(unused)
@@ -165,22 +167,22 @@ def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: lis
         try:
             argv = [*runsc.build_flags(log), *arguments]
             become(runsc, room, userns, (stdin, output, output), argv, capable=False)
-        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+        except BaseException as e:  # noqa: BLE001 - in a forked child: it must not continue the keeper's code
             fail(room, e)
     syscalls.close_all((stdin, output))
     return child
 
 
 def wait(child: int) -> int:
-    """Wait for a child; return its exit code, never a negative one."""
+    """Wait for a child; return its exit code, which is never negative."""
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else _FAILED
 
 
 def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], status: int) -> None:
-    """Be the desk's first process: have runsc start it, tell how that went, and wait for the sentry's end."""
+    """Run as the desk's first process: have runsc start the desk, report its exit code, await the sentry's end."""
     life_r, life_w = os.pipe()
-    os.fchown(life_w, room.base, room.base)  # runsc opens it by its name in /proc
+    os.fchown(life_w, room.base, room.base)  # runsc opens it by its path in /proc
     child = os.fork()
     if child == 0:
         try:
@@ -189,7 +191,7 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
             argv += ["restore", f"--image-path=/{IMAGE}"] if room.memory else ["run"]
             argv += ["--detach", f"--bundle=/{BUNDLE}", CONTAINER]
             become(runsc, room, userns, streams, argv)
-        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+        except BaseException as e:  # noqa: BLE001 - in a forked child: it must not continue the keeper's code
             fail(room, e)
     os.close(life_w)
     _leave_rooms(room)
@@ -204,7 +206,7 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
 
 
 def _leave_rooms(room: Room) -> None:
-    """Keep the host's system and no other mount: a staying process must not keep a desk's disk mounted."""
+    """Keep only the mounts of the host's system: a long-lived process must not keep a desk's disk mounted."""
     at = str(room.folder / SYSTEM)
     syscalls.unshare(syscalls.CLONE_NEWNS)
     for folder in ("/", *(each for each in ("/usr", "/bin", "/lib", "/lib64") if os.path.ismount(each))):
@@ -222,7 +224,7 @@ def drop_privileges(user: int) -> None:
 def become(
     runsc: Runsc, room: Room, userns: int, streams: Sequence[int], argv: list[str], *, capable: bool = True
 ) -> None:
-    """Become runsc: root of the desk's user namespace, in a file system that is the room and nothing else."""
+    """Execute runsc as root of the desk's user namespace, in a file system that contains only the room."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     failure = os.open(room.folder / _FAILURE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -235,7 +237,7 @@ def become(
 
 
 def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
-    """Be root of the desk's user namespace and no one outside; a process that is not `capable` starts none that is."""
+    """Become root of the desk's user namespace, without privileges outside. Without `capable`, children get none."""
     enter_private_mounts(runsc, room)
     os.setgroups([])
     syscalls.setns(userns, syscalls.CLONE_NEWUSER)
@@ -249,7 +251,7 @@ def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
 
 
 def enter_private_mounts(runsc: Runsc, room: Room) -> None:
-    """Have the room's folder as root directory, with the desk's own processes in /proc, and no other mount."""
+    """Make the room's folder the root directory, with the desk's own processes in /proc, and no other mount."""
     at = str(room.folder)
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount_readonly(runsc.program, f"{at}/{PROGRAM}")
@@ -265,17 +267,17 @@ def fail(room: Room, error: BaseException) -> None:
 
 
 def _write_pid(room: Room, name: str, pid: int) -> None:
-    """Write down a process for the keeper, in a folder that only it can write."""
+    """Write a pid for the keeper, in a folder that only it can write."""
     (room.folder / name).write_text(str(pid))
 
 
-# -- root's guest ----------------------------------------------------------------------------------------------
+# -- the guest for root ----------------------------------------------------------------------------------------
 
 
 def enter(runsc: Runsc, room: Room, supervisor: int) -> int:
-    """Start root's guest in a desk; return the pid of the launcher, which ends when it is up.
+    """Start the guest for root in a desk; return the pid of the launcher, which ends when it is up.
 
-    A runsc without capabilities stays while root's guest runs: by its end the keeper learns of the guest's.
+    A runsc without capabilities remains while the guest for root runs; its exit tells the keeper that the guest ended.
     """
     (room.folder / ROOT_PID).unlink(missing_ok=True)
     launcher = os.fork()
@@ -288,13 +290,13 @@ def enter(runsc: Runsc, room: Room, supervisor: int) -> int:
             syscalls.setns(room.netns, syscalls.CLONE_NEWNET)
             syscalls.setns(pidns, syscalls.CLONE_NEWPID)
             follow(runsc, room)
-        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+        except BaseException as e:  # noqa: BLE001 - in a forked child: it must not continue the keeper's code
             fail(room, e)
     return launcher
 
 
 def follow(runsc: Runsc, room: Room) -> None:
-    """Make runsc start root's guest; exit once it is up, or as runsc did."""
+    """Make runsc start the guest for root; exit once it is up, or with runsc's code."""
     mark = room.folder / STATE / ROOT_PID
     mark.unlink(missing_ok=True)
     (stdin, unused), (_, output) = syscalls.make_two_pipes()
@@ -309,7 +311,7 @@ def follow(runsc: Runsc, room: Room) -> None:
                 f"--pid-file=/{STATE}/{ROOT_PID}",
             ]
             become(runsc, room, room.userns, (stdin, output, output), [*argv, CONTAINER], capable=False)
-        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+        except BaseException as e:  # noqa: BLE001 - in a forked child: it must not continue the keeper's code
             fail(room, e)
     end = time.monotonic() + _ENTER_TIMEOUT_S
     while time.monotonic() < end:
@@ -328,7 +330,7 @@ def follow(runsc: Runsc, room: Room) -> None:
 
 
 def describe_failure(room: Room, status: int, log: str) -> str:
-    """Return what runsc reported. Its log is in a folder that is runsc's own: only a plain file is read there."""
+    """Return the error of runsc. Its log is in a folder that runsc can write, so only a regular file is read there."""
     failure = room.folder / _FAILURE
     if status == _FAILED and failure.exists() and (text := failure.read_text(errors="replace")):
         return f"runsc could not be started: {text[:500]}"
@@ -337,7 +339,7 @@ def describe_failure(room: Room, status: int, log: str) -> str:
 
 
 def read_log(room: Room, log: str) -> str:
-    """Return the beginning of what runsc logged; nothing where that is no plain file."""
+    """Return the beginning of runsc's log; empty if that is not a regular file."""
     try:
         fd = os.open(room.folder / STATE / log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,8 +1,8 @@
-"""Call a desk's sentry as runsc does, over the same socket, in a process confined as runsc is.
+"""Call a desk's sentry as runsc does, over the same socket, in a process that is confined like runsc.
 
-A runsc takes ten times as long to start as most of what it asks for takes. Requests are those of the release that
-hotdesk sets up; whatever another one answers, the caller has runsc do it instead. A sentry may have been taken over: of
-its answers nothing is read but marks in a bounded number of bytes, by a process without any privilege.
+Starting runsc takes ten times as long as most requests. The requests are those of the release that hotdesk installs; if
+another release answers differently, the caller uses runsc instead. A sentry may be compromised: only a match of a fixed
+pattern in a bounded number of bytes is read from its answers, by a process without privileges.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _FAILED = b"0"
 _SUCCESS = re.compile(rb'\{"success":true,"err":"","result":([^{}]{1,32}|\{\})\}\s*')
 _MAX_ANSWER_BYTES = 512
 _TIMEOUT_S = 300.0
-"""Seconds one request may take; writing a desk's memory takes the longest."""
+"""Seconds one request may take; saving a desk's memory takes the longest."""
 
 
 class Asking:
-    """A confined child that does one of its works at a word, again and again, and ends with its parent.
+    """A confined child that carries out one of several functions on command, repeatedly, and ends with its parent.
 
-    It takes some milliseconds to be confined, and is made while others work.
+    Confining it takes some milliseconds, so it is started while other work is done.
     """
 
     def __init__(self, runsc: Runsc, room: Room, userns: int, *works: Callable[[], bool]) -> None:
@@ -46,7 +46,7 @@ class Asking:
         syscalls.close_all((words, reports))
 
     def do(self, number: int) -> bool:
-        """Have one of the works done; return whether it was."""
+        """Have one of the functions carried out; return its result, False if the child is gone."""
         try:
             os.write(self.go, bytes((number,)))
             return os.read(self.report, 1) == GO
@@ -63,7 +63,7 @@ class Asking:
 
 
 def call(method: str, argument: object, fds: Sequence[int] = ()) -> bytes | None:
-    """Make one request; return the result in its answer, None when the sentry did not do it."""
+    """Make one request; return the result in its answer, or `None` if the sentry did not carry it out."""
     request = json.dumps({"method": f"containerManager.{method}", "arg": argument}).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(_TIMEOUT_S)
@@ -82,7 +82,7 @@ def resume() -> bool:
 
 
 def write_memory(folder: str) -> bool:
-    """Write the memory to files in a folder; after a failure there is no file."""
+    """Write the memory to files in a folder. A failure leaves no files."""
     paths = [f"{folder}/{name}" for name in ("checkpoint.img", "pages_meta.img", "pages.img")]
     fds = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600) for path in paths]
     options = {"metadata": {"compression": "none"}, "have_pages_file": True, "resume": True}
@@ -94,7 +94,7 @@ def write_memory(folder: str) -> bool:
 
 
 def run_once(path: str, capability: int) -> bool:
-    """Run a program to its end as root with one capability; return whether it ended well."""
+    """Run a program to its end as root with one capability; return whether it succeeded."""
     bits = 1 << capability
     sets = {"PermittedCaps": bits, "EffectiveCaps": bits, "BoundingCaps": bits}
     process = {"filename": path, "argv": [path], "working_directory": "/", "capabilities": sets}

@@ -12,17 +12,17 @@ from hotdesk.walls import TRAITS, WallStatus
 
 NAME = "gvisor"
 OLDEST = 20240729
-"""The first release that is known to run desks."""
+"""The oldest release that is known to run desks."""
 _REMEDY = "`hotdesk setup --wall gvisor` sets it up"
 _OLD_S = 365 * 86400
-"""A release of gVisor comes every week: one of a year ago lacks what was mended since."""
+"""Seconds after which a release counts as old: gVisor is released weekly, so a year-old one lacks many fixes."""
 _KNOWN_FLAWS = (
     (20250130, "lets a peer on its network predict ports and sequence numbers (CVE-2024-10026, CVE-2024-10603); "
      "a desk's network has no peer, so it is safe"),
     (20250319, "gives a sandbox's first process root's access to files until it forks (CVE-2025-2713); "
      "the first process of a desk is hotdesk's, and programs are its children, so it is safe"),
 )  # fmt: skip
-"""What runsc before a release does wrong, by its advisories, and why a desk is not reached by it."""
+"""Defects of runsc before a release, from its advisories, and why they do not affect a desk."""
 
 
 def look(settings: Config) -> WallStatus:
@@ -50,7 +50,7 @@ def look(settings: Config) -> WallStatus:
 
 
 def list_flaws(release: int, now: float) -> tuple[str, ...]:
-    """List the known flaws of a release, and whether it is old; nothing for one without a date."""
+    """List the known defects of a release, and whether it is old; nothing for an unknown release."""
     if not release:
         return ()
     flaws = [f"before {fixed} it {what}" for fixed, what in _KNOWN_FLAWS if release < fixed]
@@ -63,19 +63,19 @@ def list_flaws(release: int, now: float) -> tuple[str, ...]:
 
 
 def find_release(version: str) -> int:
-    """Return the date in a version of runsc, such as 20240729; 0 when there is none."""
+    """Return the date in a version of runsc, such as 20240729, or 0 if there is none."""
     found = re.search(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])", version)
     return int(found[0]) if found else 0
 
 
 def _parse_date(release: int) -> float:
-    """Return when a release was made, in seconds since 1970; 0: it is not known."""
-    try:  # not by strptime, which imports: who is confined by now cannot
+    """Return the time of a release in seconds since 1970, or 0 if it is unknown."""
+    try:  # strptime would import a module, which a confined process cannot
         return datetime(release // 10000, release // 100 % 100, release % 100, tzinfo=UTC).timestamp()
     except ValueError:
         return 0.0
 
 
 def choose_platform(name: str) -> str:
-    """Return how the sentry runs programs: as the settings say, or `auto`: what costs an idle desk nothing."""
+    """Return how the sentry intercepts system calls. `auto` selects ptrace, which costs an idle desk nothing."""
     return "ptrace" if name == "auto" else name

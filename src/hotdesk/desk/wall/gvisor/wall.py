@@ -1,4 +1,4 @@
-"""The wall `gvisor`: a desk's programs run on a kernel in user space, put up by runsc without host privileges."""
+"""The wall `gvisor`: a desk's programs run on a kernel in user space, set up by runsc without host privileges."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hotdesk.linux.openat2 import RootDirectory
 from hotdesk.walls import TRAITS
 
 MARKER = "tmp/.hotdesk"
-"""While a desk starts: gVisor lays a tmpfs over an empty /tmp, whose files no snapshot and no disk limit would have."""
+"""Present while a desk starts: gVisor mounts a tmpfs over an empty /tmp, which no snapshot or disk limit covers."""
 KVM = "/dev/kvm"
 MIN_MEMORY = 64 * MIB
-"""With less the sentry itself is out of memory."""
+"""Minimum bytes of memory; with less the sentry itself is killed."""
 
 
 class GvisorWall:
-    """Desks on a sentry of their own."""
+    """Desks with a sentry of their own."""
 
     name = "gvisor"
     traits = TRAITS["gvisor"]
@@ -104,7 +104,7 @@ class GvisorWall:
 
 
 def make_state(room: Room) -> None:
-    """Make an empty folder for runsc's notes; what its sentry logs there takes no room of the keeper's."""
+    """Mount a tmpfs for runsc's state; a sentry's log is so limited, and takes no space of the keeper's."""
     at = str(room.folder / runsc.STATE)
     if os.path.ismount(at):
         syscalls.umount(at)
@@ -115,7 +115,7 @@ def make_state(room: Room) -> None:
 
 
 def make_kvm(room: Room) -> None:
-    """Make a node of the desk's own for /dev/kvm, which runsc opens; the desk's programs never see it."""
+    """Create a device node of /dev/kvm for the desk, which runsc opens. The desk's programs never see it."""
     node = room.folder / "dev/kvm"
     if not node.exists():
         os.mknod(node, stat.S_IFCHR | 0o600, os.stat(KVM).st_rdev)
@@ -124,7 +124,7 @@ def make_kvm(room: Room) -> None:
 
 
 def _remove_marker(room: Room) -> None:
-    """Remove the file that kept gVisor from covering /tmp; a replacement by the desk stays."""
+    """Remove the file that kept gVisor from covering /tmp. If the desk replaced the folder, nothing else is removed."""
     folder, _, name = MARKER.rpartition("/")
     with RootDirectory(room.folder / "root") as root, suppress(OSError), root.folder(folder.encode()) as fd:
         os.unlink(name, dir_fd=fd)

@@ -1,1 +1,1 @@
-"""The wall `local`: a directory and an ordinary process. It protects nothing; for tests."""
+"""The wall `local`: a directory and an ordinary process, without isolation; for tests."""

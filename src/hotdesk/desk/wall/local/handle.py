@@ -1,4 +1,4 @@
-"""A directory from outside: its guest ends and starts again, its home is copied, and its network is this machine's."""
+"""The handle of a `local` desk: its guest can be restarted, its home copied, and its network is this machine's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hotdesk.linux.sockets import accept, listen
 
 GREET_SECONDS = 10.0
 POLL_INTERVAL_S = 0.005
-"""Seconds between two looks at programs that are ending or stopping."""
+"""Seconds between two checks of programs that are ending or stopping."""
 
 
 class Opener(Protocol):
@@ -43,7 +43,7 @@ class Opener(Protocol):
 
 
 class LocalHandle(NoHandle):
-    """One folder: the home, the socket a guest dials, and the snapshots."""
+    """Controls a folder with the home, the socket its guest connects to, and the snapshots."""
 
     def __init__(self, folder: Path, spec: Spec, tasks: Background, opener: Opener) -> None:
         self.folder = folder
@@ -54,12 +54,12 @@ class LocalHandle(NoHandle):
         self.guest: subprocess.Popen[bytes] | None = None
         self.paused = False
         self.snapshots: list[str] = []
-        """The snapshots there are."""
+        """The existing snapshots."""
         self.last = 0
-        """The newest snapshot's number; none is given twice."""
+        """The number of the newest snapshot; numbers are not reused."""
 
     async def start(self) -> Link:
-        """Start a guest here; nothing of it is left when it does not greet."""
+        """Start a guest here. If it does not connect in time, end it."""
         with listen(self.folder / "link.sock") as listener:
             self.guest = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-B", str(guest_code.GUEST / "start.py"), str(self.folder)],
@@ -99,7 +99,6 @@ class LocalHandle(NoHandle):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def check_open(self) -> None:
-        """Refuse once the folder is gone."""
         if not self.folder.exists():
             raise DeskGone("the desk was burnt")
 
@@ -112,7 +111,7 @@ class LocalHandle(NoHandle):
         self.paused = paused
 
     async def stop(self) -> None:
-        """Stop every program; those too that others began before they stood still."""
+        """Stop every program, including those that others started before they were stopped."""
         stopped: set[int] = set()
         while not stopped >= (found := set(list_programs(self.home))):
             strike(found, signal.SIGSTOP)
@@ -120,7 +119,6 @@ class LocalHandle(NoHandle):
             await anyio.sleep(POLL_INTERVAL_S)
 
     async def halt(self, snapshot: str = "") -> None:
-        """End every program; the files stay."""
         self.check_open()
         if snapshot:
             self.find(snapshot)
@@ -133,7 +131,7 @@ class LocalHandle(NoHandle):
         return await self.start()
 
     async def restore(self, snapshot: Path) -> None:
-        """Put a copy in the home's place; if that fails the home stays as it is."""
+        """Replace the home by a copy of a snapshot. If copying fails the home is unchanged."""
         fresh, old = self.folder / "fresh", self.folder / "old"
         await copy_tree(snapshot, fresh)
         self.home.rename(old)
@@ -169,7 +167,7 @@ class LocalHandle(NoHandle):
         self.snapshots.remove(snapshot)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
-        """Open desks that begin with a snapshot's files; an error leaves none."""
+        """Open desks that start with a snapshot's files. An error leaves none."""
         self.check_open()
         source = self.find(snapshot)
         async with contextlib.AsyncExitStack() as undo:
@@ -188,7 +186,7 @@ class LocalHandle(NoHandle):
 
 
 async def copy_tree(source: Path, target: Path) -> None:
-    """Copy a folder with all it holds as it is; part of one is not left."""
+    """Copy a folder with all its contents. A failure leaves no partial copy."""
     try:
         done = await anyio.run_process(["cp", "-a", "--reflink=auto", str(source), str(target)], check=False)
         if done.returncode:
@@ -208,7 +206,7 @@ def _iterate_pids() -> Iterator[int]:
 
 
 def _read_environment(pid: int) -> list[bytes]:
-    """Read a process's variables; empty if it is gone."""
+    """Return a process's environment variables; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -216,7 +214,7 @@ def _read_environment(pid: int) -> list[bytes]:
 
 
 def strike(pids: Collection[int], number: signal.Signals) -> None:
-    """Send a signal to programs; one that is gone is no error."""
+    """Send a signal to programs. One that is gone is no error."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

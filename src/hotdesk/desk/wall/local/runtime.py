@@ -1,4 +1,4 @@
-"""A directory without a wall: the guest as an ordinary process. For tests."""
+"""Desks that are plain directories: the guest is an ordinary process. For tests."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hotdesk.ipc.tasks import Background, background
 from hotdesk.walls import TRAITS
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"
-"""Only with this variable set: a program in a `local` desk is a program on this machine."""
+"""The variable that must be 1 to use it: a program in a `local` desk is a program on this machine."""
 
 
 class LocalRuntime:
-    """Opens directories. Nothing holds a program in one, and it has no keeper: of a wall it has only the traits."""
+    """Opens directories without isolation or a keeper; of a wall it has only the traits."""
 
     name = "local"
     traits = TRAITS[name]
@@ -58,7 +58,7 @@ class LocalRuntime:
         return self.open_desks[desk][0]
 
     async def burn(self, desk: DeskId) -> None:
-        """End the guest and its programs, and delete the directory; a running halt or boot is finished first."""
+        """End the guest and its programs, and delete the directory. A halt or boot in progress is completed first."""
         if desk in self.open_desks:
             opened, outside = self.open_desks.pop(desk)
             with anyio.CancelScope(shield=True):
@@ -69,7 +69,7 @@ class LocalRuntime:
 
 @contextlib.asynccontextmanager
 async def local_runtime() -> AsyncIterator[LocalRuntime]:
-    """Yield a runtime without walls; its desks burn with it."""
+    """Yield a runtime without walls. Its desks burn when the block ends."""
     if os.environ.get(SWITCH) != "1":
         raise HostError(f"the local runtime does not isolate desks and is for tests only; set {SWITCH}=1 to use it")
     async with background() as tasks:

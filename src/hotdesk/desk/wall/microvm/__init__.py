@@ -1,1 +1,1 @@
-"""The wall `microvm`: a desk's programs run on a kernel of its own, in a virtual machine inside a container."""
+"""The wall `microvm`: a desk's programs run on their own kernel, in a virtual machine inside a container."""

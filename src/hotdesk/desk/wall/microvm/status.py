@@ -21,9 +21,9 @@ KVM = "/dev/kvm"
 _FLAGS = {"vmx", "svm"}
 EMULATED = "emulated"
 VERSIONS = "/usr/local/lib/hotdesk/vmm.json"
-"""In the image: which emulator and which kernel it has."""
+"""The file in the image with the versions of its emulator and kernel."""
 OLDEST = (10, 0)
-"""The first QEMU that is known to save and load desks."""
+"""The oldest QEMU that is known to save and load desks."""
 _EMULATED_START_S = 240.0
 _REMEDY = "`hotdesk setup --wall microvm` sets it up"
 _EMULATE = (
@@ -33,7 +33,7 @@ _EMULATE = (
 
 
 def choose_accelerator(settings: Config) -> Literal["kvm", "tcg", ""]:
-    """Return how machines run here; empty: they cannot."""
+    """Return how virtual machines run here; empty if they cannot."""
     if not find_kvm_flaw():
         return "kvm"
     return "tcg" if settings.microvm_emulate else ""
@@ -41,11 +41,10 @@ def choose_accelerator(settings: Config) -> Literal["kvm", "tcg", ""]:
 
 @cache
 def find_kvm_flaw() -> str:
-    """Return why KVM cannot run a machine here; empty: it can.
+    """Return why KVM cannot run a virtual machine here; empty if it can.
 
-    On x86_64 a host's kernel may offer KVM without the processor's virtualization (kvm_pvm). Such a KVM interprets
-    what a guest's kernel does, as long as that kernel was not built for it, and fails at the first instruction that
-    it does not know.
+    On x86_64 a host's kernel may offer KVM without the processor's virtualization (kvm_pvm). Such a KVM interprets the
+    instructions of a guest kernel that was not built for it, and fails at the first instruction it does not know.
     """
     if not os.path.exists(KVM):
         return f"{KVM} does not exist"
@@ -62,7 +61,7 @@ def _read_processor_flags() -> set[str]:
 
 
 def describe_traits(accelerator: str) -> Traits:
-    """Return what the wall can do with an accelerator. QEMU's makers call emulation no isolation boundary."""
+    """Return the wall's traits with an accelerator. According to QEMU's developers emulation isolates nothing."""
     usual = TRAITS[NAME]
     if accelerator != "tcg":
         return usual

@@ -1,9 +1,10 @@
-"""Templates: machines that were booted once, and from which desks start. Where they lie, and how one gets there.
+"""Templates: virtual machines that were booted once, from which desks start. Where they are stored, and how they are
+made.
 
-A template belongs to one image, emulator, kernel, guest, processor and size of memory; its key says all of that, and
-it is used for a day. The first desk of a key boots, saves itself, and hands the saved machine over by descriptors.
-What is copied then is what one image and our own code made: no program of a desk has run, and nothing of the desk that
-was asked for is in it. It is never read on the host, only copied, and mapped by machines of that key.
+A template belongs to one image, emulator, kernel, guest, processor and memory size, all of which its key covers, and is
+used for a day. The first desk of a key boots, saves itself, and passes the saved machine on by file descriptors. It
+contains only what the image and hotdesk's own code did: no program of a desk has run yet, and it has no data of the
+requested desk. The host never parses it, only copies it; machines of the same key map it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from hotdesk.linux import syscalls
 from hotdesk_vmm.task import RAM, STATE
 
 MAX_AGE_S = 86400.0
-"""How long a template is used: addresses inside are the same for all its machines, so it is made anew each day."""
+"""Seconds a template is used. All its machines share the same address layout, so a new one is made each day."""
 MAX_TEMPLATES = 8
-"""Templates of one image: whoever opens desks of many sizes makes many."""
+"""Maximum templates of one image, because each memory size needs one."""
 MAX_STATE = 16 * MIB
-"""Bytes of a machine's state beside its memory; known ones take half a MiB."""
+"""Maximum bytes of a machine's state beside its memory; half a MiB is typical."""
 HAND_OVER_TIMEOUT_S = 240.0
 COPY_TIMEOUT_S = 60
 _CHUNK = MIB
@@ -55,9 +56,9 @@ def find(place: Path, now: float | None = None) -> bool:
 
 
 def receive(place: Path, listener: socket.socket, caller: int, memory: int) -> int:
-    """Start a process that waits for a machine of the user `caller`, and keeps it.
+    """Start a process that waits for a machine of the user id `caller`, and stores it.
 
-    It ends when it has one, or when the descriptor that is returned is closed.
+    It ends when it has one, or when the returned descriptor is closed.
     """
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     desk, ours = os.pipe()
@@ -127,7 +128,7 @@ def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
 
 
 def tidy(folder: Path) -> None:
-    """Remove an image's templates that are no longer used, and the oldest of too many: each size of memory has one."""
+    """Remove an image's expired templates, and the oldest ones above the limit."""
     usable = [place for place in folder.glob("[!.]*") if place.is_dir()]
     usable.sort(key=lambda place: (find(place), (place / STATE).stat().st_mtime if find(place) else 0.0))
     for place in usable:
@@ -136,7 +137,7 @@ def tidy(folder: Path) -> None:
 
 
 def copy(source: int, file: Path, most: int) -> None:
-    """Copy the written ranges of a file; holes stay holes. The file is a desk's: only its bytes are used."""
+    """Copy the data of a file without its holes. The file comes from a desk: nothing but its bytes is used."""
     info = os.fstat(source)
     if not stat.S_ISREG(info.st_mode) or info.st_size > most:
         raise OSError(f"the template of the virtual machine is not a regular file, or has more than {most} bytes")
@@ -148,7 +149,7 @@ def copy(source: int, file: Path, most: int) -> None:
                 at = os.lseek(source, at, os.SEEK_DATA)
                 end = os.lseek(source, at, os.SEEK_HOLE)
             except OSError:
-                break  # nothing but a hole is left
+                break  # only a hole is left
             while at < end:
                 data = os.pread(source, min(_CHUNK, end - at), at)
                 if not data:
@@ -158,7 +159,7 @@ def copy(source: int, file: Path, most: int) -> None:
 
 
 def remove(place: Path) -> None:
-    """Remove a template; absent is no error. Machines that have it mapped keep it."""
+    """Remove a template. A missing one is no error. Machines that have it mapped keep it."""
     for name in (RAM, STATE):
         (place / name).unlink(missing_ok=True)
     with suppress(FileNotFoundError):

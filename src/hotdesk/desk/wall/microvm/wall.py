@@ -1,8 +1,8 @@
 """The wall `microvm`: the container wall, and in it an emulator that runs the desk's own kernel.
 
-The room stands on the image of the emulator (`Traits.stage`). Layers of the desk's image are read-only disks of the
-machine, and its writable disk is a file in the room's own layer: limits, snapshots and burning are the room's. Whoever
-breaks out of the machine is in a container as no one (`hotdesk_vmm`).
+The room uses the image of the emulator (`Traits.stage`). Layers of the desk's image are read-only disks of the machine,
+and its writable disk is a file in the room's own layer, so limits, snapshots and burning are those of the room. A
+program that breaks out of the machine is an unprivileged user in a container (`hotdesk_vmm`).
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from hotdesk.linux import syscalls, uids
 from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, Layer, VmTask
 
 MIN_MEMORY = 128 * MIB
-"""With less no kernel and guest come up."""
+"""Minimum bytes of memory for kernel and guest to start."""
 MIN_DISK = 32 * MIB
 OWN_DISK_SHARE = 32
-"""One part in so many of a desk's disk is left to what describes the file that the machine's disk is."""
+"""The inverse share of a desk's disk that is reserved for the metadata of the machine's disk file."""
 FILES = ("hotdesk_vmm/*.py", *(f"hotdesk_guest/{name}.py" for name in ("__init__", "mux", "ports", "process", "wire")))
-"""The code that runs around a machine."""
+"""The code that runs beside the machine, in its container."""
 START = "import sys; sys.path.insert(0, {lib!r}); from hotdesk_vmm import {module}; {module}.main()"
 KVM_FILE = "anon_inode:kvm-vm"
-"""What a process that runs a machine on KVM holds open."""
+"""The file that a process running a machine on KVM has open."""
 _PROOF_INTERVAL_S = 0.005
 
 
 class MicrovmWall(ContainerWall):
-    """Desks on a kernel of their own."""
+    """Desks with a kernel of their own."""
 
     name = status.NAME
     root_capabilities = 0
@@ -84,7 +84,7 @@ class MicrovmWall(ContainerWall):
         (room.folder / "bundle/config.json").write_text(json.dumps(self.write_bundle(room)))
 
     def furnish(self, room: Room, folder: Path) -> None:
-        """Make the folder that the supervisor reads: its code, and the layers of the desk's image."""
+        """Fill the folder that the supervisor reads: its code, and the layers of the desk's image."""
         folder.mkdir(mode=0o755)
         for name, data in self.sources.items():
             file = folder / "lib" / name
@@ -127,7 +127,7 @@ class MicrovmWall(ContainerWall):
             os.close(userns)
 
     def count_cpus(self, room: Room) -> int:
-        """Return how many processors the machine has: an emulated one is slower with more than one."""
+        """Return the number of the machine's processors; an emulated machine is slower with more than one."""
         return 1 if self.accelerator == "tcg" else cpu_set.count(room.spec.cpus)
 
     def write_task(self, room: Room, has_template: bool) -> VmTask:
@@ -154,16 +154,16 @@ class MicrovmWall(ContainerWall):
         )
 
     def write_bundle(self, room: Room) -> dict[str, object]:
-        """Return the configuration of the container: that of every desk, with the supervisor as its first process."""
+        """Return the container's configuration: that of every desk, with the supervisor as its first process."""
         described = self.describe(room)
         config = bundle.build_config(described)
         mounts = [*bundle.build_mounts(described), *_list_mounts(room.folder / "vm")]
         return {**config, "mounts": mounts, "process": supervise(bundle.build_process(described), "supervisor")}
 
     def describe(self, room: Room) -> bundle.BundleInput:
-        """Describe the room for a runtime; the desk's variables are for the machine alone.
+        """Describe the room for a runtime, without the desk's variables, which are for the machine alone.
 
-        All of the machine's memory may lie in /dev/shm while a template is made.
+        All of the machine's memory may be in /dev/shm while a template is made.
         """
         assert room.stage is not None
         described = describe_room(room, self.filters.compiled)
@@ -213,7 +213,7 @@ def supervise(process: dict[str, object], module: str) -> dict[str, object]:
 
 
 def _list_mounts(folder: Path) -> list[dict[str, object]]:
-    """Return the mounts of what the supervisor reads: crun binds no mount below a folder along with the folder."""
+    """Return the mounts of the files the supervisor reads; crun's bind of a folder does not include mounts below it."""
     files = [file for file in sorted(folder.iterdir()) if os.path.ismount(file)]
     places = {FOLDER: folder, **{f"{FOLDER}/{file.name}": file for file in files}}
     plain = ("bind", "ro", "nosuid", "nodev", "noexec")
@@ -221,32 +221,32 @@ def _list_mounts(folder: Path) -> list[dict[str, object]]:
 
 
 def _own_files(room: Room) -> str:
-    """Map root's files to the desk's user: it may read them, where no one can write."""
+    """Return an id map that makes root's files the desk's user's own; the mounts are read-only."""
     return f"0 {room.base + uids.USER} 1\n"
 
 
 def _show_file(room: Room, source: Path, at: Path, userns: int) -> None:
-    """Show a file of the store in a room, read-only, as the desk's user's own."""
+    """Mount a file of the store in a room, read-only, owned by the desk's user."""
     at.touch(0o400)
     syscalls.mount_idmapped(str(source), str(at), userns)
     room.undo.append(lambda: _hide_file(at))
 
 
 def _hide_file(at: Path) -> None:
-    """Take down what `_show_file` put up, unless that was done."""
+    """Unmount a file that `_show_file` mounted, if it is still mounted."""
     if os.path.ismount(at):
         syscalls.umount(str(at))
 
 
 def hold_layer(room: Room, layer: Path) -> None:
-    """Keep the desk's image layers from being removed while the desk exists."""
+    """Keep a layer of the desk's image from being removed while the desk exists."""
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     room.undo.append(lambda: os.close(fd))
     fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def make_kvm(room: Room) -> None:
-    """Make a device node for /dev/kvm that only this desk uses."""
+    """Create a device node of /dev/kvm that only this desk uses."""
     node = room.folder / "dev/kvm"
     if not node.exists():
         os.mknod(node, stat.S_IFCHR | 0o600, os.stat(status.KVM).st_rdev)
@@ -265,7 +265,7 @@ def _runs_on_kvm(room: Room) -> bool:
 
 
 def _read_processor() -> str:
-    """Return what this host's processor calls itself: a machine is loaded on the kind it was saved on."""
+    """Return the host's processor model: a machine can only be loaded on the kind it was saved on."""
     with open("/proc/cpuinfo") as file:
         kinds = [line.partition(":")[2].strip() for line in file if line.startswith(("model name", "CPU part"))]
     return kinds[0] if kinds else ""
