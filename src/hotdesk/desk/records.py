@@ -1,6 +1,6 @@
 """Files of a state directory that describe its desks: read by `ps` and `burn`, written by keepers.
 
-Imports little, so that `hotdesk ps` is quick.
+Imports little, so that `hotdesk ps` is fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
 
 
 def read_facts(folder: os.PathLike[str] | str) -> dict[str, object] | None:
-    """Read a desk's facts; None while it is being made or removed."""
+    """Read a desk's record; return `None` while it is being made or removed."""
     try:
         with open(os.path.join(folder, "desk.json"), encoding="utf-8") as file:
             found = json.load(file)
@@ -25,7 +25,7 @@ def read_facts(folder: os.PathLike[str] | str) -> dict[str, object] | None:
 
 
 def list_desks(run: os.PathLike[str] | str) -> list[dict[str, object]]:
-    """List the desks of a state directory, oldest first, each with `kept`: whether a keeper answers for it."""
+    """List the desks of a state directory, oldest first, each with `kept`: whether it has a live keeper."""
     folder = os.path.join(run, "desks")
     try:
         names = [name for name in os.listdir(folder) if ID_SHAPE.fullmatch(name)]
@@ -41,7 +41,7 @@ def list_desks(run: os.PathLike[str] | str) -> list[dict[str, object]]:
 
 
 def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
-    """List hibernated desks on disk; they need no keeper."""
+    """List hibernated desks; they have no keeper."""
     folder = os.path.join(run, "hibernated")
     found = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -49,7 +49,7 @@ def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 found.append({**json.load(file), "kept": True})
         except (OSError, ValueError, TypeError):
-            continue  # it goes on just now
+            continue  # it is just being resumed
     return found
 
 
@@ -66,7 +66,7 @@ def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
 
 
 def take(folder: os.PathLike[str] | str) -> int | None:
-    """Take a desk's lock if it is free; a folder that lost its lock gets one, so that it can be buried."""
+    """Take a desk's lock if it is free. A folder without a lock file gets one, so that it can be cleaned up."""
     path = os.path.join(folder, "owner.lock")
     try:
         lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -80,7 +80,7 @@ def take(folder: os.PathLike[str] | str) -> int | None:
         if os.fstat(lock).st_ino == os.stat(path).st_ino:
             return lock
     except (BlockingIOError, FileNotFoundError):
-        pass  # it is locked, or the desk left while we looked
+        pass  # it is locked, or the desk was removed meanwhile
     os.close(lock)
     return None
 

@@ -1,4 +1,4 @@
-"""Requests to the keeper: checked field by field before anything privileged happens."""
+"""Requests to the keeper, validated field by field before any privileged operation."""
 
 from __future__ import annotations
 
@@ -61,41 +61,41 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "may_save": ("stop",),
     "hibernate": ("token",),
 }
-"""What a verb says."""
+"""The fields of each verb."""
 _REQUIRED = ("spec", "port", "name", "size", "token")
 _USUAL = Spec()
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperRequest:
-    """One thing an owner asks."""
+    """A request of an owner to its keeper."""
 
     verb: Verb
     desk: str
     spec: Spec = field(default_factory=Spec)
     port: int = 0
-    """What to dial."""
+    """The port to dial."""
     ca: str = ""
-    """The certificate of the desk's door, for a desk with a way out."""
+    """The certificate of the desk's door; empty without egress."""
     spare: bool = False
-    """Whether the desk is kept ready, and opened when no other request waits."""
+    """Whether the desk is for the pool, and is opened only when no other request waits."""
     origin: str = ""
-    """The desk whose snapshot a fork begins with, or the volume whose files another begins with."""
+    """The desk whose snapshot a fork starts with, or the volume that a new one copies."""
     snapshot: str = ""
     name: str = ""
-    """What an image shall be called."""
+    """The name of an image to save."""
     hushed: bool = False
-    """Whether all but the screen and what a person uses there shall stand still."""
+    """Whether all programs but the screen and what a person uses there are frozen."""
     size: int = 0
     """Bytes of a volume."""
     memory: bool = False
-    """Whether what ran goes on: in a fork of `origin`, or in a desk that was hibernated."""
+    """Whether programs continue: those of `origin` in a fork, or those of a hibernated desk."""
     stop: bool = False
-    """Whether the desk shall end when its memory is written."""
+    """Whether the desk ends once its memory is saved."""
     spare_hibernated: bool = False
-    """Whether a desk that was hibernated stays so: it did not come up, and may do so later."""
+    """Whether a hibernated desk keeps its saved state: it did not start now, and may do so later."""
     token: str = ""
-    """What a hibernated desk's guest will show."""
+    """The token that a hibernated desk's guest will send."""
 
 
 def write(number: int, request: KeeperRequest) -> bytes:
@@ -107,12 +107,14 @@ def write(number: int, request: KeeperRequest) -> bytes:
 
 
 def describe_spec(spec: Spec) -> dict[str, object]:
-    """Write what differs from the usual desk: reading the rest would be a twentieth of a claim."""
+    """Return the fields that differ from the defaults: parsing the others would take a twentieth of the time of a
+    claim.
+    """
     return {name: value for name in spec.__slots__ if (value := getattr(spec, name)) != getattr(_USUAL, name)}
 
 
 def parse(data: bytes) -> tuple[int, KeeperRequest]:
-    """Read a request; anything but the vocabulary is refused."""
+    """Parse a request; refuse unknown fields and verbs."""
     try:
         message = json.loads(data.decode())
     except (ValueError, RecursionError) as e:
@@ -141,12 +143,12 @@ _END_REASONS = {
 
 
 def describe_end(why: str) -> str:
-    """Return why a desk ended as a sentence for people; the journal has the short form."""
+    """Return why a desk ended as a phrase for people; the journal has the short form."""
     return _END_REASONS.get(why, why)
 
 
 def read_number(data: bytes) -> int:
-    """Return the number of an otherwise invalid request, so that its caller gets an answer; -1 when it has none."""
+    """Return the number of an otherwise invalid request, so that its caller gets a reply; -1 if it has none."""
     try:
         number = json.loads(data)["n"]
     except (ValueError, RecursionError, TypeError, KeyError):

@@ -1,4 +1,6 @@
-"""The seam of desks, whatever their wall: `Runtime` opens and burns; `Desk` runs, reads, writes."""
+"""The seam of desks, whatever their wall: `Runtime` opens and burns desks; `Desk` runs programs, reads and writes
+files.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,20 @@ from hotdesk.errors import BriefError
 
 DeskId = NewType("DeskId", str)
 SnapshotId = NewType("SnapshotId", str)
-"""Names a snapshot among those of its desk."""
+"""The name of a snapshot, unique within its desk."""
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["file", "directory", "symlink", "other"]
 Keep = Literal["ram", "disk"]
-"""Where the memory of a paused desk is."""
+"""Where the memory of a paused desk is kept."""
 
 SNAPSHOTS = 256
-"""Snapshots one desk may have."""
+"""Maximum number of snapshots per desk."""
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 TENANT_SHAPE = re.compile(r"[A-Za-z0-9._-]{0,64}")
 _BY_SHAPE = re.compile(r"[A-Za-z0-9._@ -]{0,120}")
 OUTPUT_LIMIT = 16 * MIB
 MAX_BYTES = 1 << 50
-"""More memory or disk than any machine has."""
+"""More bytes of memory or disk than any machine has."""
 BOUNDS: Mapping[str, tuple[float, float, str]] = {
     "cpus": (0.01, 1024, ""),
     "memory": (16 * MIB, MAX_BYTES, " bytes"),
@@ -40,11 +42,11 @@ BOUNDS: Mapping[str, tuple[float, float, str]] = {
     "deadline": (0.001, 365 * 86400, " seconds"),
     "idle": (0.001, 365 * 86400, " seconds"),
 }
-"""The least and the most of each number in a `Spec`, and its unit."""
+"""Minimum, maximum and unit of each number in a `Spec`."""
 
 
 def format_bound(value: float, unit: str) -> str:
-    """Format a bound for people: sizes as 16M or 1024T."""
+    """Format a limit for people: sizes as 16M or 1024T."""
     if unit != " bytes":
         return f"{value:.15g}{unit}"
     power = max(each for each in range(5) if value >= 1 << 10 * each)
@@ -52,20 +54,20 @@ def format_bound(value: float, unit: str) -> str:
 
 
 def new_id() -> DeskId:
-    """Make an unguessable id: `i` and 20 lowercase alphanumerics, so that it fits a DNS label."""
-    random = [ALPHABET[byte % 36] for byte in os.urandom(64) if byte < 252]  # `secrets` costs every keeper 3 ms
+    """Return an unguessable id: `i` and 20 lowercase alphanumerics, so that it fits a DNS label."""
+    random = [ALPHABET[byte % 36] for byte in os.urandom(64) if byte < 252]  # importing `secrets` takes 3 ms
     return DeskId("i" + "".join(random[:20]) if len(random) >= 20 else new_id())
 
 
 def as_id(text: str) -> DeskId:
-    """Check that a text is a desk's id."""
+    """Return a text as a desk's id; raise `BriefError` if it is none."""
     if not ID_SHAPE.fullmatch(text):
         raise BriefError(f"{text[:40]!r} is not a desk id; `hotdesk ps` lists open desks")
     return DeskId(text)
 
 
 def check_argv(argv: Sequence[str]) -> None:
-    """Raise for an invalid program or argument list."""
+    """Raise `BriefError` for an invalid program or argument list."""
     if isinstance(argv, str):
         line = argv[:80]
         raise BriefError(
@@ -85,7 +87,7 @@ def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
 
 
 def check_variables(env: Mapping[str, str]) -> None:
-    """Raise for an invalid environment variable."""
+    """Raise `BriefError` for an invalid environment variable."""
     for key, value in env.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise BriefError("a program's environment variables must be strings")
@@ -105,26 +107,26 @@ class Spec:
     memory: int = 2 * GIB
     disk: int = 16 * GIB
     disk_in: Literal["disk", "memory"] = "disk"
-    """Where the writable layer lies; in memory it counts against `memory`."""
+    """Where the writable layer is stored; in memory it counts against `memory`."""
     pids: int = 1024
     deadline: float = 3600.0
-    """Seconds until the desk is burnt whatever it is doing."""
+    """Seconds until the desk is burnt, whether it is in use or not."""
     idle: float = 900.0
-    """Seconds without a call or a byte until it is burnt."""
+    """Seconds without a call or traffic until the desk is burnt."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables every program in the desk gets."""
+    """Environment variables of every program in the desk."""
     tenant: str = ""
-    """Whose desk it is: nothing that was prepared for one tenant is given to another."""
+    """The tenant the desk belongs to; desks prepared for one tenant are not given to another."""
     root: bool = False
-    """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Outside it has no rights."""
+    """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Root has no privileges outside."""
     sterile: bool = False
-    """Whether it stands on a copy of its image that no working desk ever stands on: for verifying what one made."""
+    """Whether it uses a copy of its image that no working desk ever uses: for verifying the result of one."""
     by: str = ""
-    """Who asks for it, for the journal; otherwise the process that does."""
+    """Who requests it, for the journal; empty for the process that does."""
     wall: str = "container"
-    """What stands between its programs and the host; a machine that lacks it opens no desk instead of a weaker one."""
+    """What separates its programs from the host. A machine without this wall opens no desk instead of a weaker one."""
     volumes: Mapping[str, str] = field(default_factory=dict)
-    """Ids of volumes, by the paths at which they are mounted."""
+    """Ids of volumes, by their mount points."""
 
     def __post_init__(self) -> None:
         for name, (least, most, unit) in BOUNDS.items():
@@ -150,7 +152,7 @@ class Spec:
         check_mounts(self.volumes)
 
     def is_like(self, other: Spec) -> bool:
-        """Return whether two specs describe the same computer, whatever their time limits."""
+        """Return whether two specs describe the same computer, ignoring time limits and requester."""
         return all(getattr(self, name) == getattr(other, name) for name in COMPUTER)
 
 
@@ -162,19 +164,19 @@ class Done:
     """The result and output of a program. A result, never an error."""
 
     exit_code: int
-    """Its exit code as a shell tells it: 126 and 127 when it could not start, 128 + n when a signal ended it."""
+    """The exit code as in a shell: 126 and 127 if the program could not start, 128 + n if signal n ended it."""
     stdout: bytes = b""
     stderr: bytes = b""
     signal: int | None = None
-    """The signal that ended it."""
+    """The number of the signal that ended it, or `None`."""
     timed_out: bool = False
-    """Its time was up, and it was killed with all its descendants."""
+    """Whether it exceeded its time limit, and was killed with all its descendants."""
     out_of_memory: bool = False
-    """The desk's memory limit killed something while it ran."""
+    """Whether the desk's memory limit killed a process while it ran."""
     truncated: bool = False
-    """It said more than the output limit; the rest was thrown away."""
+    """Whether its output exceeded the limit; the rest was discarded."""
     reason: str = ""
-    """Why it could not start, in words."""
+    """Why it could not start, for people."""
 
     @property
     def ok(self) -> bool:
@@ -189,7 +191,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in a desk's file system. Every field is what the guest says: hostile."""
+    """An entry of a desk's file system. Every field comes from the guest: hostile."""
 
     name: str
     path: str
@@ -201,12 +203,12 @@ class Entry:
     gid: int
     modified: float
     target: str | None = None
-    """Where a symbolic link points, as written."""
+    """The target of a symbolic link as stored, or `None`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A program the guest knows: running, or ended so lately that its exit is still kept."""
+    """A program that the guest started: running, or ended so recently that its exit code is still kept."""
 
     pid: int
     argv: tuple[str, ...]
@@ -227,22 +229,22 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A desk's resource usage, as its keeper reads it: nothing here comes from the guest."""
+    """A desk's resource usage, measured by its keeper: no value comes from the guest."""
 
     cpu: float
     """Seconds of processor time since it was opened."""
     memory: int
-    """Bytes, page cache included."""
+    """Bytes, including the page cache."""
     disk: int
     """Bytes of its writable layer."""
     pids: int
     """Processes and threads."""
     oom_kills: int
-    """Processes its memory limit has killed."""
+    """Number of processes killed by its memory limit."""
     processes: int = 0
-    """Processes, its guest among them; 0 where no one counts."""
+    """Number of processes, including the guest; 0 if they are not counted."""
     outgoing: int = 0
-    """Attempts of its programs to send something over TCP or UDP, on loopback as well; 0 where no one counts."""
+    """Attempts of its programs to send over TCP or UDP, including loopback; 0 if they are not counted."""
 
 
 ChangeKind = Literal["create", "write", "remove", "rename", "chmod", "overflow"]
@@ -253,9 +255,11 @@ class Change:
     """A change in a watched folder. Every field comes from the guest: untrusted."""
 
     kind: ChangeKind
-    """`rename` is a name that went away; the new one is a `create`. `overflow`: more happened than could be told."""
+    """`rename` is a name that disappeared; the new one is a `create`. `overflow`: changes were lost because of their
+    number.
+    """
     path: str
-    """Below the watched folder."""
+    """The path relative to the watched folder."""
 
 
 class Watch(Protocol):
@@ -275,7 +279,7 @@ class Watch(Protocol):
 
 
 class Process(Protocol):
-    """One program in a desk, with this subscriber's view of its output."""
+    """A program in a desk, with this subscriber's view of its output."""
 
     @property
     def pid(self) -> int:
@@ -283,11 +287,13 @@ class Process(Protocol):
         ...
 
     def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
-        """Yield its output in order, until it ends. Reading slowly slows the program down; nothing is lost."""
+        """Yield its output in order, until it ends. Slow reading slows the program down (back-pressure); no output is
+        lost.
+        """
         ...
 
     async def send(self, data: bytes) -> None:
-        """Write to its standard input; waits while it is full. Data for a program that no longer reads is dropped."""
+        """Write to its standard input; waits while that is full. A program that no longer reads is no error."""
         ...
 
     async def close_stdin(self) -> None:
@@ -316,10 +322,10 @@ class Process(Protocol):
 
 
 class Desk(Protocol):
-    """One disposable computer, open. Relative paths mean the home folder.
+    """An open disposable computer. Relative paths start at the home folder.
 
-    Every method raises `DeskGone` when the desk no longer exists, and `LinkError` when its guest misbehaves.
-    File methods raise `FileError` with a `reason`.
+    Every method raises `DeskGone` if the desk no longer exists, and `LinkError` if its guest misbehaves. File methods
+    raise `FileError` with a `reason`.
     """
 
     @property
@@ -359,17 +365,19 @@ class Desk(Protocol):
     ) -> Process:
         """Start a program and follow it from its first byte. It outlives its followers.
 
-        With `pty` it gets a terminal of that size, all of its output is `stdout`, and closing its standard input
-        types the end-of-file character there. `user` is `user`, or `root` in a desk whose spec allows it.
+        With `pty` it gets a terminal of that size, all of its output is `stdout`, and closing its standard input sends
+        the end-of-file character to the terminal. `user` is `user`, or `root` in a desk whose spec allows it.
         """
         ...
 
     async def attach(self, pid: int) -> Process:
-        """Follow a program already started: its recent output, then the rest; or its exit, kept 30 s."""
+        """Follow a program that was already started: its recent output, then the rest; or its exit, which is kept for
+        30 s.
+        """
         ...
 
     async def processes(self) -> list[Running]:
-        """List the programs started here that run, or whose exit is still kept."""
+        """List the programs started here that are running, or whose exit is still kept."""
         ...
 
     def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
@@ -377,18 +385,18 @@ class Desk(Protocol):
         ...
 
     async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
-        """Return a file's bytes; raises `FileError` when it has more than `limit`."""
+        """Return a file's bytes. Raise `FileError` if it has more than `limit`."""
         ...
 
     async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
-        """Write a file in place, making its folders; text is written as UTF-8.
+        """Write a file in place, creating its folders; text is written as UTF-8.
 
         A full disk raises `FileError` with reason `full`.
         """
         ...
 
     async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
-        """List a folder, depth first and sorted by name, the folder itself excluded."""
+        """List a folder, depth first and sorted by name, without the folder itself."""
         ...
 
     async def stat(self, path: str) -> Entry:
@@ -396,31 +404,31 @@ class Desk(Protocol):
         ...
 
     async def mkdir(self, path: str) -> bool:
-        """Make a folder and its parents; returns False if it existed."""
+        """Create a folder and its parents; return False if it existed."""
         ...
 
     async def move(self, source: str, destination: str) -> None:
-        """Rename, making the destination's folders; an existing file there is replaced."""
+        """Rename a path, creating the destination's folders. An existing file there is replaced."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove a path and everything below it. Missing is no error; a symbolic link is removed, not followed."""
+        """Remove a path and everything below it. A missing one is no error; a symbolic link is not followed."""
         ...
 
     async def watch(self, path: str = ".", *, recursive: bool = True) -> Watch:
-        """Watch a folder from now on, including folders made below it later."""
+        """Watch a folder from now on, including folders created below it later."""
         ...
 
     async def dial(self, port: int) -> socket.socket:
-        """Connect to a server on the desk's loopback; return a non-blocking socket. `DeskError` if nothing listens."""
+        """Connect to a server on the desk's loopback; return a non-blocking socket. `DeskError` if none listens."""
         ...
 
     async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
-        """Freeze every program until `resume`. Calls wait meanwhile; the deadline does not.
+        """Freeze every program until `resume`. Calls wait meanwhile; the deadline still applies.
 
-        With `keep="disk"` the desk uses no memory and survives its owner; `Host.wake` resumes it. Raises
-        `BriefError` if the wall cannot keep memory. Without `memory` every program ends and only the files stay:
-        `resume` then starts the desk again with another boot id. A second call does nothing.
+        With `keep="disk"` the desk uses no memory and survives its owner; `Host.wake` resumes it. Raises `BriefError`
+        if the wall cannot save memory. With `memory=False` every program ends and only the files remain: `resume` then
+        starts the desk again with another boot id. A second call does nothing.
         """
         ...
 
@@ -429,25 +437,25 @@ class Desk(Protocol):
         ...
 
     async def snapshot(self) -> SnapshotId:
-        """Take a snapshot of the files at one moment; it lasts as long as the desk. Programs continue.
+        """Take a snapshot of the files at one moment; it exists as long as the desk. Programs continue.
 
-        Memory is not included: `/run`, `/dev/shm`, and the state of programs.
+        Contents of memory are not included: `/run`, `/dev/shm`, and the state of programs.
         """
         ...
 
     async def rollback(self, snapshot: SnapshotId) -> None:
-        """Restore the files of a snapshot exactly. Every program ends, and the desk starts again under the same id.
+        """Restore the files of a snapshot exactly. Every program ends, and the desk restarts under the same id.
 
-        The snapshot stays. An unknown one raises `BriefError`.
+        The snapshot remains. An unknown one raises `BriefError`.
         """
         ...
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
-        """Open desks like this one that start with its files, as they are or as in a snapshot.
+        """Open desks like this one that start with its current files or those of a snapshot.
 
-        Each is a computer of its own, with its own id, name, ways out, grants and placeholders, and a deadline that
-        starts now. With `memory` the programs continue in each of them, and here; `BriefError` if the wall cannot
-        keep memory. After an error none of them exists.
+        Each is a computer of its own, with its own id, name, egress, grants and placeholders, and a deadline that
+        starts now. With `memory` the programs continue in each of them, and here; raises `BriefError` if the wall
+        cannot save memory. After an error none of them exists.
         """
         ...
 
@@ -456,7 +464,7 @@ class Desk(Protocol):
         ...
 
     async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
-        """Save the desk's files, as they are or as in a snapshot, as an image for other desks.
+        """Save the desk's current files, or those of a snapshot, as an image for other desks.
 
         It does not include the desk's identity (name, machine id, certificates), devices or setuid bits.
         """
@@ -476,34 +484,34 @@ class Desk(Protocol):
 
 
 class Supervisor(Protocol):
-    """Gives desks a way out, and records what passes through it."""
+    """Gives desks egress, and records their traffic."""
 
     async def prepare(self) -> None:
         """Start recording events."""
         ...
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
-        """Prepare a desk's way out; return the certificate to trust, and variables that hold placeholders."""
+        """Prepare a desk's egress; return the certificate to trust, and variables with placeholders of secrets."""
         ...
 
     async def prove(self, desk: Desk) -> None:
-        """Test the way out from inside; after an error the desk must not be handed over."""
+        """Test the egress from inside. After an error the desk must not be handed over."""
         ...
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
-        """Close a desk's way out. A desk without one is no error."""
+        """Close a desk's egress. A desk without egress is no error."""
         ...
 
 
 class Runtime(Protocol):
-    """One kind of wall on this machine."""
+    """A way to open desks on this machine."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> Desk:
-        """Open a fresh desk that may reach what its scope lists; after an error nothing of it is left."""
+        """Open a new desk with the egress of its scope. After an error nothing of it remains."""
         ...
 
     async def find(self, desk: DeskId) -> Desk:
-        """Return an open desk by id, whichever process opened it; raises `DeskGone` if there is none."""
+        """Return an open desk by id, whichever process opened it. Raise `DeskGone` if there is none."""
         ...
 
     async def burn(self, desk: DeskId) -> None:

@@ -142,7 +142,7 @@ class Keeper:
                 time.sleep(0.002)
 
     def warm(self) -> None:
-        """Clean up and mount the pool while the owner gets ready; failures are reported when it is needed."""
+        """Clean up and mount the disk pool while the owner initializes. A failure is reported when it matters."""
         try:
             reap.collect(self.settings, self.opening.hierarchies, self.opening.get_disk)
             self.opening.get_disk()

@@ -1,7 +1,7 @@
-"""The files of one volume, as the content API sees them. No link is followed: every name in a volume is a desk's.
+"""The files of a volume, for the content API. No link is followed: every name in a volume may come from a desk.
 
-Paths are resolved by openat2 below one directory, without links and without crossing a mount. A file is written beside
-the tree and renamed into it when it is whole, so that no one reads half of one.
+Paths are resolved by openat2 below one directory, without links and without crossing a mount. A file is written in a
+staging area and renamed into place when it is complete, so that no reader sees a part of it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hotdesk.linux.openat2 import STRICT, openat2
 
 MAX_PATH_BYTES = 4000
 MAX_ENTRIES = 100_000
-"""Entries of one listing."""
+"""Maximum entries of one listing."""
 MAX_LISTING_BYTES = 32 << 20
 MAX_DEPTH = 64
 MAX_MODE = 0o1777
-"""Permission bits that may be set: none that would lend a program somebody else's rights."""
+"""Permission bits that may be set: no setuid or setgid."""
 PIECE = 256 << 10
 _ABANDONED_AFTER_S = 86400.0
-"""Seconds after which an upload that never ended is removed."""
+"""Seconds after which an unfinished upload is removed."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -49,7 +49,7 @@ _STATUS = {
 
 
 class FilesError(Exception):
-    """A request that cannot be carried out, with the HTTP status that says so."""
+    """A request that cannot be carried out, with its HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class FilesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Owner and mode of something that is written; None: as it is, or the usual."""
+    """Owner and mode of a file or directory to write; `None` keeps the current value, or means the default."""
 
     uid: int | None = None
     gid: int | None = None
@@ -78,7 +78,7 @@ class Attributes:
 
 
 class Upload:
-    """A file that is being written, beside the tree until it is whole."""
+    """A file that is being written, in the staging area until it is complete."""
 
     def __init__(
         self, files: VolumeFiles, path: str, attributes: Attributes, *, overwrite: bool, parents: bool
@@ -101,7 +101,7 @@ class Upload:
             raise
 
     def check_target(self) -> os.stat_result | None:
-        """Refuse a path at which no file can be written; return what exists there."""
+        """Refuse a path at which no file can be written; return the status of an existing file."""
         try:
             there = os.stat(self.parts[-1], dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -118,7 +118,7 @@ class Upload:
             view = view[os.write(self.fd, view) :]
 
     def finish(self) -> dict[str, object]:
-        """Put the file in its place, in one step; a replaced one's owner and mode stay unless others are named."""
+        """Move the file into place atomically. A replaced file's owner and mode are kept unless others are given."""
         there = self.check_target()
         usual = (uids.USER, uids.USER, 0o644)
         if there is not None and stat.S_ISREG(there.st_mode):
@@ -128,7 +128,7 @@ class Upload:
         return _describe_entry(self.parts, os.fstat(self.fd))
 
     def close(self) -> None:
-        """Close it; files that were not put in place are deleted."""
+        """Close the upload; delete a file that was not moved into place."""
         with suppress(FileNotFoundError):
             os.unlink(self.name, dir_fd=self.files.staging)
         os.close(self.fd)
@@ -136,7 +136,7 @@ class Upload:
 
 
 def compute_part(size: int, first: int | None, last: int | None) -> tuple[int, int]:
-    """Return where a part of a file begins and ends, as an HTTP range names it; without `first` the last bytes."""
+    """Return the start and end of an HTTP range of a file; without `first` it is the last bytes."""
     begin = max(0, size - (last or 0)) if first is None else first
     end = size if first is None or last is None else min(size, last + 1)
     if not 0 <= begin < end:
@@ -145,16 +145,16 @@ def compute_part(size: int, first: int | None, last: int | None) -> tuple[int, i
 
 
 class VolumeFiles:
-    """One volume: the directory that desks see, and a staging area beside it."""
+    """A volume: the directory that desks see, and the staging area beside it."""
 
     def __init__(self, root: int, staging: int) -> None:
         self.root = root
         self.staging = staging
 
-    # -- looking ------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------
 
     def stat(self, path: str) -> dict[str, object]:
-        """Describe what has a path; a link is described, not followed."""
+        """Describe the entry at a path. A link is described, not followed."""
         parts = _split(path)
         if not parts:
             return _describe_entry(parts, os.fstat(self.root))
@@ -179,7 +179,7 @@ class VolumeFiles:
         return b"[" + b",".join(rows) + b"]"
 
     def open_file(self, path: str) -> tuple[int, int]:
-        """Open a regular file to read; return it and its size."""
+        """Open a regular file for reading; return its descriptor and size."""
         parts = _split(path)
         if not parts:
             raise FilesError(400, "the path is a directory")
@@ -194,7 +194,7 @@ class VolumeFiles:
     # -- changing -----------------------------------------------------------------------------------------------
 
     def make_dir(self, path: str, attributes: Attributes, *, parents: bool) -> dict[str, object]:
-        """Make a directory; with `parents` also those above it, and an existing one is no error."""
+        """Create a directory. With `parents`, also create those above it, and accept an existing one."""
         parts = _split(path)
         if not parts:
             raise FilesError(409, "the path exists")
@@ -228,8 +228,8 @@ class VolumeFiles:
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with everything below it.
 
-        A directory disappears in one step and is taken apart beside the tree, a level at a time: a desk may nest as
-        deep as it likes.
+        A directory is moved to the staging area atomically and deleted there level by level, because a desk may nest
+        directories to any depth.
         """
         parts = _split(path)
         if not parts:
@@ -244,7 +244,7 @@ class VolumeFiles:
         self.discard(name)
 
     def discard(self, name: bytes) -> None:
-        """Delete a directory in the staging area; the directories in it are moved beside it first."""
+        """Delete a directory in the staging area; its subdirectories are moved beside it first."""
         waiting = [name]
         while waiting:
             current = waiting.pop()
@@ -263,7 +263,7 @@ class VolumeFiles:
             os.rmdir(current, dir_fd=self.staging)
 
     def sweep(self) -> None:
-        """Remove what killed processes left in the staging area."""
+        """Remove what killed processes left behind in the staging area."""
         for entry in os.listdir(self.staging):
             name = os.fsencode(entry)
             with suppress(OSError):
@@ -306,7 +306,7 @@ def explain(error: OSError) -> FilesError:
 
 
 def _split(path: str) -> list[bytes]:
-    """Take a path apart; `/` is the volume itself."""
+    """Split a path into its components; `/` is the volume itself."""
     try:
         data = path.encode()
     except UnicodeEncodeError:
@@ -330,7 +330,7 @@ def _walk(folder: int, parts: list[bytes], depth: int) -> Iterator[dict[str, obj
             if depth > 1 and stat.S_ISDIR(found.st_mode):
                 inner = os.open(name, _FOLDER | os.O_CLOEXEC, dir_fd=folder)
         except OSError:
-            continue  # gone, or something else by now
+            continue  # removed or replaced meanwhile
         yield _describe_entry([*parts, name], found, target)
         if inner >= 0:
             try:
@@ -340,7 +340,7 @@ def _walk(folder: int, parts: list[bytes], depth: int) -> Iterator[dict[str, obj
 
 
 def _make_one(folder: int, name: bytes) -> bool:
-    """Make a directory; False when there is something of that name."""
+    """Create a directory; return False if the name exists."""
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
     except FileExistsError:
@@ -357,7 +357,7 @@ def _read_target(folder: int, name: bytes, found: os.stat_result) -> str | None:
 
 
 def _describe_entry(parts: list[bytes], found: os.stat_result, target: str | None = None) -> dict[str, object]:
-    """Describe a file, directory, link or something else as E2B's programs read it."""
+    """Describe a file, directory, link or other entry in the format of E2B's clients."""
     kinds = ((stat.S_ISDIR, "directory"), (stat.S_ISREG, "file"), (stat.S_ISLNK, "symlink"))
     entry: dict[str, object] = {
         "name": _show(parts[-1]) if parts else "",
@@ -375,12 +375,12 @@ def _describe_entry(parts: list[bytes], found: os.stat_result, target: str | Non
 
 
 def _show(name: bytes) -> str:
-    """Write a name as text; bytes that are not UTF-8 are shown as escapes."""
+    """Return a name as text; bytes that are not UTF-8 become escapes."""
     return name.decode("utf-8", "backslashreplace")
 
 
 def _format_time(seconds: float) -> str:
-    """Write a time as RFC 3339; a desk may have set any."""
+    """Return a time in RFC 3339 format; the epoch for one that cannot be represented, as a desk may set any time."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Mount points and sizes that volumes may have. Pure."""
+"""Mount points and sizes that volumes may have. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hotdesk.desk.records import ID_SHAPE
 from hotdesk.errors import BriefError
 
 MIN_SIZE, MAX_SIZE = 16 << 20, 1 << 44
-"""Bytes of the smallest and of the largest volume."""
+"""Minimum and maximum bytes of a volume."""
 MAX_VOLUMES = 16
-"""Volumes one desk may have mounted."""
+"""Maximum volumes mounted in one desk."""
 _MAX_PATH = 255
 _SHAPE = re.compile(r"(?:/[^/\0-\x1f\x7f:]{1,128}){1,16}")
 SYSTEM = frozenset("bin boot dev etc lib lib32 lib64 libx32 proc run sbin sys usr".split())
-"""Top-level directories that belong to the image, the kernel or the keeper: nothing is mounted at or below them."""
+"""Top-level directories that belong to the image, the kernel or the keeper; no volume is mounted at or below them."""
 
 
 def check_mounts(volumes: Mapping[str, str]) -> None:
-    """Refuse mount points that a desk cannot have; `volumes` has the id of a volume by its mount point."""
+    """Refuse mount points that a desk cannot have. `volumes` has the ids of volumes by mount point."""
     if len(volumes) > MAX_VOLUMES:
         raise BriefError(f"a desk mounts at most {MAX_VOLUMES} volumes, not {len(volumes)}")
     for path, volume in volumes.items():

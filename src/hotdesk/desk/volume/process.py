@@ -1,8 +1,8 @@
-"""The process that reads and writes one volume for the content API, shut in that volume.
+"""The process that reads and writes one volume for the content API, confined to that volume.
 
-It is root of a user namespace and no one outside, its root directory is the volume, and it has four capabilities on
-files and no network. Each connection it is handed is one request: a frame that says what, frames with bytes if it is an
-upload, and for an answer a frame with the status and frames with the body.
+It is root of a user namespace without privileges outside, its root directory is the volume, it has four capabilities
+for files, and no network. Each connection it receives is one request: a frame with the operation, frames with bytes for
+an upload, then as the answer a frame with the status and frames with the body.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux import bpf, jail, landlock, rlimits, syscalls, uids
 
 CONTROL = 3
-"""The descriptor over which the owner hands in connections."""
+"""The file descriptor over which the owner passes connections."""
 _THREADS = 16
-"""Requests that are carried out at once; others wait."""
+"""Requests carried out at a time; others wait."""
 _STACK_BYTES = 1 << 20
 _MEMORY = 4 << 30
-"""Bytes of address space, of which libc reserves much for threads."""
+"""Bytes of address space, much of which libc reserves for threads."""
 _FILES = 1024 + _THREADS * 80
-"""Descriptors: a listing has one open a level."""
+"""Maximum open descriptors: a listing has one open per level."""
 _TIMEOUT_S = 60.0
-"""Seconds without a byte after which a connection is given up."""
+"""Seconds without data after which a connection is closed."""
 CAPABILITIES = {0, 1, 3, 4}
-"""CHOWN, DAC_OVERRIDE, FOWNER and FSETID, in the namespace of the volume's owners."""
+"""CHOWN, DAC_OVERRIDE, FOWNER and FSETID, in the user namespace of the volume's owners."""
 _READS = 1 << 2 | 1 << 3
 _WRITES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | landlock.REFER | landlock.TRUNCATE
-"""Write and truncate files, remove and make files and directories, move them; no device, socket, pipe or link."""
+"""Write and truncate files, remove and create files and directories, move them; no devices, sockets, pipes or links."""
 _ACTS = ("stat", "list", "mkdir", "change", "read", "write", "remove")
 
 
 class VolumeRequest:
-    """One request of the owner."""
+    """A request of the owner."""
 
     def __init__(self, sock: socket.socket, files: VolumeFiles) -> None:
         self.sock = sock
@@ -52,14 +52,14 @@ class VolumeRequest:
         self.waiting: list[tuple[dict[str, object], bytes]] = []
 
     def run(self) -> None:
-        """Carry out the request and answer it; a caller that hangs up ends it."""
+        """Carry out the request and answer it, or stop when the caller disconnects."""
         self.sock.settimeout(_TIMEOUT_S)
         try:
             self.answer(self.receive()[0])
         except FilesError as e:
             self.send_json(e.status, {"code": e.status, "message": str(e)})
         except (OSError, FrameError, EOFError):
-            return  # the owner hung up, or is broken: there is no one to report to
+            return  # the owner disconnected or sent garbage: an answer would reach no one
 
     def answer(self, request: Mapping[str, object]) -> None:
         act, path = request.get("act"), request.get("path")
@@ -89,7 +89,9 @@ class VolumeRequest:
         self.send_body(204, b"")
 
     def do_read(self, path: str, request: Mapping[str, object]) -> None:
-        """Send a file, or a part; a growing one is sent at its first size, a shrinking one breaks off."""
+        """Send a file or a part of it. A growing file is sent up to its initial size; for a shrinking one the
+        connection ends.
+        """
         fd, whole = self.files.open_file(path)
         try:
             head = {"status": 200, "length": (size := whole)}
@@ -108,7 +110,7 @@ class VolumeRequest:
             os.close(fd)
 
     def do_write(self, path: str, request: Mapping[str, object]) -> None:
-        """Take a file; one whose end does not come leaves nothing."""
+        """Receive a file; an incomplete upload leaves no file."""
         force = request.get("force")
         upload = Upload(
             self.files, path, _read_attributes(request), overwrite=force is not False, parents=force is True
@@ -158,9 +160,9 @@ def _read_attributes(request: Mapping[str, object]) -> Attributes:
 
 
 def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: threading.Barrier) -> None:
-    """Accept connections and carry out their requests until the owner is gone; called in each thread.
+    """Accept connections and carry out their requests until the owner is gone; runs in each thread.
 
-    No thread begins before every one has its filter.
+    No thread starts before all have installed their seccomp filter.
     """
     jail.install(program)
     together.wait()
@@ -172,12 +174,12 @@ def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: 
             with socket.socket(fileno=fd) as sock:
                 try:
                     VolumeRequest(sock, files).run()
-                except Exception:  # noqa: BLE001, S110 - a rim: hostile names found a hole; the owner sees a hang-up
+                except Exception:  # noqa: BLE001, S110 - outer boundary; the owner sees a closed connection
                     pass
 
 
 def enter_private_mounts(source: str, at: str) -> None:
-    """Have a volume as root directory and nothing else, as root of a user namespace without privileges outside."""
+    """Make a volume the root directory, and become root of a user namespace without privileges outside."""
     parent = os.getppid()
     jail.preload()
     with syscalls.start_anchor(uids.VOLUMES + uids.ANCHOR) as anchor:
@@ -201,7 +203,7 @@ def enter_private_mounts(source: str, at: str) -> None:
 
 
 def main() -> None:
-    """Serve the owner at descriptor 3 until it hangs up."""
+    """Serve the owner at descriptor 3 until it disconnects."""
     settings = json.loads(sys.argv[3])
     control = socket.socket(fileno=CONTROL)
     control.set_inheritable(False)
