@@ -30,7 +30,7 @@ def stand_by(settings: Config, room: Room) -> Standby:
     Joining waits for the whole machine (5 ms and more), during which the room is made.
     """
     folder = room.folder
-    keyring = ("--no-new-keyring",) if is_refused() else ()  # what refuses it to the runtime refuses it to the desk
+    keyring = ("--no-new-keyring",) if is_refused() else ()  # the same filter refuses keyrings to the desk
     arguments = ("--detach", *keyring, f"--bundle={folder / 'bundle'}", f"--pid-file={folder / 'pid'}")
     return begin(settings, room, "run", *arguments)
 
