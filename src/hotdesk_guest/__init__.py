@@ -1,1 +1,1 @@
-"""The first process of every desk. Standard library only; it is not trusted."""
+"""The first process of every desk. Standard library only. The host does not trust it."""

@@ -1,6 +1,7 @@
 """Run commands as root for programs of the desk: `sudo` connects here, and the host decides each request.
 
-Only the second guest, which is root, has this. An act gets the caller's own streams, so nothing passes through us.
+Only the second guest, which is root, has this. A command gets the caller's own streams, so no output passes through
+here.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from hotdesk_guest.process import HOME, MARK, MARKS, kill_tree, offer, spawn
 from hotdesk_guest.wire import EVENT, STEP, WireError, decode, encode
 
 MAX_CALLERS = 64
-"""Callers at a time; others wait in the listener's queue."""
+"""Maximum callers at a time; others wait in the listener's queue."""
 MAX_SIGNALS = 64
 REQUEST_LIMIT = 24576
-"""Bytes of one request, which must fit into one event for the host."""
+"""Maximum bytes of one request, which must fit into one event for the host."""
 MAX_WORDS = 4000
-"""Words of one command: the host reads no value of more than some 4000 parts."""
+"""Maximum words of one command: the host decodes no value of more than about 4000 parts."""
 NAMES = ("HOME", "USER", "LOGNAME", "PATH")
 
 
 class SudoCaller:
-    """One `sudo`, from its call to the exit of its program."""
+    """A `sudo` process, from its connection to the exit of its program."""
 
     def __init__(self, sock: _socket.socket) -> None:
         self.sock = sock
@@ -40,7 +41,7 @@ class SudoCaller:
         self.proposed = False
         self.pid = 0
         self.signals = b""
-        """Signals that came before the act began."""
+        """Signals received before the program started."""
 
     def close(self) -> None:
         for fd in self.streams:
@@ -60,7 +61,7 @@ class SudoCalls:
         self.callers: dict[int, SudoCaller] = {}
         self.count = 0
         self.channel: GuestChannel | None = None
-        """Where the host listens; without it no act begins."""
+        """The host's channel for acts; without it no act begins."""
         self.listen()
 
     def attend(self, channel: GuestChannel) -> None:
@@ -70,7 +71,7 @@ class SudoCalls:
         self.propose()
 
     def leave(self) -> None:
-        """Lose the host's channel: what runs goes on, nothing more begins."""
+        """Forget the host's channel: running programs continue, and no new ones start."""
         self.channel = None
 
     def listen(self) -> None:
@@ -100,7 +101,7 @@ class SudoCalls:
             self.guest.poll.unregister(self.listener.fileno())
 
     def read(self, caller: SudoCaller) -> None:
-        """Take a request: a length, a value of that length, and three streams with its first byte."""
+        """Read a request: a length, a value of that length, and three file descriptors with its first byte."""
         try:
             data, ancillary, _, _ = caller.sock.recvmsg(REQUEST_LIMIT, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
@@ -130,7 +131,7 @@ class SudoCalls:
         self.propose()
 
     def propose(self) -> None:
-        """Send a request to the host, which decides. While it reads too slowly, callers wait."""
+        """Send the waiting requests to the host, which decides. Callers wait while the host reads too slowly."""
         for caller in self.callers.values():
             if self.channel is None or self.channel.credit < STEP:
                 return
@@ -152,7 +153,7 @@ class SudoCalls:
             self.answer(caller, {"code": 127 if e.errno == 2 else 126, "text": "sudo: %s" % e.strerror})
 
     def run(self, caller: SudoCaller) -> None:
-        """Start an act with its caller's streams; root's own home and path, the rest of the variables as asked."""
+        """Start a command with its caller's streams and variables, except for root's own home and path."""
         environment = dict(caller.ask["env"])
         environment.update({name: os.environ[name] for name in NAMES if name in os.environ})
         environment[MARK] = mark(caller.number)
@@ -167,7 +168,7 @@ class SudoCalls:
         self.signal(caller, caller.signals)
 
     def relay(self, caller: SudoCaller) -> None:
-        """Pass signals on, a byte each; a caller that is gone takes its act along."""
+        """Forward signals, a byte each; a caller that disconnects ends its command."""
         try:
             data = caller.sock.recv(64)
         except BlockingIOError:
@@ -187,7 +188,7 @@ class SudoCalls:
                 try:
                     os.killpg(caller.pid, number)
                 except OSError:
-                    pass  # it ended just now
+                    pass  # it has just ended
 
     def report_exit(self, caller: SudoCaller, status: int) -> None:
         code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
@@ -201,7 +202,7 @@ class SudoCalls:
         try:
             caller.sock.send(encode(body))
         except OSError:
-            pass  # it is gone
+            pass  # the caller is gone
         self.drop(caller)
 
     def drop(self, caller: SudoCaller) -> None:
@@ -215,12 +216,12 @@ class SudoCalls:
 
 
 def mark(number: int) -> str:
-    """Return the mark that descendants of an act inherit."""
+    """Return the mark that descendants of a command inherit."""
     return "%s-root-%d" % (MARKS, number)
 
 
 def is_request(ask: object) -> bool:
-    """Return whether a value has the shape of what `sudo` sends."""
+    """Return whether a value has the shape of a request from `sudo`."""
     if not isinstance(ask, dict) or set(ask) != {"argv", "cwd", "env"}:
         return False
     argv, cwd, env = ask["argv"], ask["cwd"], ask["env"]

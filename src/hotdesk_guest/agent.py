@@ -1,7 +1,9 @@
-"""The guest: runs programs and handles files for its host, over one socket it dials and redials. Pid 1 of its desk.
+"""The guest: runs programs and handles files for its host, over a socket to which it connects and reconnects. Process 1
+of its desk.
 
-One thread, one poll loop. It imports only what the interpreter holds anyway, because every desk pays for its start.
-Where root is allowed a second guest, as root, is started on first need: the same, and what `sudo` talks to.
+One thread, one poll loop. It imports only modules the interpreter has loaded anyway, because they add to every desk's
+start time. Where root is allowed, a second guest runs as root, started on first use. It is the same program, and also
+serves `sudo`.
 """
 
 from __future__ import annotations
@@ -47,15 +49,15 @@ from hotdesk_guest.wire import (
 )
 
 MEANINGLESS = (WireError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
-"""What comes of words that are no request."""
+"""Errors raised by malformed requests."""
 SLICE = 64
-"""Steps one long operation takes before others get their turn."""
+"""Steps a long operation takes before other channels are served."""
 PARKED_DIAL_S = 0.005
-"""Seconds between two calls while parked: for most of that time nothing in the desk runs."""
+"""Seconds between two connection attempts while parked; for most of that time no process of the desk runs."""
 
 
 class GuestChannel:
-    """One request of the host."""
+    """A request of the host."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -68,7 +70,7 @@ class GuestChannel:
 
 
 class Guest:
-    """The loop, and everything the desk runs for its host."""
+    """The poll loop, and all state the guest keeps for its host."""
 
     def __init__(self, path: str, port: int | None = None) -> None:
         self.poll = select.epoll()
@@ -76,13 +78,13 @@ class Guest:
         self.line = GuestLink(path, self.poll) if port is None else PortLink(port, self.poll)
         self.programs = GuestPrograms(self)
         self.watches: dict[int, GuestChannel] = {}
-        """Channels that watch files, by the descriptor that tells of them."""
+        """Channels that watch files, by inotify's file descriptor."""
         self.acts: SudoCalls | None = None
         self.ports: GuestPorts | None = None
         self.ends_with_link = False
-        """Whether it ends when its host hangs up: a host that wants it again starts another."""
+        """Whether it ends when its host disconnects; a host that needs it again starts another."""
         self.is_hidden = False
-        """Whether no program beside it can read its memory."""
+        """Whether other programs are prevented from reading its memory."""
         self.wake, wake_w = posix.pipe()
         posix.set_blocking(self.wake, False)
         posix.set_blocking(wake_w, False)
@@ -94,7 +96,7 @@ class Guest:
     # -- the link ---------------------------------------------------------------------------------------------
 
     def hang_up(self) -> None:
-        """Drop the link and all channels, unless parked; programs go on."""
+        """Close the link and, unless parked, all channels. Programs continue."""
         if self.ends_with_link:
             posix._exit(0)
         self.line.hang_up()
@@ -106,7 +108,7 @@ class Guest:
         self.line.send(kind, channel.number, payload)
 
     def receive(self) -> None:
-        """Take what the host sent; what makes no sense ends its channel, what cannot be read the link."""
+        """Read from the host. A malformed request ends its channel, a malformed frame the link."""
         try:
             frames = self.line.receive()
         except WireError:
@@ -123,7 +125,7 @@ class Guest:
                 self.refuse(number, OSError(errno.EINVAL, str(e)))
 
     def refuse(self, number: int, error: OSError) -> None:
-        """Answer a channel, if it still is one, with what went wrong."""
+        """Answer a channel with an error, if it is still open."""
         if number in self.channels:
             self.fail(self.channels[number], error)
 
@@ -173,7 +175,7 @@ class Guest:
         self.reply(channel, {"error": files.reason(error), "text": error.strerror or str(error)})
 
     def forget(self, number: int) -> None:
-        """Forget a channel; what it followed continues."""
+        """Close a channel. The program it followed continues."""
         channel = self.channels.pop(number, None)
         if channel is None:
             return
@@ -188,7 +190,7 @@ class Guest:
         if self.acts is not None and self.acts.channel is channel:
             self.acts.leave()
 
-    # -- what a host asks -------------------------------------------------------------------------------------
+    # -- requests of the host ---------------------------------------------------------------------------------
 
     def start(self, channel: GuestChannel, operation: str, ask: Ask) -> None:
         if operation == "exec":
@@ -222,7 +224,7 @@ class Guest:
             self.reply(channel, files.SIMPLE[operation](ask))
 
     def begin_watch(self, channel: GuestChannel, ask: Ask) -> None:
-        """Watch a folder; few desks ever do, so the rest do not pay for it at their start."""
+        """Watch a folder. The import is here because few desks use it."""
         from hotdesk_guest.watch import GuestWatch
 
         channel.watch = GuestWatch(files.resolve(ask["path"]), ask["recursive"])
@@ -231,7 +233,7 @@ class Guest:
         self.tell(channel, EVENT, encode([]))
 
     def consume(self, channel: GuestChannel, data: bytes) -> None:
-        """Take bytes for a program's standard input or a file."""
+        """Handle data for a program's standard input, a port or a file."""
         if channel.process is not None:
             self.programs.consume(channel, channel.process, data)
         elif channel.port is not None:
@@ -260,7 +262,7 @@ class Guest:
     # -- the loop ---------------------------------------------------------------------------------------------
 
     def pump(self) -> bool:
-        """Take the next steps of long operations; return whether any can go on at once."""
+        """Take the next steps of long operations; return whether any can continue at once."""
         busy = False
         for channel in list(self.channels.values()):
             if channel.watch is not None:
@@ -289,7 +291,7 @@ class Guest:
         return busy
 
     def pass_on(self, channel: GuestChannel, watch: GuestWatch) -> None:
-        """Tell what changed, as far as the host can take it; while it cannot, changes wait in the kernel."""
+        """Send changes while the host has credit; otherwise they wait in the kernel."""
         while channel.credit >= STEP and not self.line.parked and (batch := watch.take()):
             self.tell(channel, EVENT, batch)
         polled = watch.wants_more()
@@ -335,7 +337,7 @@ class Guest:
 
 
 def read_request(payload: bytes) -> Ask:
-    """Read a request; anything else makes no sense."""
+    """Decode a request; raise `WireError` for a value that is not an object."""
     value = decode(payload)
     if not isinstance(value, dict):
         raise WireError("not an object")
@@ -343,7 +345,7 @@ def read_request(payload: bytes) -> Ask:
 
 
 def hide() -> bool:
-    """Make this process undumpable, so that programs beside it cannot read its memory; return whether it is."""
+    """Make this process undumpable, so that other programs cannot read its memory; return whether that succeeded."""
     try:
         import _ctypes
 
@@ -351,13 +353,13 @@ def hide() -> bool:
         failed: int = _ctypes.call_function(prctl, (4, 0, 0, 0, 0))
         return failed == 0
     except (ImportError, OSError):
-        return False  # an image without it: ptrace on pid 1 is refused all the same
+        return False  # an image without ctypes: the kernel refuses ptrace on process 1 in any case
 
 
 def outlive_signals() -> None:
-    """Catch every signal whose default is to end this process: a sentry lets programs end the first process by one.
+    """Catch every signal that would end this process: a sentry lets programs kill the first process with one.
 
-    What is caught is at its default again in programs. SIGKILL and SIGSTOP cannot be caught.
+    Started programs get the default action again. SIGKILL and SIGSTOP cannot be caught.
     """
     for number in _signal.valid_signals():
         try:
@@ -368,10 +370,10 @@ def outlive_signals() -> None:
 
 
 def main(path: str, sudo: int | None = None, sentry: bool = False, apart: bool = False) -> None:
-    """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor.
+    """Serve the host that listens at `path`; as root also the callers of `sudo`, a listening descriptor.
 
-    `apart`, the network stack is the desk's own, and so is the socket of `sudo`. `sentry` says that the kernel is
-    gVisor's, where that is so, too, and the first to call is taken for the guest.
+    `apart`: the network stack and the socket of `sudo` are the desk's own. `sentry`: the kernel is gVisor's, for which
+    the same is true, and the first process to connect is taken for the guest.
     """
     guest = Guest(path)
     if not (sentry or apart) and sudo is not None:

@@ -1,7 +1,7 @@
-"""The canaries: a program that runs inside a fresh desk, tries every way out, and reports the results.
+"""The canaries: a program that runs inside a new desk, tries every way out, and reports the results.
 
-It judges nothing, and imports only what Python has in C: a desk is waited for while it runs. `hotdesk/door/selftest.py`
-gives it its arguments, and judges.
+It judges nothing, and imports only modules written in C, because the opening of a desk waits for it.
+`hotdesk/door/selftest.py` passes its arguments, and judges.
 """
 
 import _socket
@@ -20,11 +20,11 @@ OTHER = "other.invalid"
 
 
 class Socket(_socket.socket):
-    """A socket for TLS: instances of a Python class can be weakly referenced."""
+    """A socket for TLS, which requires weak references: instances of a Python class support them."""
 
 
 def knock(kind: int, host: str, port: int) -> int:
-    """Begin a connection and give the error met at once; 0 or EINPROGRESS: there is a way."""
+    """Begin a connection; return the immediate error number. 0 or EINPROGRESS mean that a way out exists."""
     try:
         sock = _socket.socket(_socket.AF_INET6 if ":" in host else _socket.AF_INET, kind)
         sock.setblocking(False)
@@ -34,7 +34,7 @@ def knock(kind: int, host: str, port: int) -> int:
 
 
 def call(family: int, kind: int, address: "tuple[str, int] | bytes") -> int:
-    """Send a byte to a listener on this machine; return the error, 0 if accepted, -1 if no one refused it."""
+    """Send a byte to a listener on this machine; return the error number, 0 if accepted, -1 if there was no answer."""
     try:
         sock = _socket.socket(family, kind)
         sock.settimeout(TIMEOUT_S / 10)
@@ -48,7 +48,7 @@ def call(family: int, kind: int, address: "tuple[str, int] | bytes") -> int:
 
 
 def resolve() -> int:
-    """Look a name up as programs do; return whether it was found."""
+    """Look a name up like a program; return 1 if it was found, else 0."""
     try:
         return int(bool(_socket.getaddrinfo(NAME, 80)))
     except OSError:
@@ -56,7 +56,7 @@ def resolve() -> int:
 
 
 def ask(where: bytes) -> Socket:
-    """Ask the door for a connection; return the socket."""
+    """Request a connection from the door; return the socket."""
     sock = Socket()
     sock.settimeout(TIMEOUT_S)
     sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
@@ -69,7 +69,7 @@ def ask(where: bytes) -> Socket:
 
 
 def read_status(sock: Socket) -> int:
-    """Return the status the door answered; 0: none."""
+    """Return the HTTP status of the door's answer, or 0 if there was none."""
     data = b""
     try:
         while b"\r\n\r\n" not in data and (more := sock.recv(MAX_ANSWER_BYTES)):
@@ -80,8 +80,8 @@ def read_status(sock: Socket) -> int:
 
 
 def make_tls_context(file: str) -> "Any":
-    """Return the client's side of TLS, which believes the last certificate of the desk's own list: its door's."""
-    import _ssl  # after the first requests are on their way: it takes longer than they do
+    """Return a client's TLS context that trusts only the last certificate of the desk's bundle, which is its door's."""
+    import _ssl  # imported once the first requests are under way, because importing takes longer than they do
 
     with open(file, "rb") as bundle:
         text = bundle.read()
@@ -109,17 +109,17 @@ def request(tls: "Any", host: str, placeholder: str) -> bytes:
 
 
 def is_whole(data: bytes) -> bool:
-    """Return whether an answer is all there; every body here ends a line."""
+    """Return whether an answer is complete; every body here ends with a line end."""
     head, _, body = data.partition(b"\r\n\r\n")
     return body.endswith(b"\r\n0\r\n\r\n" if b"chunked" in head else b"\n")
 
 
 def _try_work(work: "Callable[..., object]", *arguments: object) -> str:
-    """Return what came of a piece of work, in hexadecimal: what it gave, or what went wrong."""
+    """Call a function; return its result or its error in hexadecimal."""
     try:
         result = work(*arguments)
         return (result if isinstance(result, bytes) else b"nothing went wrong")[:MAX_ANSWER_BYTES].hex()
-    except Exception as e:  # noqa: BLE001 - whatever it is, it is what is told
+    except Exception as e:  # noqa: BLE001 - any error is part of the report
         return ascii(e).encode()[:MAX_ANSWER_BYTES].hex()
 
 

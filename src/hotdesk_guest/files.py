@@ -1,4 +1,4 @@
-"""Files, as the guest handles them for its host: simple acts, and long ones taken in steps."""
+"""File operations of the guest for its host: simple ones, and long ones that run in steps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hotdesk_guest.wire import CHUNK, DATA, EVENT, encode
 
 MAX_NUMBER = 10**18
 BATCH = 8192
-"""Bytes of a listing sent together."""
+"""Bytes of a listing sent at a time."""
 FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
 NOTHING = (0, b"")
-"""A step that says nothing: it only lets others have their turn."""
+"""A step without output, which lets other channels be served."""
 
 REASONS = {
     errno.ENOENT: "missing",
@@ -47,7 +47,7 @@ def reason(error: OSError) -> str:
 
 
 def resolve(path: str) -> str:
-    """Return a path from the root; relative ones and `~` mean the home folder."""
+    """Return an absolute path; relative ones and `~` refer to the home folder."""
     if path == "~" or path.startswith("~/"):
         path = HOME + path[1:]
     if "\0" in path:
@@ -66,7 +66,7 @@ def _get_parent(path: str) -> str:
 
 
 def make_folders(path: str) -> bool:
-    """Make a folder and those above it; return whether it was missing."""
+    """Create a folder and its parents; return whether it was missing."""
     missing: list[str] = []
     while True:
         try:
@@ -85,12 +85,12 @@ def make_folders(path: str) -> bool:
         try:
             posix.mkdir(each, 0o755)
         except FileExistsError:
-            pass  # another process made it meanwhile
+            pass  # another process created it meanwhile
     return True
 
 
 class Sink:
-    """A file being written in place."""
+    """A file that is being written in place."""
 
     def __init__(self, path: str, mode: int | None) -> None:
         path = resolve(path)
@@ -105,7 +105,7 @@ class Sink:
             data = data[posix.write(self.fd, data) :]
 
     def finish(self) -> None:
-        """Close it; a file system may tell only now that it is full."""
+        """Close the file; some file systems report only now that they are full."""
         fd, self.fd = self.fd, -1
         posix.close(fd)
 
@@ -149,7 +149,7 @@ def describe_entry(path: str, name: str, info: posix.stat_result) -> dict[str, o
 
 
 def list_folder(ask: Ask) -> Steps:
-    """Step through a folder, depth first, sorted by name."""
+    """List a folder in steps, depth first, sorted by name."""
     top = resolve(ask["path"])
     waiting = [(top, name, ask["depth"]) for name in sorted(posix.listdir(top), reverse=True)]
     batch: list[dict[str, object]] = []
@@ -164,7 +164,7 @@ def list_folder(ask: Ask) -> Steps:
             if depth > 1 and S_ISDIR(info.st_mode):
                 waiting += [(path, each, depth - 1) for each in sorted(posix.listdir(path), reverse=True)]
         except OSError:
-            continue  # it went, or is closed to us
+            continue  # it was removed, or permission is denied
         if size >= BATCH:
             yield EVENT, encode(batch)
             batch, size = [], 0
@@ -173,7 +173,7 @@ def list_folder(ask: Ask) -> Steps:
 
 
 def remove(ask: Ask) -> Steps:
-    """Step through a removal; symbolic links are removed, never followed."""
+    """Remove a path in steps. Symbolic links are removed, not followed."""
     top = resolve(ask["path"])
     try:
         info = posix.lstat(top)
@@ -182,7 +182,7 @@ def remove(ask: Ask) -> Steps:
     if not S_ISDIR(info.st_mode):
         posix.unlink(top)
         return
-    # by descriptor, one open at a time: a tree may be deeper than a path is long
+    # by descriptor, one open at a time, because a tree can be deeper than the longest path
     fd = posix.open(top, FOLDER)
     above: list[list[str]] = []
     try:
@@ -203,7 +203,7 @@ def remove(ask: Ask) -> Steps:
 
 
 def _empty(fd: int) -> list[str]:
-    """Unlink what is no folder; return the names of the folders that are left."""
+    """Unlink all entries except folders; return the names of the folders."""
     below = []
     with posix.scandir(fd) as entries:
         for each in entries:
@@ -215,7 +215,7 @@ def _empty(fd: int) -> list[str]:
 
 
 def _change(fd: int, name: str) -> int:
-    """Change to a folder beside an open one, which is closed."""
+    """Open a folder relative to an open one, and close that one."""
     there = posix.open(name, FOLDER, dir_fd=fd)
     posix.close(fd)
     return there

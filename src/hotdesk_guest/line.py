@@ -1,4 +1,4 @@
-"""The guest's end of the link: a socket it dials and redials, and the data that waits to be written."""
+"""The guest's end of the link: a socket it connects and reconnects, and the data waiting to be written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class LinkSocket(Protocol):
-        """The stream under a link."""
+        """The byte stream that carries a link."""
 
         def fileno(self) -> int: ...
         def send(self, data: memoryview, /) -> int: ...
@@ -24,11 +24,11 @@ from hotdesk_guest.wire import HELLO, HOST_KINDS, HOST_LIMIT, VERSION, FrameRead
 
 READ = 1 << 16
 HIGH = 1 << 20
-"""Bytes that may wait to be written before programs and files are read no further."""
+"""Bytes waiting to be written above which programs and files are not read."""
 
 
 class GuestLink:
-    """One link at a time, in the guest's poll."""
+    """The link in the guest's poll; one connection at a time."""
 
     def __init__(self, path: str, poll: select.epoll) -> None:
         self.path = path
@@ -38,15 +38,15 @@ class GuestLink:
         self.out = bytearray()
         self.listening = 0
         self.token = ""
-        """What its host gave it to be recognised by when it dials again."""
+        """The token that identifies the guest to its host when it reconnects."""
         self.parked = False
-        """Whether its host has it keep every channel while no link is open: frames wait in `retained`."""
+        """Whether channels are kept while no connection is open; frames then wait in `retained`."""
         self.leaving = False
-        """Whether it hangs up once everything is written."""
+        """Whether it disconnects once everything is written."""
         self.retained = bytearray()
 
     def get_fd(self) -> int:
-        """Return the socket's descriptor; none is -1."""
+        """Return the socket's descriptor, or -1 if there is none."""
         return self.sock.fileno() if self.sock is not None else -1
 
     def is_full(self) -> bool:
@@ -90,7 +90,7 @@ class GuestLink:
             self.flush()
 
     def flush(self) -> None:
-        """Write what the socket takes; the rest waits for it."""
+        """Write as much as the socket takes; the rest waits until it is writable."""
         if self.sock is None:
             self.out = bytearray()
             return
@@ -111,7 +111,7 @@ class GuestLink:
             self.hang_up()
 
     def receive(self) -> list[tuple[int, int, bytes]] | None:
-        """Return the frames that have come; None when the host hung up."""
+        """Return the received frames, or `None` if the host disconnected."""
         if self.sock is None:
             return []
         try:
@@ -124,7 +124,7 @@ class GuestLink:
 
 
 class VirtioPort:
-    """A port of a virtual machine, as a link uses it."""
+    """A virtio port of a virtual machine, with the interface of a link's socket."""
 
     def __init__(self, fd: int) -> None:
         posix.set_blocking(fd, False)
@@ -137,14 +137,16 @@ class VirtioPort:
         return posix.write(self.fd, data)
 
     def recv(self, size: int) -> bytes:
-        """Read what there is. No byte means that no one holds the other end at this moment, and not that it ended."""
+        """Read available data. An empty read means that no process has the other end open at this moment, not that it
+        ended.
+        """
         data = posix.read(self.fd, size)
         if not data:
             raise BlockingIOError
         return data
 
     def close(self) -> None:
-        """Keep it open: there is no other way to the host."""
+        """Leave the port open: it is the only way to the host."""
 
 
 class PortLink(GuestLink):

@@ -1,7 +1,7 @@
-"""Connections carried over one byte stream: between a microVM and the process that runs its machine emulator.
+"""Multiplex connections over one byte stream, between a microVM and the process that runs its machine emulator.
 
-The VM opens streams, the other side never does; both send data, and get credit back as it is consumed. Channel 0 has
-words: values that the two sides tell each other. Both treat what they read as hostile: frames and streams are bounded.
+Only the VM opens streams; both sides send data, and get credit back as it is consumed. Channel 0 carries messages
+between the two sides. Both treat received data as hostile: frames and the number of streams are bounded.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ CHUNK = 1 << 15
 WINDOW = 1 << 18
 """Bytes of a stream that one side may send before the other has consumed any."""
 HIGH = 1 << 20
-"""Bytes that may wait for the carrier before streams are read no further."""
+"""Bytes waiting for the carrier above which streams are not read."""
 READ = 1 << 16
 MAX_STREAMS = 1024
 MAX_PARTS = 4096
 VM_LIMIT = 1 << 16
-"""The largest frame that is taken from a VM."""
+"""Maximum bytes of a frame from a VM."""
 HOST_LIMIT = 1 << 23
-"""The largest frame that a VM takes: its first word, with the files that make it itself."""
+"""Maximum bytes of a frame to a VM: the first message has the files that configure it."""
 
 
 class MuxCarrier:
-    """The byte stream that both sides share: a socket here, a virtio port there."""
+    """The byte stream that both sides share: a socket outside, a virtio port in the VM."""
 
     def __init__(self, poll: select.epoll, fd: int, limit: int) -> None:
         posix.set_blocking(fd, False)
@@ -51,7 +51,7 @@ class MuxCarrier:
         self.flush()
 
     def flush(self) -> None:
-        """Write what the stream takes; the rest waits."""
+        """Write as much as the stream takes; the rest waits."""
         try:
             while self.out:
                 del self.out[: posix.write(self.fd, memoryview(self.out)[:READ])]
@@ -63,7 +63,7 @@ class MuxCarrier:
             self.poll.modify(self.fd, events)
 
     def receive(self) -> list[tuple[int, int, bytes]] | None:
-        """Read once, and return the frames that are whole; None at the end."""
+        """Read once; return the complete frames, or `None` at the end of the stream."""
         try:
             data = posix.read(self.fd, READ)
         except BlockingIOError:
@@ -72,18 +72,18 @@ class MuxCarrier:
 
 
 class MuxStream:
-    """One connection on this side, and how much of it may be on its way."""
+    """A connection on this side, and its flow-control credit."""
 
     def __init__(self, number: int, end: PortSocket) -> None:
         self.number = number
         self.end = end
         self.credit = WINDOW
         self.finished = False
-        """Whether the other side sends nothing more."""
+        """Whether the other side sends no more data."""
 
 
 class Mux:
-    """The connections that one carrier has."""
+    """The connections over one carrier."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Mux:
         self.carrier = MuxCarrier(poll, fd, limit)
         self.hear = hear
         self.connect = connect
-        """Connects a stream that the other side opens by its name; None: the other side opens none."""
+        """Connects a stream that the other side opens, by its name; `None` if the other side may not open any."""
         self.by_number: dict[int, MuxStream] = {}
         self.by_fd: dict[int, MuxStream] = {}
         self.last = 0
@@ -106,7 +106,7 @@ class Mux:
         self.carrier.send(WORD, 0, encode(word))
 
     def open(self, sock: _socket.socket, name: str) -> None:
-        """Have a connection carried on to what the other side knows by a name; one too many is refused."""
+        """Carry a connection to the destination of this name on the other side; refuse it if there are too many."""
         if len(self.by_number) >= MAX_STREAMS:
             sock.close()
             return
@@ -120,7 +120,9 @@ class Mux:
         self.listen(stream)
 
     def handle_event(self, fd: int, event: int) -> bool:
-        """Take what happened to a descriptor; False when it is none of these. `EOFError`: the carrier ended."""
+        """Handle an event of a descriptor; return False if it is not one of these. Raise `EOFError` if the carrier
+        ended.
+        """
         if fd == self.carrier.fd:
             self.carry(event)
             return True
@@ -205,7 +207,7 @@ class Mux:
             self.carrier.send(CREDIT, stream.number, size.to_bytes(4, "big"))
 
     def settle(self, stream: MuxStream) -> None:
-        """Drop a connection that is over on both sides; otherwise wait for its next event."""
+        """Forget a connection that has ended on both sides; otherwise wait for its next event."""
         if stream.end.ended and stream.finished and not stream.end.out:
             self.forget(stream)
         else:

@@ -1,7 +1,8 @@
 """Park the guest while the desk's memory is saved: it disconnects, keeps its channels, and reconnects with a token.
 
-Copies of a desk are copies of its guest. Programs run on in them, and call through the same process of the host as
-their guest does: whoever shows the token is the guest. No program can read it, as the guest's memory is its own.
+A fork of a desk has a copy of its guest. The fork's programs continue, and connect through the same process of the host
+as their guest: the process that presents the token is the guest. No program can read the token, because the guest's
+memory is not accessible to them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MIN_TOKEN = 32
 
 
 def park(guest: Guest, ports: GuestPorts, channel: GuestChannel, token: str) -> None:
-    """Answer, then hang up once everything is written; what happens until `rejoin` is told then."""
+    """Answer, then disconnect once everything is written. Events until `rejoin` are sent afterwards."""
     if not guest.is_hidden:
         raise OSError(
             errno.EPERM, "the image's Python lacks ctypes, so programs could read the memory of hotdesk's process"
@@ -34,7 +35,7 @@ def park(guest: Guest, ports: GuestPorts, channel: GuestChannel, token: str) -> 
 
 
 def rejoin(guest: Guest, ports: GuestPorts, channel: GuestChannel, same: bool, env: dict[str, str | None]) -> None:
-    """Go on with the host that dialled: the `same`, or another, which knows of no channel."""
+    """Continue with the host that the guest reconnected to: the `same`, or another, which knows of no channel."""
     line = guest.line
     retained, line.retained, line.parked, line.token = line.retained, bytearray(), False, ""
     if same:

@@ -1,7 +1,8 @@
 """Connect to ports of a desk that has its own network stack, as behind gVisor, which the host cannot reach.
 
-It forwards programs' connections to the desk's gate, connects to ports inside for its host, and as root's guest listens
-for `sudo` inside the desk. All of it runs in the guest's own loop: no program can take the port or end it.
+The guest forwards programs' connections to the desk's gate, connects to ports inside for its host, and as root listens
+for `sudo` inside the desk. All of it runs in the guest's own loop: no program can take over the port or end the
+service.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from hotdesk_guest.wire import CHUNK, CREDIT, DATA, EVENT, STDOUT, STEP, encode
 GATE = ("127.0.0.1", 3128)
 LOOPBACKS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
 SUDO = "/run/sudo.sock"
-"""Where `sudo` finds root's guest inside: in a folder that only root can write."""
+"""The socket at which the guest for root serves `sudo` inside: in a folder that only root can write."""
 BACKLOG = 256
 MAX_FORWARDED = 512
-"""Connections to the gate at a time; others wait in the listener's queue."""
+"""Maximum connections to the gate at a time; others wait in the listener's queue."""
 READ = 1 << 16
 MAX_WAITING = 1 << 20
-"""Bytes one side may have sent that the other has not taken yet."""
+"""Maximum bytes received from one side that the other has not taken yet."""
 GONE = select.EPOLLHUP | select.EPOLLERR
 
 
 class PortSocket:
-    """One socket in the guest's loop, and what waits to be written to it."""
+    """A socket in the guest's loop, and the data waiting to be written to it."""
 
     def __init__(self, poll: select.epoll, sock: _socket.socket) -> None:
         sock.setblocking(False)
@@ -41,13 +42,13 @@ class PortSocket:
         self.fd = sock.fileno()
         self.out = bytearray()
         self.ending = False
-        """Whether nothing more will be written once `out` is."""
+        """Whether the writing side is closed once `out` is written."""
         self.ended = False
-        """Whether the other end will send nothing more."""
+        """Whether the other end will send no more data."""
         self.events = 0
 
     def watch(self, events: int) -> None:
-        """Be called when it can be read or written; nothing wanted is not asked for, not even its end."""
+        """Poll for these events. Without any, the descriptor is not polled at all, not even for its end."""
         if events == self.events:
             return
         if not events:
@@ -59,7 +60,7 @@ class PortSocket:
         self.events = events
 
     def read(self, size: int) -> bytes | None:
-        """Read what there is: None when there is nothing yet, b"" at the end."""
+        """Read available data; return `None` if there is none yet, and b"" at the end."""
         try:
             data = self.sock.recv(size)
         except BlockingIOError:
@@ -68,7 +69,7 @@ class PortSocket:
         return data
 
     def flush(self) -> int:
-        """Write what it takes, and in the end that it is the end; return how much it took."""
+        """Write as much as the socket takes, and close the writing side at the end; return the bytes written."""
         before = len(self.out)
         try:
             while self.out:
@@ -86,14 +87,14 @@ class PortSocket:
 
 
 class Forwarding:
-    """One program's connection to the gate."""
+    """A program's connection to the gate."""
 
     def __init__(self, program: PortSocket, gate: PortSocket) -> None:
         self.other = {program.fd: gate, gate.fd: program}
         self.ends = {program.fd: program, gate.fd: gate}
 
     def turn(self, fd: int, event: int) -> bool:
-        """Pass on what can be; return whether both sides are done."""
+        """Forward available data; return whether both sides have ended."""
         end, other = self.ends[fd], self.other[fd]
         try:
             if event & select.EPOLLOUT:
@@ -120,7 +121,7 @@ class Forwarding:
 
 
 class DialledPort:
-    """A connection to a port inside, as a channel of the host."""
+    """A connection to a port inside, carried over a channel of the host."""
 
     def __init__(self, ports: GuestPorts, channel: GuestChannel, port: int) -> None:
         if not 0 < port < 1 << 16:
@@ -151,7 +152,7 @@ class DialledPort:
         return OSError(failure, refused if failure == errno.ECONNREFUSED else posix.strerror(failure))
 
     def turn(self, fd: int, event: int) -> None:
-        """Go on connecting, or pass bytes on."""
+        """Finish connecting, or forward data."""
         if self.connecting:
             self.conclude()
             return
@@ -205,7 +206,7 @@ class DialledPort:
             self.turn(self.end.fd, select.EPOLLOUT)
 
     def listen(self) -> None:
-        """Read while the host has room; a connection that is over on both sides ends its channel."""
+        """Read while the host has credit."""
         if self.connecting:
             return
         reads = not self.end.ended and self.can_read()
@@ -216,7 +217,7 @@ class DialledPort:
 
 
 class GuestPorts:
-    """The connections a guest carries."""
+    """The connections that a guest carries."""
 
     def __init__(self, guest: Guest, gate: str, address: tuple[str, int] = GATE) -> None:
         self.guest = guest
@@ -233,7 +234,7 @@ class GuestPorts:
         channel.port = DialledPort(self, channel, port)
 
     def handle_event(self, fd: int, event: int) -> bool:
-        """Take what happened to a descriptor; False when it is none of these."""
+        """Handle an event of a descriptor; return False if it is not one of these."""
         if fd == self.listener.fd:
             self.accept()
             return True
@@ -289,14 +290,14 @@ class GuestPorts:
         end.close()
 
     def listen_again(self) -> None:
-        """Look at every dialled port again: the line has room."""
+        """Poll every dialled port again, because the link has room."""
         for connection in list(self.by_fd.values()):
             if isinstance(connection, DialledPort):
                 connection.listen()
 
 
 def attach(guest: Guest, folder: str, is_root: bool, signals: bool = False) -> None:
-    """Add the duties of a guest whose network is the desk's own; `signals`, for terminals as well."""
+    """Add the duties of a guest whose network is the desk's own. With `signals`, also those for terminals."""
     process.signals_terminals = signals
     if not is_root:
         guest.ports = GuestPorts(guest, folder + "/gate.sock")

@@ -1,4 +1,4 @@
-"""One program the guest started: its pipes, its recent output, how it ended."""
+"""A program that the guest started: its pipes, its recent output, its exit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from _stat import S_ISREG
 from hotdesk_guest.wire import CHUNK, OVERHEAD, STDERR, STDOUT, STEP, WINDOW, compute_cost
 
 MARK = "HOTDESK_PROCESS"
-"""Variable that marks a program and its descendants, so that a timeout finds those that left its session."""
+"""The variable that marks a program and its descendants, so that a timeout also finds those that left its session."""
 TREE_ROUNDS = 20
 READ_BYTES = 1 << 15
 ENCODING = sys.getfilesystemencoding()
@@ -33,20 +33,20 @@ HOME = ENVIRONMENT.get("HOME", "/")
 NOTHING = posix.open("/dev/null", posix.O_RDONLY)
 MARKS = posix.urandom(8).hex()
 found_programs: dict[tuple[str, str], str] = {}
-"""Where programs were found last; looked at again before use."""
+"""Paths of programs as last found; checked again before use."""
 DEFAULT_PATH = "/bin:/usr/bin"
 TIOCSWINSZ = 0x5414
 TIOCGPGRP = 0x540F
 END_OF_FILE = b"\x04"
 signals_terminals = False
-"""Whether this guest tells programs that their terminal changed or is gone: gVisor's kernel does not."""
+"""Whether this guest sends programs the signals of terminals (size changed, closed), which gVisor's kernel does not."""
 kills = -1
-"""How many programs the kernel had killed for want of memory; -1: the host counts them."""
+"""The kernel's count of out-of-memory kills when last read; -1 if the host counts them."""
 LINE_ENDS = (b"", b"\n", b"\r", END_OF_FILE)
 
 
 class GuestProcess:
-    """A program, from posix_spawn to the exit that is kept for late followers."""
+    """A program, from posix_spawn until its exit is no longer kept for late followers."""
 
     count = 0
 
@@ -67,7 +67,7 @@ class GuestProcess:
         self.over = False
         self.timed_out = False
         self.starved = False
-        """Whether it failed, and the kernel killed something for want of memory since the last that did."""
+        """Whether it failed after the kernel killed a process for lack of memory."""
         self.ended = 0.0
         self.error: OSError | None = None
         self.pid = 0
@@ -84,7 +84,7 @@ class GuestProcess:
             self.start(environment, ask.get("cwd"), bool(ask.get("stdin")))
 
     def start(self, environment: dict[str, str], cwd: str | None, stdin: bool) -> None:
-        """Spawn it with pipes; a program that cannot start leaves `error`."""
+        """Spawn it with pipes. If it cannot start, `error` is set."""
         out_r, out_w = posix.pipe()
         err_r, err_w = posix.pipe()
         in_r, in_w = posix.pipe() if stdin else (NOTHING, -1)
@@ -97,7 +97,7 @@ class GuestProcess:
         self.hold(in_w, out_r, err_r)
 
     def start_in_terminal(self, environment: dict[str, str], cwd: str | None, size: list[int]) -> None:
-        """Spawn it with a terminal of its own: opened by the leader of a session, it becomes the controlling one."""
+        """Spawn it with a terminal, which becomes the controlling one because the leader of a session opens it."""
         ours, theirs = posix.openpty()
         self.stdout = ours
         self.resize(size)
@@ -111,7 +111,7 @@ class GuestProcess:
         self.hold(posix.dup(ours), ours, -1)
 
     def hold(self, stdin: int, stdout: int, stderr: int) -> None:
-        """Keep our ends of its streams, if it runs."""
+        """Keep the guest's ends of its streams, or close them if it did not start."""
         streams = [fd for fd in (stdin, stdout, stderr) if fd >= 0]
         if self.error is not None:
             self.stdout = -1
@@ -125,7 +125,7 @@ class GuestProcess:
         offer(self.pid)
 
     def spawn(self, environment: dict[str, str], cwd: str | None, places: list[Any]) -> None:
-        """Start it in its folder; what went wrong is kept."""
+        """Start it in its folder; keep the error if that fails."""
         try:
             posix.chdir(cwd if cwd and cwd[0] == "/" else "%s/%s" % (HOME, cwd or ""))
         except OSError as e:
@@ -147,11 +147,13 @@ class GuestProcess:
             self.signal_terminal(_signal.SIGHUP)
 
     def signal_terminal(self, number: int) -> None:
-        """Signal what runs in the foreground of its terminal; never ourselves, whatever the terminal says."""
+        """Signal the foreground process group of its terminal, but never the guest's own, whatever the terminal
+        reports.
+        """
         try:
             group = int.from_bytes(fcntl.ioctl(self.stdout, TIOCGPGRP, bytes(4)), sys.byteorder)
         except (OSError, ValueError):
-            group = self.pid  # its terminal is closed already
+            group = self.pid  # its terminal is already closed
         try:
             posix.killpg(group if group > 1 and group != posix.getpgrp() else self.pid, number)
         except OSError:
@@ -164,7 +166,7 @@ class GuestProcess:
         return min((channel.credit for channel in self.followers.values()), default=STEP) - OVERHEAD - 1
 
     def read(self, fd: int) -> bytes | None:
-        """Read what it wrote, the stream's number first: None when there is nothing yet, b"" at the end."""
+        """Read its output, prefixed by the stream's number; return `None` if there is none yet, and b"" at the end."""
         try:
             data = posix.read(fd, min(CHUNK, self.measure_room()))
         except BlockingIOError:
@@ -188,7 +190,7 @@ class GuestProcess:
             self.stderr = -1
 
     def feed(self) -> list[tuple[int, int]]:
-        """Write to its standard input what it takes; return what was consumed, by channel."""
+        """Write as much to its standard input as it takes; return the bytes consumed, by channel."""
         consumed = []
         while self.pending:
             number, data = self.pending[0]
@@ -213,7 +215,7 @@ class GuestProcess:
         return consumed
 
     def end_input(self) -> None:
-        """Let it read end of file after the rest; at a terminal by the end-of-file character, twice within a line."""
+        """Close its input after the rest is read; at a terminal by the end-of-file character, twice within a line."""
         self.ending = True
         if self.terminal:
             self.pending.append((0, END_OF_FILE if self.typed in LINE_ENDS else END_OF_FILE * 2))
@@ -238,7 +240,7 @@ class GuestProcess:
             self.starved = _has_killed()
 
     def describe_outcome(self) -> dict[str, object]:
-        """Describe how it ended; what is usual goes without saying."""
+        """Describe its exit, without fields that have their usual value."""
         if self.error is not None:
             code = 127 if self.error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
             return {"code": code, "text": self.error.strerror}
@@ -259,7 +261,7 @@ class GuestProcess:
 
 
 def check(ask: Ask) -> None:
-    """Refuse what is no program, before anything is opened for it."""
+    """Refuse an invalid request before anything is opened for it."""
     texts = [ask.get("cwd") or "", *ask["argv"]]
     for pair in (ask.get("env") or {}).items():
         texts.extend(pair)
@@ -276,7 +278,7 @@ def check(ask: Ask) -> None:
 
 
 def find_program(name: str, path: str) -> str:
-    """Look for a program along PATH, as a shell does; a failed spawn would cost more than the look."""
+    """Find a program along PATH like a shell; a failed spawn would cost more than the search."""
     if "/" in name:
         return name
     found = found_programs.get((name, path))
@@ -304,7 +306,7 @@ def is_file(path: str) -> bool:
 
 
 def spawn(argv: list[str], environment: dict[str, str], places: list[Any]) -> int:
-    """Try a program along PATH, as a shell would, in a session of its own; return its pid."""
+    """Start a program, found along PATH, in a session of its own; return its pid."""
     try:
         return posix.posix_spawn(
             find_program(argv[0], environment.get("PATH", DEFAULT_PATH)),
@@ -322,17 +324,17 @@ def spawn(argv: list[str], environment: dict[str, str], places: list[Any]) -> in
 
 
 def offer(pid: int) -> None:
-    """When memory is short, let a program go before its guest."""
+    """Make the kernel kill a program before its guest when memory is short."""
     try:
         fd = posix.open("/proc/%d/oom_score_adj" % pid, posix.O_WRONLY)
         posix.write(fd, b"700")
         posix.close(fd)
     except OSError:
-        pass  # it has ended already
+        pass  # it has already ended
 
 
 def _has_killed() -> bool:
-    """Return whether the kernel killed programs for want of memory since the last call."""
+    """Return whether the kernel killed a process for lack of memory since the last call."""
     global kills
     before = kills
     with open("/proc/vmstat", "rb") as file:
@@ -343,13 +345,13 @@ def _has_killed() -> bool:
 
 
 def kill_tree(leader: int, mark: str, alive: bool) -> int:
-    """Kill a program and its descendants: by parent, by session, and by the mark they inherited; return the rounds."""
+    """Kill a program and its descendants, found by parent, session and inherited mark; return the number of rounds."""
     marked = ("%s=%s" % (MARK, mark)).encode()
     for number in range(TREE_ROUNDS):
-        time.sleep(number / 1000)  # on a busy machine what was killed needs a moment to be gone
+        time.sleep(number / 1000)  # on a busy machine killed processes need a moment to disappear
         parents, sessions = _survey()
         doomed = {pid for pid, session in sessions.items() if session == leader}
-        if alive and (leader in parents or not number):  # a zombie takes every signal, and only we can reap it
+        if alive and (leader in parents or not number):  # a zombie accepts every signal, and only the guest can reap it
             doomed.add(leader)
         grown = True
         while grown:
@@ -359,7 +361,8 @@ def kill_tree(leader: int, mark: str, alive: bool) -> int:
         doomed |= {pid for pid in parents if pid not in doomed and marked in _read_environment(pid)}
         doomed.discard(posix.getpid())
         killed = 0
-        # The leader first: a shell that sees its child killed exits with 137 by itself, and its signal would be lost.
+        # The leader first: a shell whose child is killed exits with 137 by itself, and the leader's signal would be
+        # lost.
         for pid in sorted(doomed, key=leader.__ne__):
             try:
                 posix.kill(pid, _signal.SIGKILL)
@@ -372,7 +375,7 @@ def kill_tree(leader: int, mark: str, alive: bool) -> int:
 
 
 def _survey() -> tuple[dict[int, int], dict[int, int]]:
-    """Read the parent and the session of every process that is not a zombie."""
+    """Return the parent and the session of every process that is not a zombie."""
     parents, sessions = {}, {}
     for name in posix.listdir("/proc"):
         if not name.isdigit():
@@ -394,7 +397,7 @@ def _read_environment(pid: int) -> bytes:
 
 
 def _read_whole(path: str) -> bytes:
-    """Read a file of a process, at most a megabyte of it; `open` makes four more calls, which cost a sentry most."""
+    """Read a file of a process, at most 1 MiB. `open` makes four more system calls, which are slow in a sentry."""
     fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     try:
         found = part = posix.read(fd, READ_BYTES)

@@ -1,4 +1,4 @@
-"""The programs of a desk: started for the host or for `sudo`, read, fed, reaped, and ended at their time limit."""
+"""The programs of a desk: started for the host, read, fed, reaped, and ended at their time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hotdesk_guest.wire import CREDIT, DATA, EVENT, encode
 EXIT_RETENTION_S = 30
 MAX_EXITS = 64
 TICK_S = 1.0
-"""Seconds between two looks at programs with a time limit: a longer gap means that the whole desk stood still."""
+"""Seconds between two checks of programs with a time limit; a much longer gap means that the whole desk was frozen."""
 
 
 class GuestPrograms:
@@ -36,7 +36,7 @@ class GuestPrograms:
         self.by_fd: dict[int, GuestProcess] = {}
         self.timed: set[int] = set()
         self.awaited: dict[int, Callable[[int], None]] = {}
-        """Who wants to know the exit of a child that no channel follows."""
+        """Callbacks for the exits of children that no channel follows, by pid."""
         self.tidied = self.looked = time.monotonic()
 
     def execute(self, channel: GuestChannel, ask: Ask) -> None:
@@ -77,7 +77,9 @@ class GuestPrograms:
         process.followers[channel.number] = channel
 
     def leave(self, channel: GuestChannel) -> None:
-        """Stop following; the program continues, its unconfirmed output is dropped: the next host counts from zero."""
+        """Stop following a program, which continues. Its unconfirmed input earns no credit: the next host counts from
+        zero.
+        """
         if channel.process is not None:
             channel.process.followers.pop(channel.number, None)
             pending = channel.process.pending
@@ -97,7 +99,7 @@ class GuestPrograms:
             process.signal(order["signal"])
 
     def handle_event(self, fd: int) -> bool:
-        """Take what a program's descriptor has to say; False when it is not one of theirs."""
+        """Handle an event of a program's descriptor; return False if it is not one of theirs."""
         process = self.by_fd.get(fd)
         if process is None:
             return False
@@ -113,7 +115,7 @@ class GuestPrograms:
         self.feed(process)
 
     def finish(self, process: GuestProcess) -> None:
-        """Let a program read end of file, once it has read the rest."""
+        """Close a program's input, once it has read the rest."""
         process.end_input()
         self.feed(process)
 
@@ -128,17 +130,17 @@ class GuestPrograms:
             self.stop_feeding(process)
 
     def stop_feeding(self, process: GuestProcess) -> None:
-        """Stop waiting for a program to take more; its descriptor may be another's once it is closed."""
+        """Stop polling a program's input; its descriptor's number may be reused once it is closed."""
         fd, process.feeding = process.feeding, -1 if process.stdin < 0 else process.feeding
         if self.by_fd.get(fd) is process:
             del self.by_fd[fd]
             try:
                 self.poll.unregister(fd)
             except OSError:
-                pass  # closing it took it out
+                pass  # closing it removed it from the poll
 
     def listen(self, process: GuestProcess) -> None:
-        """Read a program's output only while every follower can take it: reading slowly slows the program down."""
+        """Read a program's output only while every follower can take it: slow readers slow the program down."""
         ready = not self.line.is_full() and process.measure_room() > 0
         for fd in process.open_outputs():
             if ready and fd not in process.polled:
@@ -149,7 +151,7 @@ class GuestPrograms:
                 process.polled.discard(fd)
 
     def listen_again(self) -> None:
-        """Look at every program again: the line has room."""
+        """Check every program again, because the link has room."""
         for process in list(self.by_pid.values()):
             self.listen(process)
 
@@ -167,13 +169,13 @@ class GuestPrograms:
             self.conclude(process)
 
     def hush(self, process: GuestProcess, fd: int) -> None:
-        """Close an output; closing takes it out of the poll."""
+        """Close an output, which also removes it from the poll."""
         process.polled.discard(fd)
         self.by_fd.pop(fd, None)
         process.close_output(fd)
 
     def reap(self) -> None:
-        """Collect every exit: of programs started here, and of orphans that fell to pid 1."""
+        """Reap every child: programs started here, and orphans adopted by process 1."""
         while True:
             try:
                 pid, status = posix.waitpid(-1, posix.WNOHANG)
@@ -190,7 +192,7 @@ class GuestPrograms:
                 self.awaited.pop(pid)(status)
 
     def conclude(self, process: GuestProcess) -> None:
-        """Tell the followers once a program is reaped and its output closed."""
+        """Send the followers the result once a program is reaped and its output closed."""
         if process.over or process.status is None or process.open_outputs():
             return
         self.stop_feeding(process)
@@ -199,7 +201,7 @@ class GuestPrograms:
             self.guest.reply(channel, process.describe_outcome())
 
     def settle(self, env: dict[str, str | None]) -> None:
-        """Be as if just started, but that every program from now on gets these variables; None removes one."""
+        """Reset to the initial state, and set these variables for all new programs; `None` removes one."""
         for name, value in env.items():
             if value is None:
                 ENVIRONMENT.pop(name, None)
@@ -221,7 +223,7 @@ class GuestPrograms:
                 self.timed.discard(pid)
 
     def expire(self) -> float:
-        """Kill programs whose time is up, not counting freezes of the desk; return the seconds until the next look."""
+        """Kill programs past their time limit, not counting the desk's freezes; return seconds until the next check."""
         now = time.monotonic()
         stopped = now - self.looked - TICK_S if now - self.looked > 2 * TICK_S else 0.0
         self.looked = now
@@ -236,7 +238,7 @@ class GuestPrograms:
                 kill_tree(process.pid, process.mark, process.status is None)
                 process.due = now + 0.2
                 if process.status is not None:
-                    for fd in process.open_outputs():  # something out of the tree's reach holds the pipe
+                    for fd in process.open_outputs():  # a process that was not found as a descendant holds the pipe
                         self.hush(process, fd)
                     self.conclude(process)
             next_due = min(next_due, process.due - now)

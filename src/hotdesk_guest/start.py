@@ -1,9 +1,9 @@
-"""Starts the guest. Its argument is the folder that holds the socket to dial; `root` after it starts root's guest.
+"""Start the guest. Its argument is the folder with the socket to connect to; `root` after it starts the guest for root.
 
-`sentry` at the end says that the kernel is gVisor's, for which a guest does more (`ports.py`); `vm`, that it is the
-desk's own. `machine` and a number of layers start the first process of such a desk (`vm.py`).
+`sentry` at the end means that the kernel is gVisor's, for which a guest does more (`ports.py`); `vm`, that the kernel
+is the desk's own. `machine` and a number of layers start the first process of a virtual machine (`vm.py`).
 
-A file of its own, because `python -c` makes newer Pythons import what only tracebacks need.
+A file of its own, because `python -c` makes newer Pythons import modules that only tracebacks need.
 """
 
 import marshal
@@ -11,24 +11,24 @@ import sys
 
 FOLDER = __file__.rpartition("/")[0]
 SUDO = 3
-"""Where root's guest finds the socket `sudo` calls at."""
+"""The file descriptor of the listening socket of `sudo`, for the guest for root."""
 
 
 def load(file: str) -> None:
-    """Have the modules that were sealed together, as if each had been imported."""
+    """Load the modules that were sealed into one file, as if each had been imported."""
     package = sys.modules["hotdesk_guest"] = type(sys)("hotdesk_guest")
     package.__path__ = [FOLDER]
     with open(file, "rb") as modules:
         for name, code in marshal.loads(modules.read()):
             module = sys.modules["hotdesk_guest." + name] = type(sys)("hotdesk_guest." + name)
             setattr(package, name, module)
-            exec(code, module.__dict__)  # code of our own, in a folder of the keeper's
+            exec(code, module.__dict__)  # hotdesk's own code, in a folder of the keeper
 
 
 try:
     load(FOLDER + "/modules")
 except FileNotFoundError:
-    del sys.modules["hotdesk_guest"]  # an image that is not sealed has them as source
+    del sys.modules["hotdesk_guest"]  # an image that is not sealed has the source
     sys.path.insert(0, FOLDER.rpartition("/")[0])
 
 from hotdesk_guest import agent

@@ -1,6 +1,6 @@
-"""`sudo` inside a desk: asks the desk's root guest to run something, with the caller's own streams.
+"""`sudo` inside a desk: asks the guest for root to run a command, with the caller's own streams.
 
-There is no password, and no setuid program: who may be root is decided outside, and every act is written down there.
+There is no password, and no setuid program: the host decides who may be root, and records every act.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PASSED_VARIABLES = (
     *("TERM", "LANG", "LC_ALL", "COLORTERM", "DEBIAN_FRONTEND", "DISPLAY", "http_proxy", "https_proxy", "no_proxy"),
     *("APT_CONFIG", "PIP_INDEX_URL", "PIP_RETRIES", "npm_config_fetch_retries"),
 )
-"""Variables root gets from whoever calls; `-E` passes all."""
+"""Variables that root gets from the caller; `-E` passes all."""
 FORWARDED = (
     signal.SIGINT,
     signal.SIGQUIT,
@@ -30,12 +30,14 @@ FORWARDED = (
     signal.SIGWINCH,
 )
 REQUEST_LIMIT = 24576
-"""Bytes of one request."""
+"""Maximum bytes of one request."""
 SHORT_OPTIONS = set("EHSiknsv")
 LONG_OPTIONS = {"--preserve-env": "E", "--set-home": "H", "--login": "i", "--non-interactive": "n", "--shell": "s"}
 FAILED = 1
 START_TRIES, START_PAUSE_S = 220, 0.005
-"""How often, and in what first interval, a root's guest that is being started is tried: about 20 s."""
+"""Number of attempts to reach a guest for root that is being started, and the first interval in seconds: about 20 s in
+all.
+"""
 
 
 class UsageError(Exception):
@@ -43,7 +45,7 @@ class UsageError(Exception):
 
 
 def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
-    """Read a command line: the command, its variables, the folder to run it in."""
+    """Parse a command line; return the command, its variables, and the folder to run it in."""
     flags = set()
     while words and words[0].startswith("-") and words[0] != "--":
         word = words.pop(0)
@@ -84,7 +86,7 @@ def require_root(name: str) -> None:
 
 
 def connect(sock: _socket.socket, knock: str, inside: str) -> None:
-    """Connect to root's guest; where it listens inside the desk, a call at `knock` has it started on first need."""
+    """Connect to the guest for root. If it listens inside the desk, a connection to `knock` starts it on first use."""
     if not inside:
         sock.connect(knock)
         return
@@ -105,7 +107,7 @@ def connect(sock: _socket.socket, knock: str, inside: str) -> None:
 
 def call(path: str, request: bytes, inside: str = "") -> int:
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    sent_request = False  # until then the first byte must be the request's
+    sent_request = False  # the first byte must be the request's
 
     def forward(number: int, _: object) -> None:
         if not sent_request and number != signal.SIGWINCH:
@@ -113,13 +115,13 @@ def call(path: str, request: bytes, inside: str = "") -> int:
         try:
             sock.send(bytes((number,)) if sent_request else b"")
         except OSError:
-            pass  # what it was for has just ended
+            pass  # the program has just ended
 
     for number in FORWARDED:
         signal.signal(number, forward)
     connect(sock, path, inside)
     streams = array.array("i", [0, 1, 2])
-    # A signal may arrive for the started program before this one continues: it must not end this one.
+    # A signal for the started program may arrive before this process continues, and must not end this process.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     sent = sock.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     while sent < len(request):
@@ -131,7 +133,7 @@ def call(path: str, request: bytes, inside: str = "") -> int:
         while data := sock.recv(4096):
             answer += data
     except ConnectionResetError:
-        pass  # root hung up with a signal unread: its answer came before
+        pass  # closed with an unread signal: the answer came before
     try:
         reply = decode(answer)
     except WireError:
@@ -144,7 +146,7 @@ def call(path: str, request: bytes, inside: str = "") -> int:
 
 
 def main(folder: str, inside: str = "") -> None:
-    """Be `sudo`; `inside`, root's guest listens there and not at the host's socket."""
+    """Run as `sudo`. With `inside`, the guest for root listens at that path, and not at the host's socket."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         words, env, cwd = parse(sys.argv[1:])

@@ -1,8 +1,8 @@
-"""The first process of a microVM: makes the computer, starts the guest in it, and carries its connections out.
+"""The first process of a microVM: sets up the computer, starts the guest in it, and carries its connections out.
 
-The initial file system starts it from the image's layers, which are mounted read-only, and it warms up; a template of
-the machine is taken then. What makes one computer itself comes over a virtio port as the first word: randomness, time,
-names, files, variables. Nothing of the desk's runs before that, and the desk's disk is not mounted.
+The initial file system starts it from the image's layers, which are mounted read-only, and it warms up; then a template
+of the machine is taken. The facts of one desk arrive afterwards over a virtio port as the first message, the seed:
+randomness, time, names, files, variables. No code of the desk runs before that, and the desk's disk is not mounted.
 
 It stays root, and outside the pid namespace of the desk's programs. Its end is the end of the machine.
 """
@@ -30,14 +30,14 @@ from hotdesk_guest.mux import HOST_LIMIT, Mux
 from hotdesk_guest.wire import encode
 
 FOLDER = "/run/hotdesk"
-"""Where the guest's code and its sockets are, before and after the computer is put together."""
+"""The folder with the guest's code and its sockets, before and after the desk's file system is mounted."""
 NEW, DISK, LAYERS = "/run/new", "/run/disk", "/run/layers"
-"""Where it is put together: its root, its writable disk, and the image's layers by number."""
+"""Where the desk's file system is assembled: its root, its writable disk, and the image's layers by number."""
 DISK_SERIAL = "disk"
 DRIVER = "/sys/bus/virtio/drivers/virtio_blk"
 USER = 1000
 SOCKETS = {"gate": (USER, 0o600), "sudo": (0, 0o666), "root": (0, 0o600)}
-"""Sockets in `FOLDER`, and whose they are. Who connects is carried on to the socket of that name outside."""
+"""Sockets in `FOLDER` with owner and mode. A connection is carried to the socket of that name outside."""
 BACKLOG = 256
 PORT_TRIES, PORT_INTERVAL_S = 500, 0.01
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND = 2, 4, 8, 1024, 4096
@@ -52,11 +52,11 @@ SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 POWER_OFF = 0x4321FEDC
 OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off"
 WARMING = (["/bin/sh", "-c", ":"], ["/bin/true"])
-"""Run once before a template is taken, so that every desk finds in memory what programs need."""
+"""Commands run once before a template is taken, so that every desk has in memory what programs need."""
 ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
 LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 IDENTITY = "identity"
-"""Beside the writable layer: which computer it was made part of. The files of another are written over."""
+"""A file beside the writable layer: a checksum of the desk's own files. If it differs, they are written again."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -103,7 +103,7 @@ def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def read_text(path: str) -> str:
-    """Read a small file; empty when there is none."""
+    """Read a small file; return an empty text if there is none."""
     try:
         with open(path, "rb") as file:
             return file.read(4096).decode("utf-8", "replace").strip()
@@ -121,7 +121,7 @@ def _tell_kernel(path: str, text: str) -> None:
 
 def _open_port(name: str) -> int:
     folder = "/sys/class/virtio-ports"
-    for _ in range(PORT_TRIES):  # the kernel hears of its ports one by one
+    for _ in range(PORT_TRIES):  # the kernel discovers its ports one by one
         for each in posix.listdir(folder):
             if read_text("%s/%s/name" % (folder, each)) == name:
                 return posix.open("/dev/" + each, posix.O_RDWR | posix.O_NONBLOCK | posix.O_CLOEXEC)
@@ -137,7 +137,7 @@ def _find_disk() -> str:
 
 
 def _release_disk() -> str:
-    """Release the writable disk, which differs for each computer; return its name on the bus."""
+    """Release the writable disk, which differs for each desk; return its name on the bus."""
     device = posix.readlink("/sys/block/%s/device" % _find_disk()).rpartition("/")[2]
     _tell_kernel(DRIVER + "/unbind", device)
     return device
@@ -152,7 +152,7 @@ def raise_loopback() -> None:
 
 
 def _warm_up() -> None:
-    """Run what every desk runs; an image need not have it."""
+    """Run commands that every desk runs; those missing in the image are skipped."""
     for argv in WARMING:
         try:
             posix.waitpid(posix.posix_spawn(argv[0], argv, {}), 0)
@@ -161,7 +161,7 @@ def _warm_up() -> None:
 
 
 def reseed_kernel(random: bytes) -> None:
-    """Reseed the kernel's randomness, so that machines of one template differ."""
+    """Reseed the kernel's random generator, so that machines of one template differ."""
     fd = posix.open("/dev/urandom", posix.O_RDWR | posix.O_CLOEXEC)
     head = (8 * len(random)).to_bytes(4, sys.byteorder) + len(random).to_bytes(4, sys.byteorder)
     fcntl.ioctl(fd, RNDADDENTROPY, head + random)
@@ -198,7 +198,7 @@ def _put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
 
 
 def _become_computer(seed: dict[str, Any]) -> None:
-    """Write the files that make this computer itself, unless they are there: who is root may have changed them."""
+    """Write the files with the desk's identity, unless they were written before: root may have changed them since."""
     _socket.sethostname(seed["name"])
     mark = "%08x" % zlib.crc32(encode(seed["files"]))
     is_new = read_text("%s/%s" % (DISK, IDENTITY)) != mark
@@ -209,7 +209,7 @@ def _become_computer(seed: dict[str, Any]) -> None:
 
 
 def _close_others(spared: int) -> None:
-    """Close every descriptor but the standard streams and one."""
+    """Close every descriptor except the standard streams and one more."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     posix.closerange(3, spared)
     posix.closerange(max(3, spared + 1), most)
@@ -221,7 +221,7 @@ def limit(limits: dict[str, int]) -> None:
 
 
 class Computer:
-    """This machine: its configuration and its processes."""
+    """The state of this machine: its configuration and its processes."""
 
     def __init__(self, layers: int) -> None:
         self.layers = layers
@@ -229,9 +229,9 @@ class Computer:
         self.seed: dict[str, Any] = {}
         self.listeners: dict[int, tuple[_socket.socket, str]] = {}
         self.guest = self.root = 0
-        """Their pids; 0: there is none."""
+        """Their pids; 0 if there is none."""
         self.wants_root = False
-        """Whether to start another root's guest after the one that is ending."""
+        """Whether to start another guest for root after the current one has ended."""
         self.link = _open_port("link")
         self.mux = Mux(self.poll, _open_port("mux"), HOST_LIMIT, self.hear)
         self.wake, wake_w = posix.pipe()
@@ -242,7 +242,7 @@ class Computer:
         self.poll.register(self.wake, select.EPOLLIN)
 
     def run(self) -> None:
-        """Warm up, become the computer that is asked for, and serve it until its end."""
+        """Warm up, wait for the seed, apply it, and serve the desk until its end."""
         _tell_kernel("/proc/self/oom_score_adj", "-1000")
         raise_loopback()
         _warm_up()
@@ -277,7 +277,7 @@ class Computer:
         if "seed" in word and not self.seed:
             self.seed = word["seed"]
         elif word.get("root") and self.root:
-            self.wants_root = True  # its host has lost the one there is
+            self.wants_root = True  # the host lost its connection to the current one
             posix.kill(self.root, _signal.SIGKILL)
         elif word.get("root") and self.guest:
             self.start_root()
@@ -302,7 +302,7 @@ class Computer:
         self.mux.open(_socket.socket(fileno=fd), name)
 
     def start_guest(self) -> None:
-        """Start the guest: the first process of a pid namespace, so that no program can end it."""
+        """Start the guest as the first process of a pid namespace, so that no program can end it."""
         check(libc.unshare(CLONE_NEWPID), "unshare")
         self.guest = posix.fork()
         if self.guest == 0:
@@ -312,7 +312,7 @@ class Computer:
                 posix._exit(1)
 
     def become_guest(self) -> None:
-        """Be the guest: an ordinary user without any privilege."""
+        """Run as the guest: an ordinary user without any privilege."""
         mount("proc", "/proc", "proc", PLAIN | MS_NOEXEC)
         posix.setsid()
         _signal.set_wakeup_fd(-1)
@@ -354,7 +354,7 @@ class Computer:
             posix._exit(127)
 
     def reap(self) -> None:
-        """Take exits: with the guest the machine ends."""
+        """Reap children. When the guest ends, the machine is powered off."""
         while True:
             try:
                 pid, _ = posix.waitpid(-1, posix.WNOHANG)
@@ -378,6 +378,6 @@ def _power_off() -> None:
 def main(layers: int) -> None:
     try:
         Computer(layers).run()
-    except BaseException as e:  # noqa: BLE001 - the console is all there is to say it on
+    except BaseException as e:  # noqa: BLE001 - the console is the only place to report it
         print("hotdesk: the virtual machine failed:", repr(e), flush=True)
         _power_off()

@@ -1,4 +1,4 @@
-"""Watch a folder with inotify: created, written, removed, renamed entries and changed modes."""
+"""Watch a folder with inotify: created, written, removed and renamed entries, and changed modes."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ HEAD = struct.Struct("=iIII")
 READ = 1 << 16
 BATCH = 8192
 HIGH = 4096
-"""Changes that may wait for the host before no more are read."""
+"""Changes waiting for the host above which no more are read."""
 MAX_EVENTS = 1 << 16
-"""More than the kernel ever keeps."""
+"""More changes than the kernel ever queues."""
 MAX_FOLDERS = 8192
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class GuestWatch:
-    """One watched folder, perhaps with all below it."""
+    """A watched folder, with `recursive` including all folders below it."""
 
     def __init__(self, top: str, recursive: bool) -> None:
         self.top = top
         self.recursive = recursive
         self.folders: dict[int, str] = {}
-        """Watched folders by the kernel's number: their path below the top, with a slash behind."""
+        """Paths of watched folders, relative to the top and with a trailing slash, by watch descriptor."""
         self.found: set[str] = set()
-        """What a look into a new folder found; the kernel may tell of it once more."""
+        """Entries found when a new folder was scanned; the kernel may report them once more."""
         self.waiting: list[dict[str, object]] = []
         self.polled = True
         self.fd = check(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify")
@@ -61,14 +61,14 @@ class GuestWatch:
         self.folders[check(libc.inotify_add_watch(self.fd, path, ctypes.c_uint32(flags)), self.top)] = below
 
     def look(self, below: str, tell: bool) -> None:
-        """Watch the folders inside one; what they hold already is told of when they are new."""
+        """Watch the folders inside one. With `tell`, report the entries as created."""
         waiting = [below]
         while waiting:
             folder = waiting.pop()
             try:
                 entries = sorted(os.scandir(os.path.join(self.top, folder)), key=lambda entry: entry.name)
             except OSError:
-                continue  # it went, or is closed to us
+                continue  # it was removed, or permission is denied
             for entry in entries:
                 path = folder + entry.name
                 if tell:
@@ -84,12 +84,12 @@ class GuestWatch:
                     waiting.append(path + "/")
 
     def read(self, most: int = HIGH) -> None:
-        """Take what the kernel tells, until it has no more or enough waits."""
+        """Read the kernel's events, until there are no more or enough wait."""
         while len(self.waiting) < most:
             try:
                 data = os.read(self.fd, READ)
             except OSError:
-                self.found.clear()  # it has reported everything before the look
+                self.found.clear()  # the kernel has reported everything from before the scan
                 return
             at = 0
             while at < len(data):
@@ -113,7 +113,7 @@ class GuestWatch:
             return
         reported = path in self.found
         if kind in ("create", "remove", "rename"):
-            self.found.discard(path)  # whatever has its name next is another
+            self.found.discard(path)  # a new entry of the same name is another one
         if kind == "create" and reported:
             return
         self.waiting.append({"kind": kind, "path": path})
@@ -124,11 +124,11 @@ class GuestWatch:
                 self.leave(path + "/")
 
     def enter(self, below: str) -> None:
-        """Watch a folder that appeared, with what was put there before we could look."""
+        """Watch a folder that appeared, and report entries that were created in it before."""
         try:
             self.add(below)
         except OSError:
-            return  # it went again, or there are too many
+            return  # it was removed again, or there are too many
         self.look(below, tell=True)
 
     def leave(self, below: str) -> None:
@@ -138,12 +138,12 @@ class GuestWatch:
                 libc.inotify_rm_watch(self.fd, number)
 
     def drain(self, mark: int) -> None:
-        """Take everything the kernel has, then the host's mark: whatever happened before the order comes before it."""
+        """Read all of the kernel's events, then add the host's mark: earlier changes are reported before it."""
         self.read(most=MAX_EVENTS)
         self.waiting.append({"drained": mark})
 
     def take(self) -> bytes:
-        """Return the next changes for the host, as one event; nothing when there are none."""
+        """Return the next changes for the host as one event; empty if there are none."""
         batch: list[dict[str, object]] = []
         size = 0
         while len(batch) < len(self.waiting) and size < BATCH:
@@ -157,7 +157,7 @@ class GuestWatch:
         return len(self.waiting) < HIGH
 
     def close(self) -> None:
-        """Stop watching; closing takes it out of the poll."""
+        """Stop watching. Closing the descriptor also removes it from the poll."""
         os.close(self.fd)
 
 

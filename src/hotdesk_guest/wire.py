@@ -1,9 +1,10 @@
-"""The protocol between a desk's guest and its host: frames, and the values in them.
+"""The protocol between a desk's guest and its host: frames, and the encoding of values.
 
 A frame is a 4-byte length, a 1-byte kind, a 4-byte channel and the payload. The host opens channels, the guest never
-does. DATA and EVENT payloads are flow-controlled: each side starts with WINDOW bytes of credit a channel and direction,
-and gets CREDIT back as the other side consumes. Structured payloads are values in a form of bencode, because the host
-must be able to read a hostile guest's with bounds, and a guest must not spend 10 ms importing a parser.
+does. DATA and EVENT payloads are flow-controlled: each side starts with WINDOW bytes of credit per channel and
+direction, and gets CREDIT back as the other side consumes. Structured payloads are values in a variant of bencode,
+because the host must be able to decode a hostile guest's with bounds, and a guest must not spend 10 ms importing a
+parser.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ HEADER = 9
 CHUNK = 32768
 WINDOW = 262144
 GUEST_LIMIT = 65536
-"""The largest payload a host takes from a guest."""
+"""Maximum bytes of a payload that a host accepts from a guest."""
 HOST_LIMIT = 8388608
-"""The largest payload a guest takes from its host: a command with its environment."""
+"""Maximum bytes of a payload that a guest accepts from its host: a command with its environment."""
 MAX_DEPTH = 8
 MAX_NUMBER = 10**18
-"""The largest number."""
+"""Maximum absolute value of a number."""
 MAX_PARTS = 4096
-"""The most parts, nested ones included, of a value that a host takes from a guest: a bound on the time it takes."""
+"""Maximum parts, including nested ones, of a value that a host accepts from a guest: a bound on decoding time."""
 OVERHEAD = 64
-"""What a DATA or EVENT frame from a guest costs beyond its payload, so that many tiny ones cannot fill a host."""
+"""Credit that a guest's DATA or EVENT frame takes beyond its payload, so that many tiny ones cannot fill a host."""
 STEP = CHUNK + 1 + OVERHEAD
-"""Credit a guest must have before it makes its next frame of unknown size."""
+"""Credit a guest must have before it produces a frame of unknown size."""
 
 
 NUMBER, BYTES, TEXT, LIST, TABLE, END_OF_VALUE = b"ibslde"
@@ -50,17 +51,17 @@ def compute_cost(payload: bytes) -> int:
 
 
 class FrameReader:
-    """Takes bytes as they come and gives whole frames; checks each header before waiting for its payload."""
+    """Splits received bytes into frames; checks each header before waiting for its payload."""
 
     def __init__(self, kinds: frozenset[int], limit: int) -> None:
         self.kinds = kinds
         self.limit = limit
         self.buffer = bytearray()
         self.start = 0
-        """Where in the buffer the next frame begins."""
+        """The position in the buffer at which the next frame begins."""
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
-        """Add bytes; return the frames that are now whole."""
+        """Add bytes; return the frames that are complete."""
         self.buffer += data
         frames: list[tuple[int, int, bytes]] = []
         while True:
@@ -70,7 +71,7 @@ class FrameReader:
             frames.append(frame)
 
     def read_next(self) -> tuple[int, int, bytes] | None:
-        """Return the next frame; None until more bytes come."""
+        """Return the next frame, or `None` until more bytes arrive."""
         buffer, start = self.buffer, self.start
         if len(buffer) - start >= HEADER:
             length = int.from_bytes(buffer[start : start + 4], "big")
@@ -91,7 +92,7 @@ class FrameReader:
 
 
 def encode(value: object) -> bytes:
-    """Write a value: None, a bool, an int, bytes, text, a list or a dict with text keys."""
+    """Encode a value: None, a bool, an int, bytes, text, a list or a dict with text keys."""
     out: list[bytes] = []
     _encode(value, out)
     return b"".join(out)
@@ -134,7 +135,7 @@ def _encode(value: object, out: list[bytes]) -> None:
 
 
 def decode(data: bytes, most: int = HOST_LIMIT) -> object:
-    """Read one value of at most so many parts that fills the data exactly; anything else is WireError."""
+    """Decode one value of at most `most` parts that fills the data exactly; raise `WireError` for anything else."""
     try:
         value, end = _decode(data, 0, MAX_DEPTH, [most])
     except IndexError:

@@ -1,7 +1,7 @@
-"""Calls that a sentry gets wrong, refused to root's guest and its programs by a filter of their own.
+"""A seccomp filter for the guest for root and its programs, against system calls that a sentry gets wrong.
 
-The other programs of a desk have the same filter from its configuration (`wall/gvisor/bundle.py`), which says why; a
-process that joins a desk gets none from there.
+The desk's other programs get the same filter from the desk's configuration (`wall/gvisor/bundle.py`, which has the
+reasons); a process that joins a running desk does not.
 """
 
 import array
@@ -9,7 +9,7 @@ import posix
 
 _LOAD, _AND, _EQUAL, _RETURN = 0x20, 0x54, 0x15, 0x06
 _CALL, _FIRST, _SECOND = 0, 16, 24
-"""Where a filter finds the call's number, and the low halves of two arguments."""
+"""Offsets of the call's number, and of the low halves of two arguments, in a filter's input."""
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
 _SOCKET, _CLOSE_RANGE = {"x86_64": 41, "aarch64": 198}, 436
@@ -18,7 +18,7 @@ _NO_NEW_PRIVS, _SET_SECCOMP, _FILTER = 38, 22, 2
 
 
 def build_filter(machine: str) -> bytes:
-    """Return the filter's instructions: what to do, how far to jump if so and if not, and a value."""
+    """Return the filter's instructions: operation, jump if true, jump if false, value."""
     rows = (
         (_LOAD, 0, 0, _CALL),
         (_EQUAL, 9, 0, _CLOSE_RANGE),
@@ -40,7 +40,7 @@ def build_filter(machine: str) -> bytes:
 
 
 def refuse() -> bool:
-    """Have the filter from here on, in every program as well; say whether that was done."""
+    """Install the filter, also for every later program; return whether that succeeded."""
     try:
         import _ctypes
 
@@ -50,4 +50,4 @@ def refuse() -> bool:
         failed: int = _ctypes.call_function(prctl, (_NO_NEW_PRIVS, 1, 0, 0, 0))
         return not failed and _ctypes.call_function(prctl, (_SET_SECCOMP, _FILTER, program)) == 0
     except (ImportError, KeyError, OSError):
-        return False  # an image without ctypes: root can end its own desk
+        return False  # an image without ctypes: root can then crash its own desk
