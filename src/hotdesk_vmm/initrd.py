@@ -12,7 +12,7 @@ from hotdesk_vmm.task import Layer
 BUSYBOX = Path("/usr/bin/busybox")
 MODULES = Path("/usr/lib/modules")
 NEEDED = ("virtio_pci", "virtio_blk", "virtio_console", "erofs", "ext4", "overlay")
-"""Modules a machine needs; those that its kernel has built in are not there as files."""
+"""Modules a machine needs; those built into its kernel do not exist as files."""
 _FILE, _FOLDER = 0o100755, 0o040755
 _SCRIPT = """#!/bin/busybox sh
 b=/bin/busybox
@@ -47,7 +47,7 @@ def find_kernel() -> str:
 
 
 def list_modules(folder: Path, needed: Sequence[str] = NEEDED) -> list[Path]:
-    """Return the files of some modules of a kernel and of all they need, each after those it needs itself."""
+    """Return the files of kernel modules and of their dependencies, in loading order."""
     order: list[Path] = []
     depends: dict[str, list[str]] = {}
     for line in (folder / "modules.dep").read_text().splitlines():
@@ -90,7 +90,7 @@ def write_script(modules: Sequence[str], layers: Sequence[Layer], python: str, s
 
 
 def build(folder: Path, busybox: Path, layers: Sequence[Layer], guest: Path, python: str, start: str) -> bytes:
-    """Return the whole initial file system; `folder` has the kernel's modules."""
+    """Return the complete initial file system; `folder` has the kernel's modules."""
     modules = list_modules(folder)
     names = [each.name.removesuffix(".xz") for each in modules]
     entries = [("bin", b""), ("bin/busybox", busybox.read_bytes()), ("modules", b""), ("guest", b"")]
@@ -101,7 +101,7 @@ def build(folder: Path, busybox: Path, layers: Sequence[Layer], guest: Path, pyt
 
 
 def _archive(entries: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
-    """Write a cpio archive as a kernel reads it: folders are those without a byte."""
+    """Yield a cpio archive in the kernel's format. Entries without data are folders."""
     for number, (name, data) in enumerate(entries, 1):
         yield from _encode_entry(number, name, _FILE if data else _FOLDER, data)
     yield from _encode_entry(0, "TRAILER!!!", 0, b"")

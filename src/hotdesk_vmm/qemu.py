@@ -1,6 +1,6 @@
 """QEMU as the machine emulator of a desk: its arguments, and its commands to load and save a machine.
 
-What answers here may have been taken over by the desk: replies are bounded and waited for with a deadline.
+The emulator may have been compromised by the desk: replies are bounded and have a time limit.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ TUNED = (
     "initcall_blacklist=load_system_certificate_list,jent_mod_init,init_encrypted,crypto_kdf108_init,nvme_core_init,"
     "init_kprobe_trace"
 )
-"""For emulated machines alone: what takes emulation seconds, and protects the guest's kernel from its own programs."""
+"""For emulated machines only: disables features that take seconds in emulation, and protections of the guest's kernel
+against its own programs.
+"""
 TRANSLATIONS_MIB = 256
-"""MemoryFile for translated code of an emulated machine: with less the same code is translated again and again."""
+"""MiB of memory for translated code of an emulated machine; with less the same code is translated repeatedly."""
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 _MAX_REPLY_BYTES = 1 << 20
 _REPLY_TIMEOUT_S = 60.0
@@ -34,12 +36,12 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The names of an architecture's machines."""
+    """The names of QEMU's parts for one architecture."""
 
     program: str
     machine: str
     cpu: str
-    """The processor that is emulated; with KVM it is the host's."""
+    """The processor to emulate; with KVM it is the host's."""
     console: str
 
 
@@ -53,28 +55,28 @@ _FIRST_FD = 10
 
 
 class EmulatorError(Exception):
-    """The emulator failed; the text says at what."""
+    """The emulator failed; the text has the operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """The file that is a machine's memory."""
+    """The file that backs a machine's memory."""
 
     path: str
     is_copied: bool
-    """Whether the machine changes a copy of its own, page by page, and the file stays as it is."""
+    """Whether the machine writes to a private copy-on-write mapping, so that the file does not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """The files a machine is booted with, unless it is loaded."""
+    """The files a machine is booted with, unless it is loaded from a template."""
 
     kernel: str
     initrd: str
 
 
 def write_arguments(task: VmTask, memory: MemoryFile | None, boot: Boot | None) -> list[str]:
-    """Return the command that starts an emulator; the same devices, whether it boots or loads a machine."""
+    """Return the command that starts an emulator. Its devices are the same whether it boots or loads a machine."""
     platform = PLATFORMS[task.machine]
     is_emulated = task.accelerator == "tcg"
     accelerator = f"tcg,thread=multi,tb-size={TRANSLATIONS_MIB}" if is_emulated else "kvm"
@@ -109,13 +111,13 @@ def _write_disk(name: str, file: str, options: str) -> list[str]:
 
 
 class Emulator:
-    """One running emulator, and our ends of its streams."""
+    """A running emulator, and the supervisor's ends of its streams."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         pairs = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM) for name in CHANNELS}
         self.ends = {name: ours for name, (ours, _) in pairs.items()}
-        """Our ends, by name."""
-        theirs = []  # moved out of the way first: none may have the number that another one gets
+        """The supervisor's ends, by name."""
+        theirs = []  # duplicated to high numbers first, so that none has a number another one will get
         for _, end in pairs.values():
             theirs.append(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FD + len(CHANNELS)))
             end.close()
@@ -139,7 +141,7 @@ class Emulator:
         self.ask("qmp_capabilities")
 
     def ask(self, command: str, **arguments: object) -> dict[str, object]:
-        """Ask the monitor something; `EmulatorError` when it refuses."""
+        """Send the monitor a command; return its result. Raise `EmulatorError` if it refuses."""
         line = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
         end = time.monotonic() + _REPLY_TIMEOUT_S
         try:
@@ -182,7 +184,7 @@ class Emulator:
         return message
 
     def wait_for_migration(self) -> None:
-        """Wait until a machine was loaded or saved."""
+        """Wait until a machine is loaded or saved."""
         end = time.monotonic() + _REPLY_TIMEOUT_S
         while "MIGRATION completed" not in self.events:
             if "MIGRATION failed" in self.events:
@@ -190,12 +192,12 @@ class Emulator:
             self.read(end)
 
     def use_memory_file(self) -> None:
-        """Leave memory out of what is saved and loaded: it is a file already."""
+        """Exclude memory from saving and loading, because it is in a file already."""
         names = ("events", "x-ignore-shared")
         self.ask("migrate-set-capabilities", capabilities=[{"capability": name, "state": True} for name in names])
 
     def load(self, state: str) -> None:
-        """Load a machine, and have it run: it was stopped when it was saved."""
+        """Load a machine, and start it: it was stopped when it was saved."""
         self.use_memory_file()
         self.ask("migrate-incoming", uri=f"file:{state}")
         self.wait_for_migration()

@@ -1,4 +1,4 @@
-"""Stand-in for root's guest while it runs inside the machine: relays its link to the owner, and ends with it."""
+"""A stand-in for the guest for root, which runs inside the machine: relays its link to the owner, and ends with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READ = 1 << 16
 
 
 def main() -> None:
-    """Have root's guest started; call the owner when it has called."""
+    """Request the guest for root from the supervisor; connect to the owner once the guest has sent its first data."""
     inside = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     inside.connect(ROOT)
     first = inside.recv(READ)

@@ -1,8 +1,9 @@
-"""The first process of the container around a microVM: starts the machine, makes it the desk's own, carries its calls.
+"""The first process of the container around a microVM: starts the machine, configures it for the desk, carries its
+calls.
 
-A machine is loaded from a template where there is one, and booted otherwise. The guest's link is carried to the owner
-once the guest is up; programs' calls to the gate, of `sudo` and of root's guest arrive as streams of one port (`mux`).
-Everything that comes from the emulator is a desk's word: bounded, and good for nothing but this desk's own sockets.
+A machine is loaded from a template if there is one, and booted otherwise. The guest's link is relayed to the owner once
+the guest is up; connections of programs to the gate, of `sudo` and of the guest for root arrive as streams of one port
+(`mux`). All data from the emulator is untrusted: it is bounded, and can only reach this desk's own sockets.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, MemoryFile
 from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, VmTask
 
 LINK = "/run/hotdesk"
-"""The keeper's folder: the guest's code, and the sockets at which this desk's calls end."""
+"""The keeper's folder: the guest's code, and the sockets to which this desk's connections are carried."""
 SOCKETS = {"gate": f"{LINK}/gate.sock", "sudo": f"{LINK}/sudo.sock"}
-"""Where streams that programs open lead to, by the name that the machine gives."""
+"""Destinations of streams that programs open, by the name that the machine sends."""
 ROOT = "\0hotdesk-root"
-"""Where the process that stands for root's guest calls (`root.py`)."""
-SCRATCH = "/dev/shm"  # noqa: S108 - a tmpfs of this container's own
+"""The socket to which the stand-in for the guest for root connects (`root.py`)."""
+SCRATCH = "/dev/shm"  # noqa: S108 - a tmpfs of this container
 NAMING = ("etc/hostname", "etc/hosts", "etc/machine-id", "etc/resolv.conf")
-"""Files of this container that name the desk: the machine gets the same."""
+"""Files of this container with the desk's name; the machine gets the same."""
 BOOT_TIMEOUT_S = 170.0
-"""How long a machine may take to boot: minutes, where it is emulated on a busy host."""
+"""Seconds a machine may take to boot: minutes if it is emulated on a busy host."""
 LOAD_TIMEOUT_S = 60.0
 SEED_BYTES = 64
 _MAX_CONSOLE_BYTES = 4096
@@ -43,23 +44,23 @@ _BACKLOG = 4
 
 
 class SupervisorError(Exception):
-    """The machine does not come up; the text says why."""
+    """The machine does not start; the text has the reason."""
 
 
 class MachineSupervisor:
-    """One desk's machine."""
+    """The supervisor of one desk's machine."""
 
     def __init__(self, task: VmTask) -> None:
         self.task = task
         self.poll = select.epoll()
         self.words: set[str] = set()
-        """The machine's messages so far."""
+        """The names of the machine's messages so far."""
         self.console = b""
         self.emulator: Emulator | None = None
         self.mux: Mux | None = None
         self.link: Forwarding | None = None
         self.root: list[socket.socket] = []
-        """Calls of the process that stands for root's guest, until the guest has called as well."""
+        """Connections of stand-ins for the guest for root, until the guest has connected as well."""
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def run(self) -> None:
@@ -77,7 +78,7 @@ class MachineSupervisor:
     # -- starting ---------------------------------------------------------------------------------------------
 
     def load(self, ram: str, state: str) -> bool:
-        """Load a template; False when the emulator refuses it."""
+        """Load a template; return False if the emulator refuses it."""
         try:
             self.start(MemoryFile(ram, is_copied=True), None)
             assert self.emulator is not None
@@ -89,7 +90,9 @@ class MachineSupervisor:
         return True
 
     def boot(self) -> None:
-        """Boot the machine; where a template shall be made, hand one over and go on from it."""
+        """Boot the machine. If a template is to be made, save the machine, hand the template over, and continue from
+        it.
+        """
         release = initrd.find_kernel()
         file = Path(SCRATCH, "initrd")
         guest = Path(LINK, "lib/hotdesk_guest")
@@ -213,7 +216,7 @@ class MachineSupervisor:
 
 
 def _start_disk(size: int) -> subprocess.Popen[bytes] | None:
-    """Begin to make the desk's writable disk, unless it is there: a file of its size that takes next to nothing."""
+    """Start making the desk's writable disk as a sparse file, unless it exists."""
     if os.path.exists(qemu.DISK):
         return None
     with open(f"{qemu.DISK}.new", "wb") as file:
@@ -222,7 +225,7 @@ def _start_disk(size: int) -> subprocess.Popen[bytes] | None:
     options = ("-q", "-F", "-m0", "-b4096", "-i8192", "-E", extended, "-J", "size=8", "-O", "^resize_inode")
     argv = ["/usr/sbin/mkfs.ext4", *options, f"{qemu.DISK}.new"]
     mkfs = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    os.link(f"{qemu.DISK}.new", qemu.DISK)  # the emulator opens it meanwhile, and reads nothing
+    os.link(f"{qemu.DISK}.new", qemu.DISK)  # the emulator opens it meanwhile, but reads nothing
     return mkfs
 
 
@@ -251,7 +254,7 @@ def _write_seed(task: VmTask) -> dict[str, object]:
 
 
 def hand_over(ram: str, state: str) -> None:
-    """Hand a template to the listener for one, if any, and wait until it is copied."""
+    """Pass a template to its receiver, if there is one, and wait until it is copied."""
     fds = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (ram, state)]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         try:

@@ -8,51 +8,51 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 FOLDER = "/run/vm"
-"""Where a supervisor finds its task, the image's layers and its template; read-only."""
+"""The supervisor's read-only folder with its task, the image's layers and its template."""
 TASK = "task.json"
 RAM, STATE = "ram", "state"
-"""Names of a template's files: its memory, and all else of the machine."""
+"""Names of a template's files: the machine's memory, and the rest of its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of the desk's image, as a file system in a file."""
+    """A layer of the desk's image, as a file with a file system."""
 
     file: str
-    """Its name in `FOLDER`."""
+    """Its file name in `FOLDER`."""
     kind: str
     options: str = ""
-    """What it is mounted with."""
+    """Its mount options."""
 
 
 @dataclass(frozen=True, slots=True)
 class VmTask:
-    """One machine."""
+    """The configuration of one machine."""
 
     machine: str
-    """As `uname -m` says it."""
+    """The architecture, as in `uname -m`."""
     accelerator: Literal["kvm", "tcg"]
     memory: int
-    """Bytes the machine has."""
+    """The machine's memory in bytes."""
     cpus: int
     disk: int
-    """Bytes of the desk's writable file system."""
+    """Size of the desk's writable file system in bytes."""
     layers: tuple[Layer, ...]
     """Topmost first."""
     python: str
-    """The interpreter in the desk's image."""
+    """The path of the interpreter in the desk's image."""
     start: str
-    """The file that starts the guest, in the folder with its code."""
+    """The name of the file that starts the guest, in the folder with its code."""
     has_template: bool
-    """Whether there is one to start from."""
+    """Whether there is a template to start from."""
     makes_template: bool
-    """Whether to make a template, and hand it to its listener."""
+    """Whether to make a template, and pass it to its receiver."""
     pids: int
     shm: int
     env: dict[str, str] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
     files: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    """Mode and contents by path below the desk's `/`, beside those that name it."""
+    """Mode and content of files by path below the desk's `/`, beside those with its name."""
 
     def dump(self) -> str:
         files = {path: (mode, base64.b64encode(data).decode()) for path, (mode, data) in self.files.items()}
