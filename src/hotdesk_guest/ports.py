@@ -276,7 +276,7 @@ class GuestPorts:
         self.listener.watch(select.EPOLLIN)
 
     def park(self) -> None:
-        """Drop every connection to the gate, and accept no more: the host's sockets cannot be kept in memory."""
+        """Close every connection to the gate, and accept no more: sockets of the host cannot be saved with memory."""
         for connection in {each for each in self.by_fd.values() if isinstance(each, Forwarding)}:
             self.end(connection)
         self.listener.watch(0)
