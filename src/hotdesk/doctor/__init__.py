@@ -1,10 +1,10 @@
-"""Try the wall on this machine, measure by measure, in desks opened for that.
+"""Test the wall on this machine, measure by measure, in desks opened for the purpose.
 
-`measure.py` says what a measure and a finding are. `machine.py` looks at the host alone, `outside.py` at an open desk
-from the host's /proc, `inside.py` runs programs in it, `limits.py` has small desks take more than they may, `life.py`
-looks for what is left of one. Each gathers first and judges then: a judgement is a function of data. `examination.py`
-knows the order.
+`measure.py` defines measures and findings. `machine.py` checks the host alone, `outside.py` an open desk from the
+host's /proc; `inside.py` runs programs in it, `limits.py` has small desks exceed their limits, `life.py` searches for
+remains of one. Each gathers facts first and judges them afterwards: a judgement is a pure function of data.
+`examination.py` has the order.
 
-What a desk says is a desk's word: bounded, parsed, escaped; where the host can see for itself, it does. A probe that
-keeps silent counts as failed, because a broken wall could have silenced it.
+Reports from a desk are untrusted: bounded, parsed, escaped. Where the host can check for itself, it does. A probe that
+does not report counts as failed, because a broken wall could have silenced it.
 """

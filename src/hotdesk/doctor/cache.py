@@ -11,14 +11,14 @@ from hotdesk.desk.image import sterile
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested
 
 MENDED = {(6, 18): 29, (7, 0): 6}
-"""The first release of a series with mends for all of FLAWS, as distributions announced them in May 2026."""
+"""The first release of each series with fixes for all of FLAWS, as distributions announced them in May 2026."""
 _MENDED_SINCE = (7, 1)
 FLAWS = "CVE-2026-31431, -43284 and -43500"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """A kernel's description of itself."""
+    """The kernel's release, and its taint flags."""
 
     release: str
     tainted: int
@@ -26,7 +26,7 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """The superblocks under two desks of one image, as their keeper sees them."""
+    """The superblocks used by two desks of one image, from their keeper's mountinfo."""
 
     working: frozenset[str]
     verifying: frozenset[str]
@@ -42,7 +42,7 @@ def find_superblocks(mountinfo: str, room: Path) -> frozenset[str]:
 
 
 def judge_release(kernel: KernelReport) -> Finding:
-    """Judge a kernel by its release; what a distribution mended in an older one shows in no number."""
+    """Judge a kernel by its release, which does not show fixes that a distribution added to an older one."""
     numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", kernel.release)
     series = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
     patch = int(numbers[3] or 0) if numbers else 0

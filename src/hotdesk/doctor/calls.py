@@ -1,8 +1,9 @@
-"""The system calls that are tried inside a desk: data, and the answer the filter must give.
+"""The system calls to try inside a desk: data, with the answer the filter must give.
 
-Arguments are such that the kernel alone would answer otherwise, so that the answer shows the rule: a clone that shares
-threads but no signals, a socket with an impossible flag, a device below no folder are refused by the kernel as EINVAL
-or ENOENT, and by the filter before that as something else. No call does harm where the rule is missing.
+The arguments are such that the kernel alone would answer differently, so that the answer shows whether the filter is
+active. For example, the kernel refuses a clone that shares threads but no signals, a socket with an impossible flag, or
+a device below a missing folder as EINVAL or ENOENT, but the filter refuses them before that with another error. No call
+does harm if the rule is missing.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ NUMBERS = {
     "userfaultfd": (282, 323),
     "vmsplice": (75, 278),
 }
-"""Numbers on aarch64 and x86_64: libc hides or wraps these calls."""
+"""Numbers on aarch64 and x86_64: libc does not offer these calls, or wraps them."""
 HIGH = 1 << 32
-"""A bit the kernel drops from an int argument, and a filter must not trip over."""
+"""A bit that the kernel drops from an int argument, and that a filter must ignore."""
 ODD = 1 << 30
-"""A flag no socket has: the kernel refuses it as EINVAL before it looks at the family."""
+"""A flag no socket has: the kernel refuses it as EINVAL before it checks the family."""
 _THREAD = 0x10000
 """CLONE_THREAD, which the kernel refuses as EINVAL without CLONE_SIGHAND."""
 NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
@@ -82,7 +83,7 @@ NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000
 
 @dataclass(frozen=True, slots=True)
 class ProbedCall:
-    """One system call: Python code for the prelude in `inside.py`, and the expected answer."""
+    """A system call: Python code for the prelude in `probes.py`, and the expected answer."""
 
     what: str
     code: str
@@ -155,7 +156,7 @@ UNSEEN = (
     _make_call("swapon", "1, 0"),
     _make_call("syslog", "10, 0, 0"),
 )
-"""Calls the kernel refuses an ordinary user before it looks at anything, with the same answer as the filter."""
+"""Calls that the kernel refuses an ordinary user before any other check, with the same answer as the filter."""
 ARGUMENTS = (
     ProbedCall(
         "personality that disables address randomization", "apart(lambda: call('personality', 0x0040000))", "ENOSYS"
@@ -206,8 +207,9 @@ OPTIONS = (
     ProbedCall("SO_ATTACH_REUSEPORT_EBPF", "option(2, 1, 52, struct.pack('i', -1))"),
 )
 PAGE_CACHE = ("family 33", "family 38", "UDP_ENCAP", "splice", "vmsplice", "clone 0x10000000")
-"""What Copy Fail (CVE-2026-31431) and Dirty Frag (CVE-2026-43284, CVE-2026-43500) need: AF_RXRPC, AF_ALG, ESP in UDP,
-pages spliced from files, and a user namespace to set up IPsec in."""
+"""Calls that exploits of Copy Fail (CVE-2026-31431) and Dirty Frag (CVE-2026-43284, CVE-2026-43500) need: AF_RXRPC,
+AF_ALG, ESP in UDP, splicing pages from files, and a user namespace in which to configure IPsec.
+"""
 GROUPS = {
     "namespaces": NAMESPACES,
     "unneeded": UNNEEDED,

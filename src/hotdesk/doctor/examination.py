@@ -1,4 +1,4 @@
-"""The order of an examination: the machine, then several desks in parallel, then the leftovers of one."""
+"""The order of an examination: the machine, then several desks in parallel, then the remains of one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from hotdesk.linux.cgroup import Cgroup
 _PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
 _EXAMINATION_TIMEOUT_S = 30.0
 _USUAL_OPENING_S = 0.25
-"""What opening the first desk takes at most on a machine that needs no patience."""
+"""Maximum seconds for opening and burning the first desk on a machine of usual speed."""
 _MAX_PACE = 20.0
 _NEEDS_ROOT = "only root can open desks and examine them from the host; run `sudo hotdesk doctor` to test them too"
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
@@ -66,13 +66,13 @@ Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
 
 @dataclass(slots=True)
 class Examination:
-    """The findings, and the reason if no desk could be opened."""
+    """The results, and the reason if no desk could be opened."""
 
     facts: MachineFacts
     results: list[Result] = field(default_factory=list)
     unopened: str | None = None
     walls: list[ExaminedWall] = field(default_factory=list)
-    """From the weakest to the strongest."""
+    """Sorted from the weakest to the strongest."""
     host: HostReport | None = None
 
     def sort_results(self) -> list[Result]:
@@ -82,16 +82,16 @@ class Examination:
 
 
 def look_at_machine(settings: Config) -> Examination:
-    """Examine what needs no desk. Called before any thread or event loop is started."""
+    """Check everything that needs no desk. Must be called before any thread or event loop is started."""
     facts, host = machine.look(settings), host_needs.look(settings)
     results = [*judge(machine.CHECKS, facts), *judge_host(host), *judge(cache.CHECKS, cache.look())]
     return Examination(facts, results, walls=walls.look(settings), host=host)
 
 
 async def examine(settings: Config, found: Examination, only: str = "") -> None:
-    """Examine desks opened for that; they are burnt in the end. An ordinary user sees no desk from outside.
+    """Examine desks opened for the purpose, and burn them. Without root, no desk is opened.
 
-    `only` names the one wall behind which desks are opened.
+    `only` limits the examination to desks behind one wall.
     """
     if os.geteuid() != 0:
         found.unopened = _NEEDS_ROOT
@@ -101,7 +101,7 @@ async def examine(settings: Config, found: Examination, only: str = "") -> None:
     try:
         async with Host(settings, control=False) as host:
             began = time.monotonic()
-            await host.burn((await host.open(SMALL)).id)  # where no desk opens, this says why
+            await host.burn((await host.open(SMALL)).id)  # if no desk can be opened, this raises the reason
             examiner = Examiner(host, compute_pace(time.monotonic() - began))
             chosen = [each for each in found.walls if each.status.is_available and only in ("", each.status.name)]
             async with anyio.create_task_group() as tasks:
@@ -124,12 +124,12 @@ def _list_parts(chosen: Sequence[ExaminedWall]) -> Iterator[tuple[Work, Fallback
 
 
 def compute_pace(opening: float) -> float:
-    """Return how much longer than usual all takes where opening a desk and burning it took so many seconds."""
+    """Return how many times slower than usual this machine is, from the seconds for opening and burning a desk."""
     return min(max(1.0, math.ceil(opening / _USUAL_OPENING_S)), _MAX_PACE)
 
 
 async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Examination) -> None:
-    """Do one desk's part; what a desk that is lost on the way did not show counts as failed."""
+    """Examine one desk; if it is lost on the way, the measures without a result count as failed."""
     results: list[Result] = []
     try:
         with anyio.fail_after(examiner.scale_seconds(_EXAMINATION_TIMEOUT_S)):
@@ -141,7 +141,7 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
     found.results += results
 
 
-# -- the desk that is looked at ---------------------------------------------------------------------------------
+# -- the desk that is examined ----------------------------------------------------------------------------------
 
 
 async def _examine_patient(examiner: Examiner, results: list[Result]) -> None:
@@ -189,7 +189,7 @@ def _on_host(cgroup: Cgroup, inner: int) -> int:
     raise DeskError(f"process {inner} is not in the desk's cgroup")
 
 
-# -- the desks that take too much, or live too long -------------------------------------------------------------
+# -- the desks that exceed their limits -------------------------------------------------------------------------
 
 
 async def _examine_small(examiner: Examiner, results: list[Result]) -> None:
@@ -268,7 +268,7 @@ PARTS: tuple[tuple[Work, Fallback], ...] = (
     (_examine_short, _skip_short),
     (_examine_verifying, _skip_verifying),
 )
-"""What is done side by side, each in a desk of its own."""
+"""The parts that run in parallel, each in a desk of its own, with the fallback if that desk is lost."""
 MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in machine.CHECKS),
     *HOST_MEASURES.values(),
@@ -276,4 +276,4 @@ MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in machine.STORES),
     *(result.measure for result in _skip_desks(report_untested(""))),
 )
-"""Every measure, once."""
+"""Every measure for desks on the host's kernel, once."""

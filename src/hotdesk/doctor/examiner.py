@@ -1,4 +1,4 @@
-"""Opens desks for examination, and finds them on the host."""
+"""Open desks for examination, and find their facts on the host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Examiner:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedDesk:
-    """A desk of ours, and where the host finds it."""
+    """An open desk, with its record and cgroup on the host."""
 
     desk: Desk
     facts: dict[str, object]

@@ -1,4 +1,4 @@
-"""Host features that desks need, which are missing, and which option of a container engine supplies each."""
+"""Host features that desks need: find the missing ones, and the option of a container engine that provides each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPTIONS: Mapping[Kind, Mapping[str, str]] = {
     "podman": {**_COMMON, "cgroup-v2": "--security-opt=unmask=/sys/fs/cgroup"},
     "docker": {**_COMMON, "cgroup-v2": "--security-opt=writable-cgroups=true"},
 }
-"""What supplies each cause of a failure, by engine. Docker has the last one since Engine 28."""
+"""The engine's option that removes each cause of a failure. Docker supports the last one since Engine 28."""
 _NEEDS = {
     "mount": ("SYS_ADMIN",),
     "cgroup": (),
@@ -45,9 +45,9 @@ _NEEDS = {
     "storage": ("SYS_ADMIN",),
     "proc": ("SYS_ADMIN",),
 }
-"""The capabilities that each trial uses."""
+"""The capabilities that each trial needs."""
 _UNSHIFTABLE = ("overlay", "9p")
-"""File systems that no kernel shows with other owners: so much is known where nothing can be mounted to try it."""
+"""File systems that no kernel can mount with mapped ids; known even where nothing can be mounted for a trial."""
 HOST_MEASURES = {
     "rights": Measure(
         "host-rights",
@@ -113,7 +113,7 @@ HOST_MEASURES = {
         "set HOTDESK_HOME to a folder on ext4, btrfs, xfs or (from Linux 6.3) tmpfs",
     ),
 }
-"""What is measured, by trial."""
+"""Measures by trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class HostGap:
     symptom: str
     remedy: str
     options: tuple[str, ...] = ()
-    """Of `docker run` or `podman run`."""
+    """Options of `docker run` or `podman run` that provide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +133,13 @@ class HostReport:
 
     host: HostKind
     trial: HostTrial | None
-    """None where this user cannot try."""
+    """The results of the trials, or `None` without root."""
     has_ids: bool
-    """Whether this user namespace has the ids of desks."""
+    """Whether this user namespace has the user ids of desks."""
     cgroup_version: int
     storage: Path
     storage_kind: str
-    """The file system that the state directory lies on."""
+    """The file system of the state directory."""
 
     def list_gaps(self) -> list[HostGap]:
         if self.trial is None:
@@ -153,11 +153,11 @@ class HostReport:
         return found + [self._explain(name, failure) for name, failure in failures.items()]
 
     def list_options(self) -> list[str]:
-        """List the options with which the engine supplies everything that is missing, each once."""
+        """List the engine's options that provide everything that is missing, without duplicates."""
         return list(dict.fromkeys(option for gap in self.list_gaps() for option in gap.options))
 
     def describe_start(self) -> str:
-        """Write how this container must be started; empty where no option would help or nothing is missing."""
+        """Return the command that starts this container correctly; empty if no option helps or nothing is missing."""
         options = self.list_options()
         return f"{_ENGINES[self.host.kind]} {' '.join(options)} …" if options and self.host.kind in _ENGINES else ""
 
@@ -190,14 +190,16 @@ class HostReport:
             yield "loop", ""
 
     def _find_refusals(self, name: str) -> Iterator[tuple[str, str]]:
-        """Return what may refuse a call: a capability that is missing, a device rule, a profile, and last a filter."""
+        """Yield possible reasons of a refusal: a missing capability, a device rule, a security profile, and last a
+        filter.
+        """
         lacking = [each for each in _NEEDS[name] if each in self.host.list_missing_capabilities()]
         yield from (("capability", each) for each in lacking)
         if name == "loop":
             yield "loop", ""
         elif self.host.profile:
             yield "selinux" if self.host.profile.endswith("_t") else "apparmor", ""
-        elif self.host.is_filtered and not lacking:  # filters of engines admit what a capability is given for
+        elif self.host.is_filtered and not lacking:  # engines' filters permit calls whose capability is given
             yield "seccomp", ""
 
     def _find_option(self, cause: str, value: str = "") -> tuple[str, ...]:
@@ -234,7 +236,7 @@ def look(settings: Config) -> HostReport:
 
 
 def find_kind(mountinfo: str, folder: Path) -> str:
-    mounts = {each.at: each.kind for each in read_mounts(mountinfo)}  # a later mount at one place hides the earlier
+    mounts = {each.at: each.kind for each in read_mounts(mountinfo)}  # a later mount at a place hides earlier ones
     return next((mounts[str(above)] for above in (folder, *folder.parents) if str(above) in mounts), "unknown")
 
 
@@ -256,7 +258,7 @@ def judge_host(report: HostReport) -> Iterator[Result]:
 
 
 def require(settings: Config) -> HostReport:
-    """Refuse a host on which no desk can open, and name everything it lacks."""
+    """Refuse a host on which no desk can open, with a list of everything it lacks."""
     report = look(settings)
     gaps = report.list_gaps()
     if not gaps:

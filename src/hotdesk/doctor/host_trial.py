@@ -1,7 +1,7 @@
-"""Try the keeper's preparations for a desk in a separate process, whose namespaces and mounts end with it.
+"""Try the keeper's preparations for a desk in a separate process; its namespaces and mounts end with it.
 
-Each trial is the call that a keeper makes, not a guess by version or capability: a container may have a capability and
-a filter that refuses its use.
+Each trial makes the same call as a keeper instead of guessing from versions or capabilities: a container may have a
+capability and a filter that refuses its use.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class TrialFailure:
     """Why one trial failed."""
 
     errno: int
-    """0 where no system call said it."""
+    """The error number, or 0 if no system call failed."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class HostTrial:
-    """The trials, and which of them failed."""
+    """The trials that were carried out, and the failures."""
 
     tried: frozenset[str] = _TRIALS
     failures: dict[str, TrialFailure] = field(default_factory=dict)
 
 
 def attempt(settings: Config) -> HostTrial:
-    """Carry out all trials, as root; a process that does not answer has failed the first one."""
+    """Carry out all trials as root. If the process does not answer, the first one counts as failed."""
     argv = [sys.executable, "-I", "-c", START, str(SOURCE), _MODULE, str(find_existing(settings.lib))]
     try:
         done = subprocess.run(argv, capture_output=True, check=False, timeout=_TIMEOUT_S, cwd="/")
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 class _Trials:
-    """The trials, in an order in which each can use what those before made."""
+    """The trials, in an order in which each can use the results of earlier ones."""
 
     def __init__(self, scratch: Path, lib: Path) -> None:
         self.scratch = scratch
@@ -89,7 +89,7 @@ class _Trials:
         self.failures: dict[str, tuple[int, str]] = {}
 
     def run(self) -> None:
-        """Carry them out; where nothing can be mounted the rest would say nothing of its own."""
+        """Carry out the trials. If nothing can be mounted, others would fail for the same reason and are skipped."""
         self.take("mount", self.mount)
         self.take("cgroup", self.make_cgroup)
         self.take("loop", self.attach_loop)
@@ -146,7 +146,7 @@ class _Trials:
             syscalls.umount(str(target))
 
     def mount_proc(self) -> None:
-        """Mount /proc as a desk does: in its own user and process namespace."""
+        """Mount /proc like a desk: in its own user and pid namespace."""
         uncover_proc()
         target = self.scratch / "proc"
         target.mkdir()
@@ -158,7 +158,7 @@ class _Trials:
 
 
 def _mount_proc_as_desk(userns: int, target: str) -> int:
-    """Mount /proc in new namespaces; return the errno, in a child that ends then."""
+    """Mount /proc in new namespaces; return the error number. Runs in a child that ends afterwards."""
     try:
         syscalls.setns(userns, syscalls.CLONE_NEWUSER)
         syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID)

@@ -1,4 +1,4 @@
-"""Judge the reports of probes inside a desk. They are the desk's word: `outside.py` has the host's view."""
+"""Judge the reports of probes inside a desk. They are untrusted; `outside.py` judges the host's view."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from hotdesk.doctor.measure import (
 from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, ProbeResult
 
 SHOWN = 6
-"""How many flaws of one measure are named."""
+"""Maximum flaws named per measure."""
 REFUSED, IN_USE = "ECONNREFUSED", "EADDRINUSE"
 _UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
 
 
 def _find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
-    """Name the calls of a group that answered otherwise than the filter must."""
+    """Return the calls of a group with an answer other than the expected one."""
     answers = result.get_table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
@@ -92,7 +92,7 @@ def _judge_x32(result: ProbeResult) -> Finding:
 
 
 def judge_beyond(result: ProbeResult, unreachable: Collection[str] = _UNREACHABLE) -> Finding:
-    """Judge what a desk can route to; `unreachable` is what a kernel without a route answers."""
+    """Judge which addresses a desk can route to; `unreachable` has the kernel's answers if there is no route."""
     answers = result.get_table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
         raise SilentProbeError("results for some addresses are missing")

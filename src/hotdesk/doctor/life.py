@@ -1,4 +1,4 @@
-"""Measures of how a desk is frozen, meets its deadline and burns, seen from the host."""
+"""Measures of how a desk is frozen, ends at its deadline and burns, observed from the host."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
 
 LOOK = 0.15
-"""Seconds a ticking program is watched."""
+"""Seconds a ticking program is observed."""
 ENOUGH = 3
-"""Ticks that show that a program runs."""
+"""Context switches that show that a program runs."""
 GRACE_S = 5.0
-"""Seconds beyond a deadline, or after a burn, until what is there still counts as left."""
+"""Seconds beyond a deadline, or after a burn, after which remains count as left behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """How often a ticking program ran before, while and after its desk was frozen."""
+    """How often a ticking program ran before, during and after its desk was frozen."""
 
     before: int
     frozen: bool
-    """Whether the kernel called the desk frozen."""
+    """Whether the kernel reported the desk as frozen."""
     during: int
     after: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineOutcome:
-    """How long a desk with a deadline lasted; None if it lasted too long."""
+    """How long a desk with a deadline lasted in seconds; `None` if it lasted too long."""
 
     seconds: float | None
     deadline: float = SHORT.deadline
@@ -70,7 +70,7 @@ async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
 
 
 async def _count_ticks(pid: int) -> int:
-    """Count how often a process runs in a while; a busy machine gets more time to show some."""
+    """Return how often a process ran while it was observed; longer on a busy machine, until it ran a few times."""
     start = count(pid)
     await anyio.sleep(LOOK)
     await wait_until(lambda: count(pid) - start > ENOUGH, GRACE_S)
@@ -87,7 +87,7 @@ def count(pid: int) -> int:
 
 
 async def outlive(settings: Config, desk: str, opened: float, deadline: float) -> DeadlineOutcome:
-    """Wait until a desk is gone by its deadline."""
+    """Wait until a desk has disappeared because of its deadline."""
     folder = settings.run / "desks" / desk
     gone = await wait_until(lambda: not folder.exists(), deadline + GRACE_S)
     return DeadlineOutcome(time.monotonic() - opened if gone else None, deadline)
@@ -103,7 +103,7 @@ async def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 async def search(traces: Traces) -> list[str]:
-    """List the remains of a burnt desk; the kernel may need a moment."""
+    """List the remains of a burnt desk, after waiting for the kernel to clean up."""
     await wait_until(lambda: not list(_find_leftovers(traces)), GRACE_S)
     return list(_find_leftovers(traces))
 

@@ -1,4 +1,4 @@
-"""Small desks that exceed each limit, and the judgement of the outcome; a missing limit does no harm at these sizes."""
+"""Exceed each limit in small desks, and judge the result. At these sizes a missing limit does no harm."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hotdesk.linux.cgroup import PERIOD, Cgroup
 SMALL = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 SHORT = Spec(memory=64 * MIB, disk=16 * MIB, cpus=0.2, deadline=1.5, idle=60)
 OVER = 3
-"""How many times its limit a desk tries to take."""
+"""The multiple of its limit that a desk tries to use."""
 _KILLED = 128 + 9
 _SOCKET_BUFFERS = 64 * MIB
-"""Bytes a desk may leave unread in TCP; the limit is half of that, and a socket may overshoot a little."""
+"""Maximum unread bytes of a desk's TCP sockets. The real limit is half of that, as a socket may exceed it a little."""
 PROBE_TIMEOUT_S = 20.0
 
 FILL = """
@@ -84,11 +84,11 @@ SPIN = ["sh", "-c", "while :; do :; done"]
 
 @dataclass(frozen=True, slots=True)
 class Strain:
-    """Observations of a small desk that took all it could get."""
+    """Observations of a small desk that tried to exceed its limits."""
 
     disk: Done
     disk_bytes: int
-    """The size of the file that filled the disk, as the host sees it."""
+    """Bytes of the file that filled the disk, as seen from the host."""
     disk_kind: str
     forks: Done
     sockets: Done
@@ -100,7 +100,7 @@ class Strain:
 
 @dataclass(frozen=True, slots=True)
 class Spun:
-    """The cgroup's counters of a program that uses a whole CPU."""
+    """The cgroup's counters for a program that uses a whole CPU."""
 
     version: int
     cgroup: dict[str, str]
@@ -109,11 +109,11 @@ class Spun:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """The signals that a program queued, and whose limit they counted against."""
+    """The signals that a program queued, and the account they were charged to."""
 
     result: ProbeResult
     roots: int
-    """By how many the queue of the host's root grew."""
+    """By how many signals the queue of the host's root grew."""
 
 
 async def exhaust(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str, timeout: float = PROBE_TIMEOUT_S) -> Strain:
@@ -147,7 +147,7 @@ def look_at_spinning(cgroup: Cgroup) -> Spun:
 
 
 def _find_mismatches(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
-    """Name the files of a cgroup that say something else than they should."""
+    """Return the files of a cgroup with a value other than the expected one."""
     return [f"{name} is {cgroup.get(name) or 'missing'}" for name, text in limits.items() if cgroup.get(name) != text]
 
 
@@ -188,7 +188,9 @@ def judge_disk(strained: Strain) -> Finding:
 
 
 def _judge_sockets(strained: Strain) -> Finding:
-    """Judge how much a desk may leave unread; on cgroup v2 that is its memory, and the flood may be killed for it."""
+    """Judge how much a desk may leave unread. On cgroup v2 that counts as its memory, and the test program may be
+    killed.
+    """
     if strained.version == 2 and strained.sockets.exit_code == _KILLED and strained.oom_kills > 1:
         return report_pass(
             "unread data counts as memory of the desk: the program that sent too much was killed at the memory limit"

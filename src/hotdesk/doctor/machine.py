@@ -34,9 +34,9 @@ from hotdesk.linux import cgroup, uids
 
 YEAR = 365.25 * 86400
 FILE_TABLE = 1 << 40
-"""Entries so many that memory limits come first; systemd and keepers set all there can be."""
+"""A number of entries for which memory limits are reached first; systemd and keepers set the maximum."""
 ABI_WRITES, ABI_TCP, ABI_SIGNALS = 1, 4, 6
-"""The first Landlock that knows a rule for each."""
+"""The first Landlock version that supports each rule."""
 _UNSTARTED = "the confined test process could not be started"
 
 _CONFINE = """
@@ -70,7 +70,7 @@ class Confined:
     """The rights that a command still has after confinement."""
 
     abi: int
-    """The version of Landlock; 0 for none."""
+    """The version of Landlock, or 0 without it."""
     write: str
     bind: str
     signal: str
@@ -89,29 +89,29 @@ class MachineFacts:
     lacking: tuple[str, ...]
     runtime: str
     version: tuple[int, ...]
-    """Empty where the runtime is missing or says nothing."""
+    """Empty if the runtime is missing, or prints no version."""
     built: float
-    """When its program was made, in seconds since 1970."""
+    """When the runtime's program was built, in seconds since 1970."""
     cgroups: str
     cgroup_error: str
     reserved: bool
     restricted: str
-    """AppArmor's switch for ordinary users' namespaces; empty where there is none."""
+    """AppArmor's restriction of ordinary users' namespaces; empty if there is none."""
     confined: Confined | None
     fallbacks: tuple[str, ...] = ()
-    """What the kernel does without, and what is used instead."""
+    """Features the kernel lacks, and what is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Folders and floors, which only root can see, once a keeper has been here."""
+    """State folders and free resources; only root can read them, once a keeper has created the folders."""
 
     settings: Config
     free: int
     available: int
     file_table: int
     modes: dict[Path, tuple[int, int]]
-    """Permission bits and owner of what is there."""
+    """Permission bits and owner of existing paths."""
 
 
 def look(settings: Config) -> MachineFacts:
@@ -152,7 +152,7 @@ def read_version(program: str) -> tuple[int, ...]:
 
 
 def _try_confinement() -> Confined | None:
-    """Confine a process as a command is, and test that; None if this user cannot start one."""
+    """Confine a process like a command, and test it; return `None` if this user cannot start one."""
     source = str(SOURCE)
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
     argv = [sys.executable, "-I", "-c", _CONFINE, source, folder]

@@ -20,32 +20,32 @@ THEMES = {
     "limits": "A desk's limits",
     "life": "A desk's life cycle",
 }
-"""What measures are grouped by, in the order they are shown, and its heading."""
+"""Headings of the themes that group measures, in the order they are shown."""
 SEEN = 400
-"""Characters of one finding; what a desk said is part of it."""
+"""Maximum characters of a finding, part of which may come from a desk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One thing the wall promises."""
+    """A promise of the wall, and how it is tested."""
 
     name: str
-    """Stable, for scripts."""
+    """A stable name, for scripts."""
     theme: str
     promise: str
     how: str
-    """How it is tried, beginning with the side that sees it: `host:` or `inside:`."""
+    """How it is tested, beginning with the side that observes it: `host:` or `inside:`."""
     remedy: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The observation when a measure was tried."""
+    """What was observed when a measure was tested."""
 
     state: State
     seen: str
     note: str = ""
-    """What an operator should know although the measure holds."""
+    """Information for the operator, even if the measure passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Result:
     measure: Measure
     finding: Finding
     wall: str = ""
-    """The wall of the desks it was tried in; empty: the default one, or it needs no desk."""
+    """The wall of the desks it was tested in; empty for the default wall, or if it needs no desk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class JudgedMeasure(Generic[T]):
 
 
 class SilentProbeError(Exception):
-    """A probe did not report the expected value."""
+    """A probe did not report an expected value."""
 
 
 def report_pass(text: str, note: str = "") -> Finding:
@@ -91,7 +91,7 @@ def clean(text: str) -> str:
 
 
 def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
-    """Judge all checks by the gathered facts; a missing or unreadable one is no proof."""
+    """Judge all checks by the gathered facts. A missing or unreadable fact counts as failed."""
     for check in checks:
         try:
             finding = check.judge(gathered)

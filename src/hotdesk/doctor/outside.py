@@ -1,4 +1,4 @@
-"""Judge what the host sees of an open desk: each check is a function of one `DeskView`."""
+"""Judge an open desk from the host: each check is a function of one `DeskView`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NO_EGRESS = """
 PIP_INDEX_URL PIP_RETRIES PIP_DISABLE_PIP_VERSION_CHECK UV_HTTP_RETRIES CARGO_NET_RETRY npm_config_fetch_retries
 APT_CONFIG
 """.split()
-"""What makes programs fail at once in a desk without egress."""
+"""Variables that make programs fail at once in a desk without egress."""
 _STANDARD = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
 VARIABLES = frozenset((*_STANDARD, *_PROXIES, *map(str.upper, _PROXIES), *NO_EGRESS))
 _ID_MAP = "0 {} 1001 65534 {} 1"
-"""The ids of a desk: system users, its own, and nobody. Written out, so that another map elsewhere is noticed."""
+"""The id map of a desk: system users, its own, and nobody. Repeated here so that a change elsewhere is noticed."""
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _ROOT_CAPABILITIES = 0xFB
-"""CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: what installing packages takes."""
+"""CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: those that installing packages needs."""
 DEVICES = frozenset(("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"))
 """null, zero, full, random, urandom, tty, ptmx, and the desk's own terminals."""
 LIMITS = {"Max core file size": 1, "Max pending signals": 1024, "Max open files": 20000, "Max locked memory": 8 << 20}
@@ -111,7 +111,7 @@ def _judge_environment(view: DeskView) -> Finding:
 
 
 def _judge_limits(view: DeskView) -> Finding:
-    """Judge resource limits; a host may hold a desk to less."""
+    """Judge resource limits; a host may set lower ones."""
     flaws, parts = [], []
     for name, most in LIMITS.items():
         soft, hard = view.processes[0].limits[name]
@@ -162,7 +162,7 @@ def _judge_nodes(view: DeskView) -> Finding:
 
 
 def _mount_flags(view: DeskView) -> Finding:
-    """Judge the mounts a desk sees: what crun binds again below /proc/sys holds no program and no device."""
+    """Judge the mounts a desk sees, except those crun makes below /proc/sys, where no programs and devices are."""
     mounts = [each for each in view.mounts if not each.at.startswith("/proc/sys")]
     flaws = [
         f"the mount at {each.at} lacks nosuid, so setuid programs on it gain privileges"
@@ -240,7 +240,7 @@ def _judge_machine_ids(view: DeskView) -> Finding:
 
 
 def _judge_host_paths(view: DeskView) -> Finding:
-    """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
+    """Judge whether mounts reveal host paths by their roots, sources or options."""
     flaws = [
         f"the mount at {each.at} shows the host's path {path}"
         for each in view.mounts
@@ -268,7 +268,7 @@ def _judge_devices(view: DeskView) -> Finding:
 
 
 def _judge_opened(opened: dict[str, str]) -> Finding:
-    """Judge the device rules of cgroup v2, which cannot be read, by what they answer."""
+    """Judge the device rules of cgroup v2, which cannot be read, by the results of opening devices."""
     own, *others = OPENED
     tried = {path: answer for path, answer in opened.items() if path in others}
     if opened.get(own) != "opened":

@@ -1,4 +1,4 @@
-"""The programs that try the wall from inside, and how their word is taken: bounded, one line of JSON, not believed."""
+"""Programs that test the wall from inside, and the parser of their output: bounded, one line of JSON, not trusted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hotdesk.doctor.measure import SilentProbeError
 from hotdesk.errors import make_printable
 
 LIMIT = 1 << 18
-"""Bytes a probe may say."""
+"""Maximum bytes of a probe's output."""
 TERMINALS, SIGNALS = 64, 1024
-"""What one desk may have of them."""
+"""Maximum terminals and queued signals of a desk."""
 BEYOND = ("169.254.169.254", "10.0.0.1", "192.168.0.1", "172.17.0.1", "192.0.2.1")
 """Addresses of metadata services and private networks, and an unused one. Nothing is sent to any of them."""
 BEYOND_SIX = ("fd00:ec2::254", "2001:db8::1")
@@ -171,7 +171,7 @@ data["take"] = [take(("127.0.0.1", 3128)), take(("0.0.0.0", 3128))]
 data["link"] = attempt(call_again)
 data["name"] = os.uname().nodename
 """
-"""What a desk behind any wall can try: the network, the gate, the link."""
+"""Tests for a desk behind any wall: the network, the gate, the link."""
 _CALLS = """
 data.update({group: {what: eval(code) for what, code in tries} for group, tries in arguments["calls"].items()})
 data["flags"] = attempt(loopback_flags)
@@ -196,7 +196,7 @@ tell({"signals": sent})
 while True:
     time.sleep(0.005)
 """
-"""A program that stays, so that the host can look at one: it holds all the signals it may queue, and ticks."""
+"""A program that keeps running for the host to observe: it queues as many signals as it can, and ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class ProbeResult:
 
 
 def read_result(done: Done) -> ProbeResult:
-    """Parse the last line of a probe's output; `SilentProbeError` if it is invalid."""
+    """Parse the last line of a probe's output. Raise `SilentProbeError` if it is invalid."""
     line = done.stdout[-LIMIT:].splitlines()[-1:] if done.ok and not done.truncated else []
     try:
         value = json.loads(line[0]) if line else None
@@ -260,7 +260,7 @@ def probe(port: int, abstract: str) -> list[str]:
 
 
 def build_sentry_probe(port: int, abstract: str) -> list[str]:
-    """Return the command line that tries what is promised of a desk whose kernel is not the host's."""
+    """Return the command of the probe for desks whose kernel is not the host's."""
     return build_command(_TOOLS + _REACH + _KERNEL, **_build_addresses(port, abstract))
 
 
@@ -270,7 +270,7 @@ def _build_addresses(port: int, abstract: str) -> dict[str, object]:
 
 @contextmanager
 def listening() -> Iterator[tuple[int, str]]:
-    """Listen on the host's loopback and at an abstract name; a desk must fail to reach both."""
+    """Listen on the host's loopback and at an abstract name, which must be unreachable from a desk."""
     name = f"hotdesk-{secrets.token_hex(8)}"
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
         unix.bind(f"\0{name}")
@@ -279,7 +279,7 @@ def listening() -> Iterator[tuple[int, str]]:
 
 
 def _find_own_addresses() -> list[str]:
-    """Return this machine's own address, if it has one: found by a route, without sending anything."""
+    """Return this machine's own address, if it has one, found by a route lookup that sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
             s.connect(("192.0.2.1", 9))
@@ -289,7 +289,7 @@ def _find_own_addresses() -> list[str]:
 
 
 def _build_32bit_program(machine: str) -> bytes:
-    """Make the smallest program of a machine's 32-bit sibling: it exits with 42."""
+    """Return a minimal program for a machine's 32-bit sibling; it exits with 42."""
     kind, flags, code = {
         "aarch64": (40, 0x05000000, bytes.fromhex("0170a0e32a00a0e3000000ef")),
         "x86_64": (3, 0, bytes.fromhex("b801000000bb2a000000cd80")),

@@ -1,7 +1,7 @@
 """Measures of a desk behind gVisor, judged from the host's view of its sandbox and from probes inside.
 
-They have names of their own: what is promised of a sandbox is not what is promised of programs on the host's kernel.
-`LEFT_OUT` says of every other measure why it means nothing here.
+They have their own names, because the promises for a sandbox differ from those for programs on the host's kernel.
+`LEFT_OUT` has the reason why each of the other measures does not apply.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from hotdesk.doctor.sentry_view import SandboxProcess, SandboxView
 from hotdesk.linux import uids
 
 _NAMESPACES = ("pid", "mnt", "ipc", "uts", "net", "user")
-"""Those that sentry and gofer have of their own."""
+"""Namespaces that sentry and gofer have of their own."""
 _CAPABILITIES = 0x1F | 1 << 18 | 1 << 19
-"""On files, CHROOT and PTRACE: what sentry and gofer have in a user namespace of their own. A list of our own."""
+"""Capabilities of sentry and gofer in their user namespace: for files, CHROOT and PTRACE. Repeated here on purpose."""
 _SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _SENTRY_FILES = frozenset(("proc", "etc"))
 _VARIABLES = frozenset(("PATH",))
 TIGHT = Spec(memory=128 * MIB, disk=16 * MIB, cpus=1.0, pids=16, deadline=60, idle=60)
-"""A desk that takes more than it may."""
+"""The spec of a desk that exceeds its limits."""
 OVER = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxFreeze:
-    """Processor seconds of a desk in which a program spins: before, while and after it was frozen."""
+    """Processor seconds of a desk in which a program spins: before, during and after it was frozen."""
 
     before: float
     frozen: bool
@@ -43,27 +43,27 @@ class SandboxFreeze:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """How a desk ended that exceeded a limit."""
+    """How a desk that exceeded a limit ended."""
 
     end: str
-    """The keeper's reason for its end; empty: it continued."""
+    """The keeper's reason for its end; empty if it continued."""
     expected: str
 
 
 @dataclass(frozen=True, slots=True)
 class FilledDisk:
-    """How a program ended that filled its desk's disk."""
+    """The result of a program that filled its desk's disk."""
 
     done: Done
     size: int
-    """Bytes of the file, as the host sees it."""
+    """Bytes of the file, as seen from the host."""
 
 
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
 def _list_confined(view: SandboxView) -> list[SandboxProcess]:
-    """List the sandbox's processes but its supervisor, which runs no byte of the desk."""
+    """Return the sandbox's processes except its supervisor, which processes no data of the desk."""
     return [each for each in view.processes if not each.is_supervisor]
 
 
@@ -170,7 +170,7 @@ def judge_freeze(outcome: SandboxFreeze) -> Finding:
 
 
 def judge_end(outcome: Exhausted) -> Finding:
-    """Judge how a desk ended that took more than it may: the sentry is within the limit, so that the desk ends."""
+    """Judge how a desk that exceeded a limit ended. The sentry is under the same limit, so that the desk ends."""
     if outcome.expected in outcome.end:
         return report_pass(f"the desk ended as expected: {outcome.expected}")
     return report_failure(
@@ -370,7 +370,7 @@ LEFT_OUT: dict[str, str] = {
     "deadline": "the keeper process enforces deadlines, as for the wall container",
     "own-superblock": "the same code as for the wall container mounts image layers",
 }  # fmt: skip
-"""Measures of desks on the host's kernel that mean nothing here, and why."""
+"""Measures of desks on the host's kernel that do not apply here, and why."""
 MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in VIEW_CHECKS),
     *(check.measure for check in PROBE_CHECKS),

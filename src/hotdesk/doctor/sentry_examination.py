@@ -1,4 +1,4 @@
-"""Desks on a sentry, opened to be examined: looked at from both sides, frozen, filled, exhausted and burnt."""
+"""Examine desks on a sentry: checked from both sides, frozen, filled, exhausted and burnt."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ from hotdesk.linux.openat2 import RootDirectory
 _PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=1.0, pids=64, deadline=120, idle=120)
 _PROBE_TIMEOUT_S = 30.0
 _WATCH_S = 0.3
-"""Seconds a spinning program is watched."""
+"""Seconds a spinning program is observed."""
 _MANY_PROGRAMS = 256
-"""Programs that a desk of 16 tries to have: each takes several threads of the host, and the sentry has its own."""
+"""Programs that a desk limited to 16 tries to start: each takes several threads on the host, and the sentry has its
+own.
+"""
 _MUCH_MEMORY = 1024 * MIB
-"""Memory enough for those that fit in."""
+"""Enough bytes of memory for the programs that can start."""
 
 _Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
 _WalledWork: TypeAlias = Callable[[str, Examiner, list[Result]], Awaitable[None]]
@@ -111,7 +113,7 @@ async def _freeze(cgroup: Cgroup) -> SandboxFreeze:
 
 
 async def _count_until_used(cgroup: Cgroup) -> float:
-    """Count the processor time of a while; a busy machine gets longer to show some."""
+    """Return the processor seconds used while it was observed; longer on a busy machine, until there are some."""
     start = cgroup.read_cpu_seconds()
     await anyio.sleep(_WATCH_S)
     await wait_until(lambda: cgroup.read_cpu_seconds() > start, GRACE_S)

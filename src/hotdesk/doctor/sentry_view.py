@@ -1,4 +1,4 @@
-"""A desk on a sentry as the host sees it: the processes of its sandbox, read from /proc. Nothing here asks the desk."""
+"""A desk on a sentry as seen from the host: the processes of its sandbox, read from /proc. The desk is not asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.linux.cgroup import Cgroup
 
 @dataclass(frozen=True, slots=True)
 class SandboxProcess:
-    """One process of a sandbox: its supervisor, its sentry or one that runs programs for it, or its gofer."""
+    """A process of a sandbox: its supervisor, its sentry or one that runs programs for it, or its gofer."""
 
     pid: int
     is_supervisor: bool
@@ -22,16 +22,16 @@ class SandboxProcess:
     interfaces: frozenset[str]
     routes: int
     files: frozenset[str] | None
-    """Names in its root directory; None: its root directory is the desk's own file system."""
+    """Names in its root directory, or `None` if that is the desk's own file system."""
     variables: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxView:
-    """All of one sandbox that the host can see."""
+    """Everything the host can see of a sandbox."""
 
     base: int
-    """The first of the host ids that were claimed for the desk."""
+    """The first of the host user ids reserved for the desk."""
     claimed: bool
     processes: tuple[SandboxProcess, ...]
     host_namespaces: dict[str, int]
@@ -49,7 +49,7 @@ def look_at_sandbox(settings: Config, desk: str, facts: dict[str, object], cgrou
 
 
 def get_desk_root(settings: Config, facts: dict[str, object]) -> Path:
-    """Name a desk's file system as its keeper has it mounted, where no link of the desk leads anywhere else."""
+    """Return the path of a desk's file system through its keeper's mounts, where links of the desk are not resolved."""
     return Path(f"/proc/{facts['keeper']}/root{settings.run}/private/{facts['id']}/root")
 
 

@@ -1,6 +1,6 @@
-"""An open desk as the host sees it: read from /proc and the cgroup, by pid and id. Nothing here asks the desk.
+"""An open desk as seen from the host: read from /proc and the cgroup, by pid and id. The desk is not asked.
 
-Paths in a desk are opened beneath its root: a link an image made must not lead to the host's files.
+Paths in a desk are opened beneath its root, so that a link in an image cannot lead to the host's files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MASKED = """
 cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
 buddyinfo schedstat sched_debug timer_list acpi asound bus driver fs irq pressure scsi
 """.split()
-"""What of /proc tells of the host. A list of its own, so that one missing where masks are made is missed here."""
+"""Parts of /proc with facts about the host. Repeated here so that an omission where masks are made is noticed."""
 _CGROUP_FILES = {
     1: {
         "memory": ("memory.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"),
@@ -39,7 +39,7 @@ _CGROUP_FILES = {
 }
 _NS_GET_OWNER_UID = 0xB704
 OPENED = ("/dev/null", "/dev/kmsg", "/dev/loop-control", "/dev/fuse", "/dev/vda", "/dev/sda", "/dev/nvme0n1")
-"""Devices that are tried where a cgroup does not list what it admits: the first is a desk's, the others are not."""
+"""Devices to open on cgroup v2, whose rules cannot be listed: the first is allowed in a desk, the others are not."""
 _OPEN_DEVICES = """
 import errno, os, sys
 for path in sys.argv[1:]:
@@ -53,7 +53,7 @@ for path in sys.argv[1:]:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One line of a mountinfo."""
+    """A line of a mountinfo file."""
 
     number: str
     at: str
@@ -64,50 +64,48 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class SeenProcess:
-    """One process of a desk."""
-
     pid: int
     status: dict[str, str]
     namespaces: dict[str, int]
     limits: dict[str, tuple[str, str]]
-    """Soft and hard, by the name /proc/PID/limits gives."""
+    """Soft and hard limits, by the names in /proc/PID/limits."""
     variables: frozenset[str]
     foreign: tuple[str, ...]
-    """Open files that lie on no mount of the desk."""
+    """Open files that are on no mount of the desk."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeskView:
-    """All of one desk that the host can see."""
+    """Everything the host can see of a desk."""
 
     base: int
-    """The first of its host ids, as claimed for it."""
+    """The first of its host user ids, as reserved for it."""
     claimed: bool
     processes: tuple[SeenProcess, ...]
-    """The first process first."""
+    """In order of pid, after the first process."""
     host_namespaces: dict[str, int]
     maps: tuple[str, str]
     owner: int
-    """The host id that owns its user namespace."""
+    """The host user id that owns its user namespace."""
     mounts: tuple[Mount, ...]
     room: tuple[Mount, ...]
-    """What its keeper mounted for it."""
+    """Mounts its keeper made for it."""
     network: dict[str, str]
     nodes: dict[str, tuple[int, int] | None]
-    """Device and inode of each node in /dev; None where it is missing."""
+    """Device and inode number of each node in /dev; `None` if it is missing."""
     host_nodes: dict[str, tuple[int, int] | None]
     masked: dict[str, bool | None]
-    """Whether a part of /proc is empty; None where the host has none."""
+    """Whether a part of /proc is empty; `None` if the host does not have it."""
     boot_id: str
     machine_id: str
     sys: tuple[frozenset[str], frozenset[str]]
     """The names in /sys and in /sys/class/net."""
     paths: tuple[str, ...]
-    """Host paths that must not be seen inside."""
+    """Host paths that must not be visible inside."""
     cgroup_version: int
     cgroup: dict[str, str]
     opened: dict[str, str]
-    """On cgroup v2: what root's own process was answered in the desk's cgroup, by device: `opened`, or an errno."""
+    """On cgroup v2: the result of opening each device as root in the desk's cgroup, `opened` or an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) 
 
 
 def open_devices(cgroup: Cgroup) -> dict[str, str]:
-    """Open devices of the host in a desk's cgroup; return what came of each. Those that are not there are left out."""
+    """Open devices of the host in a desk's cgroup; return the result for each device that exists."""
     paths = [path for path in OPENED if os.path.exists(path)]
     argv = [sys.executable, "-I", "-S", "-c", _OPEN_DEVICES, *paths]
     try:
@@ -189,7 +187,7 @@ def read_namespaces(pid: int) -> dict[str, int]:
 
 
 def _read_namespace_owner(pid: int) -> int:
-    """Return the host id that made a process's user namespace: what is charged to the namespace is charged to it."""
+    """Return the host user id that created a process's user namespace, to which its kernel resources are charged."""
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = bytearray(4)
@@ -212,9 +210,9 @@ def read_mounts(text: str) -> Iterable[Mount]:
 
 
 def _list_foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
-    """List what a process holds open that lies on no mount of its desk: pipes and sockets lie nowhere."""
+    """List a process's open files that are on no mount of its desk, except pipes and sockets, which are on none."""
     for name in os.listdir(f"/proc/{pid}/fd"):
-        with suppress(FileNotFoundError):  # closed while we looked
+        with suppress(FileNotFoundError):  # closed meanwhile
             kind = stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{name}").st_mode)
             target = os.readlink(f"/proc/{pid}/fd/{name}")
             if kind in (stat.S_IFIFO, stat.S_IFSOCK) or target.startswith("anon_inode:"):
@@ -230,7 +228,7 @@ def is_claimed(base: int, folder: Path) -> bool:
 
 
 def open_root(pid: int) -> RootDirectory:
-    """Open a process's root; every path is looked up beneath it."""
+    """Open a process's root directory; every path is resolved beneath it."""
     fd = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return RootDirectory(fd)
@@ -250,7 +248,7 @@ def _find_device_and_inode(inside: RootDirectory, path: str) -> tuple[int, int] 
 
 
 def is_empty(inside: RootDirectory, name: str) -> bool | None:
-    """Return whether a part of a desk's /proc tells nothing; None where this kernel has no such part."""
+    """Return whether a part of a desk's /proc is empty; `None` if this kernel does not have it."""
     if not os.path.exists(f"/proc/{name}"):
         return None
     if os.path.isdir(f"/proc/{name}"):

@@ -1,4 +1,4 @@
-"""The walls of this machine, first in an examination: available ones, reasons for missing ones, and costs."""
+"""The walls of this machine: available ones, reasons for missing ones, and the cost of an idle desk."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from hotdesk.walls import WallStatus, describe_kernel
 YEAR_S = 365.25 * 86400
 _IDLE = Spec(memory=256 * MIB, disk=64 * MIB, cpus=1.0, pids=64, deadline=60, idle=60)
 _SETTLE_S = 0.5
-"""Seconds a desk has to come to rest once it is open."""
+"""Seconds a desk has to become idle after it was opened."""
 _MEASURE_S = 1.5
-"""Seconds over which an idle desk's processor time is counted."""
+"""Seconds over which an idle desk's processor time is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleCost:
-    """The resource usage of an idle desk, by the kernel's count."""
+    """The resource usage of an idle desk, as the kernel counts it."""
 
     cpu: float
-    """Parts of one core."""
+    """Fraction of one core."""
     memory: int
-    """Bytes, page cache included."""
+    """Bytes, including the page cache."""
 
 
 @dataclass(slots=True)
 class ExaminedWall:
-    """A wall, and what an idle desk behind it costs here."""
+    """A wall, and the cost of an idle desk behind it on this machine."""
 
     status: WallStatus
     idle: IdleCost | None = None
-    """None: no desk was opened behind it."""
+    """The cost, or `None` if no desk was opened behind it."""
     failure: str = ""
-    """Why no desk could be opened behind it, though it is set up."""
+    """Why no desk could be opened behind it although it is set up; empty otherwise."""
 
     @property
     def age(self) -> float | None:
-        """Return the years since its program was made; None: it is not known."""
+        """Return the years since its program was built, or `None` if that is unknown."""
         return max(0.0, time.time() - self.status.released) / YEAR_S if self.status.released else None
 
     def describe(self) -> str:
