@@ -53,7 +53,7 @@ async def export(hands: Hands) -> str:
 
 
 async def read(hands: Hands) -> str:
-    """Read every invoice, by its text or by looking at its picture; mend the parser where it cannot."""
+    """Read every invoice, by its text or by looking at its picture; fix the parser where it cannot."""
     for name in ("extract.py", "parse.py"):
         await surely(hands.write(name, (HERE / name).read_bytes()))
     done = await surely(hands.run(["python3", "extract.py", "invoices"], timeout=900))

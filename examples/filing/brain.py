@@ -34,7 +34,7 @@ async def fetch(hands: Hands) -> Done:
 
 
 async def parse(hands: Hands) -> Done:
-    """Pull the tables out of the filing; mend the parser where a footnote stands behind an amount."""
+    """Pull the tables out of the filing; fix the parser where a footnote stands behind an amount."""
     await hands.write("parse.py", (HERE / "parse.py").read_bytes())
     done = await hands.run(["python3", "parse.py"], timeout=60)
     if "is no amount" in last_line(done):

@@ -39,7 +39,7 @@ async def reproduce(hands: Hands) -> str:
 
 
 async def mend(hands: Hands) -> str:
-    """Find what the red test is about, mend it, and try again until every test is green."""
+    """Find what the red test is about, fix it, and try again until every test is green."""
     [(test, module), *_] = RED.findall((await hands.read("red.txt")).decode())
     path = f"repo/billing/{module}.py"
     hands.say(f"{test} is red, so I read {path}.")

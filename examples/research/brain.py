@@ -54,7 +54,7 @@ async def capture(hands: Hands) -> Done:
 
 
 async def extract(hands: Hands) -> Done:
-    """Read the numbers out of the pictures; mend the reader where it takes an axis for what it is not."""
+    """Read the numbers out of the pictures; fix the reader where it takes an axis for what it is not."""
     await hands.write("extract.py", (HERE / "extract.py").read_bytes())
     done = await hands.run(["python3", "extract.py"], timeout=120)
     if "the axis says" in done.stderr.decode(errors="replace"):

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 async def read(hands: Hands) -> str:
-    """Read number, order, vendor and total of each invoice; mend the parser where it cannot."""
+    """Read number, order, vendor and total of each invoice; fix the parser where it cannot."""
     await surely(hands.write("parse.py", (HERE / "parse.py").read_bytes()))
     done = await surely(hands.run(["python3", "parse.py"], timeout=60))
     if "is no amount" in last_line(done):

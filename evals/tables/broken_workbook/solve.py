@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: write every formula as TASK.md states it, and mend the inputs."""
+"""What the reference solution runs at its desk: write every formula as TASK.md states it, and fix the inputs."""
 
 from __future__ import annotations
 
