@@ -1,1 +1,2 @@
-"""Programs that look at files inside a clean desk, by the desk's own Python and office. Nothing here runs outside."""
+"""Programs that inspect files inside a clean desk, with the desk's own Python and office suite. None runs on the
+host."""

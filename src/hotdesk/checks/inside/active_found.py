@@ -1,23 +1,23 @@
-"""Findings of active content in a file, and limits on the search. Run inside a clean desk."""
+"""Findings of active content in a file, and limits of the inspection. Runs inside a clean desk."""
 
 from __future__ import annotations
 
 MAX_FINDINGS = 200
-"""Findings of one file that are told."""
+"""Maximum findings of one file that are reported."""
 MAX_TEXT_CHARS = 200
-"""Characters of the longest text that is told."""
+"""Maximum characters of a reported text."""
 BUDGET = 512 << 20
-"""Bytes that are unpacked of one file, in all."""
+"""Maximum bytes unpacked from one file in total."""
 DEEPEST = 3
-"""Files inside files inside the file."""
+"""Maximum depth of files inside files."""
 
 
 class TooMuchError(Exception):
-    """More would have to be unpacked than one file may cost."""
+    """The file unpacks to more than the limit."""
 
 
 class Found:
-    """Findings, as they are made."""
+    """The findings so far."""
 
     def __init__(self) -> None:
         self.things: list[list[str]] = []

@@ -1,6 +1,7 @@
-"""Finds content that acts, or that programs read differently. Run inside a clean desk by its own Python.
+"""Finds active content, and content that programs read differently. Runs inside a clean desk with its own Python.
 
-By content, whatever its name; standard library only, but for opening it. Prints JSON.
+Files are identified by content, whatever their name. Except for opening files, it needs only the standard library.
+Prints JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hotdesk.checks.inside import active_office, active_pdf, active_text, active
 from hotdesk.checks.inside.active_found import DEEPEST, Found, TooMuchError
 
 MAX_FILE_BYTES = 80 << 20
-"""Bytes of the largest file that is looked at."""
+"""Maximum bytes of an inspected file."""
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 PNG = b"\x89PNG\r\n\x1a\n"
 PROGRAMS = (
@@ -42,7 +43,7 @@ STARTED = re.compile(
     r"\.(exe|com|bat|cmd|ps1|vbs|vbe|jse|wsf|wsh|hta|scr|lnk|msi|jar|reg|url|desktop|scf|cpl|dll|iqy|slk)$", re.I
 )
 FLAT = re.compile(r"urn:oasis:names:tc:opendocument|<\?mso-application|schemas-microsoft-com:office:|/xmlPackage\"")
-"""What a document begins with that is one text of markup."""
+"""Marks of a document that is a single XML file."""
 PAGE = re.compile(r"[\s\ufeff]*(?:<!doctype html|<html)", re.I)
 STREAMS = (
     ("macros", "_VBA_PROJECT"), ("macros", "Macros"), ("encrypted", "EncryptedPackage"), ("embedded", "Ole10Native"),
@@ -51,14 +52,14 @@ STREAMS = (
 
 
 class FileInspection:
-    """The examination of one file and its content."""
+    """The inspection of one file and its content."""
 
     def __init__(self, code: bool) -> None:
         self.code = code
         self.found = Found()
 
     def inspect_file(self, data: bytes, name: str, where: str = "", depth: int = 0, office: bool = False) -> str:
-        """Look at a file by what it is, and by what its name has programs take it for; return what it was."""
+        """Inspect a file by its content, and by what programs take it for because of its name; return its type."""
         suffix = PurePosixPath(name).suffix[1:].lower()
         kind = self.inspect_content(data, suffix, where, depth, office)
         if kind not in ("text", "unknown") and suffix in active_text.OPENED_AS_TEXT:
@@ -125,14 +126,14 @@ class FileInspection:
         return data.startswith(PICTURES)
 
     def inspect_legacy(self, data: bytes, where: str) -> None:
-        """Find active content by the names in an old document, which is not parsed completely."""
+        """Find active content by the stream names in a legacy document, which is not fully parsed."""
         self.found.add("legacy-format", where, "a legacy document, in which macros cannot be ruled out")
         for family, name in STREAMS:
             if name.encode("utf-16-le") in data or (family == "xlm" and name.encode() in data):
                 self.found.add(family, where, f"a legacy document that contains {name}")
 
     def archive(self, data: bytes, where: str, depth: int) -> str:
-        """Look at an archive: as a whole, at its names, at each member."""
+        """Inspect an archive: its structure, its names and each member."""
         if not data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             self.found.add("polyglot", where, "bytes before the archive")
         file = active_zip.open_archive(data, self.found, where)
@@ -152,7 +153,7 @@ class FileInspection:
     def inspect_member(
         self, name: str, data: bytes, where: str, depth: int, package: active_office.OfficeParts | None
     ) -> None:
-        """Look at one member of an archive; `package` when that is an office document."""
+        """Inspect one member of an archive; `package` is set if that is an office document."""
         office = package is not None
         if STARTED.search(name) and not self.code:
             self.found.add("programs", where, "a file name with the suffix of a program")
@@ -179,7 +180,7 @@ class FileInspection:
 
 
 def is_part(name: str, data: bytes) -> bool:
-    """Return whether a member is a part of the document, by its name or by what it is: parts may be called anything."""
+    """Return whether a member is an XML part of the document, by its name or content: a part can have any name."""
     suffix = PurePosixPath(name).suffix[1:].lower()
     if suffix in ("xml", "rels", "vml") or suffix in active_text.MARKUP:
         return suffix in ("xml", "rels", "vml")
@@ -188,7 +189,7 @@ def is_part(name: str, data: bytes) -> bool:
 
 
 def _count_bytes_after_png(data: bytes) -> int | None:
-    """Count the bytes behind a PNG; None when it has no end."""
+    """Return the number of bytes after a PNG's end, or `None` if it has no end."""
     at = len(PNG)
     while at + 12 <= len(data):
         size = int.from_bytes(data[at : at + 4])

@@ -1,4 +1,4 @@
-"""Finds content in office documents that acts or leads outside. Run inside a clean desk."""
+"""Finds active content and external references in office documents. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("queries", r"xl/(connections|queryTables/|queries/|model/)", "a query"),
     ("activex", r"/activeX/|/ctrlProps/", "a control"),
 )
-"""What a part's name gives away."""
+"""Patterns of part names that show active content."""
 NAMED = tuple((family, re.compile(shape, re.I), what) for family, shape, what in PARTS)
 TYPES: tuple[tuple[str, str, str], ...] = (
     ("macros", "vbaproject", "macros"),
@@ -35,7 +35,7 @@ TYPES: tuple[tuple[str, str, str], ...] = (
     ("queries", "spreadsheetml.connections", "a connection to external data"),
     ("unknown-format", "sheet.binary", "a binary workbook, which is not inspected"),
 )
-"""What a part's content type gives away."""
+"""Words in a part's content type that show active content."""
 RELATIONS: tuple[tuple[str, str, str], ...] = (
     ("remote-template", "attachedtemplate", "a linked template"),
     ("embedded", "afchunk", "an embedded document"),
@@ -49,11 +49,11 @@ RELATIONS: tuple[tuple[str, str, str], ...] = (
     ("queries", "/connections", "a connection to external data"),
 )
 CLICKED = frozenset({("hyperlink", "id"), ("hlinkClick", "id")})
-"""What may use a relation to a page: elements that follow it on a click. Nothing else may, whatever its type is."""
+"""Elements that may refer to a web page because they follow it only on a click. No others may."""
 REFERRING = re.compile(r"\{[^}]*(?:relationships|microsoft-com)[^}]*\}")
 """Namespaces of attributes that name a relation."""
 JUMPS = re.compile(r"(?:ppaction://(?:hlinksldjump|hlinkshowjump\?.*|noaction|media))?", re.I)
-"""What a click on a slide may do beside following a link to a page."""
+"""Allowed actions of a click on a slide besides following a link to a page."""
 ELEMENTS = {
     "ddeLink": ("dde", "a DDE link"),
     "dde-source": ("dde", "a DDE link"),
@@ -85,7 +85,7 @@ FIELDS = frozenset(
     STYLEREF SUBJECT SYMBOL TA TC TIME TITLE TOA TOC USERADDRESS USERINITIALS USERNAME XE
     """.split()
 )
-"""Fields that show, count or link; every other may read a file, ask, print or start something."""
+"""Fields that only show, count or link; every other field may read a file, ask, print or start something."""
 FIELD_NAME = re.compile(r"\s*(=|[A-Za-z]\w*)")
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 PIPED = re.compile(r"[\w.$]+\s*\|\s*'?[^!|]*!", re.S)
@@ -126,14 +126,14 @@ class OfficeParts:
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
         self.links: dict[tuple[str, str], str] = {}
-        """Where relations lead that are for a click: by part and id."""
+        """Targets of hyperlink relations, by part and id."""
         self.uses: dict[tuple[str, str], set[str]] = {}
-        """Which other elements name a relation: by part and id."""
+        """Elements, other than clickable ones, that use a relation, by part and id."""
         self.places: list[tuple[str, str, str]] = []
-        """Part, element and address of what an OpenDocument file shows from somewhere."""
+        """Part, element and address of content that an OpenDocument file loads."""
 
     def judge(self, found: Found, where: str) -> None:
-        """Find links to pages that something follows without a click, and what lies in no part of the document."""
+        """Report web pages that something loads without a click, and OpenDocument content outside the file."""
         for key in self.links.keys() & self.uses.keys():
             found.add("external-links", where + key[0], f"{', '.join(sorted(self.uses[key]))} from {self.links[key]}")
         for part, tag, target in self.places:
@@ -142,7 +142,7 @@ class OfficeParts:
                 found.add(family, where + part, f"{tag} from {target}")
 
     def has(self, part: str, target: str) -> bool:
-        """Return whether an address is that of a part, from the folder of the part that has it or from the top."""
+        """Return whether an address names a part of the file, relative to the referring part's folder or to the top."""
         for folder in (posixpath.dirname(part), ""):
             name = posixpath.normpath(posixpath.join(folder, unquote(target))).lower()
             if name in self.names or any(each.startswith(f"{name}/") for each in self.names):
@@ -195,7 +195,7 @@ def _inspect_relations(root: Element, found: Found, where: str, source: str, pac
 
 
 def is_plain(target: str) -> bool:
-    """Return whether a link only leads to a page when somebody clicks it."""
+    """Return whether a link only leads to a web page, on a click."""
     bare = target.strip(BLANK)
     return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
@@ -241,7 +241,7 @@ def _inspect_formula(text: str, found: Found, where: str) -> None:
 
 
 def _inspect_fields(root: Element, found: Found, where: str) -> None:
-    """Find fields of a text that fetch or start something; their words may be spread over many elements."""
+    """Find fields in text that load or start something; their instructions may be spread over several elements."""
     for instruction in (
         *_iterate_instructions(root),
         *(each.get(key, "") for each in root.iter() for key in each.attrib if key.endswith("}instr")),
@@ -258,7 +258,7 @@ def is_shown(instruction: str) -> bool:
 
 
 def _iterate_instructions(root: Element) -> Iterator[str]:
-    """Yield the instructions of fields; a nested one counts for both."""
+    """Yield the instructions of fields; a nested one is part of both."""
     open_fields: list[str] = []
     for each in root.iter():
         tag = get_local_name(each)
@@ -274,7 +274,7 @@ def _iterate_instructions(root: Element) -> Iterator[str]:
 
 
 def _inspect_alternatives(root: Element, found: Found, where: str) -> None:
-    """Find what one program shows and another does not."""
+    """Find content that some programs show and others do not."""
     for each in root.iter(COMPATIBLE + "AlternateContent"):
         choices = [_collect_words_and_links(one) for one in each if one.tag == COMPATIBLE + "Choice"]
         other = next(

@@ -1,4 +1,4 @@
-"""Find active content of a PDF: actions on open, click or search. Runs inside a clean desk."""
+"""Finds active content in a PDF: actions on opening, clicking or searching. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import zlib
 from hotdesk.checks.inside.active_found import Found
 
 MAX_STREAM_BYTES = 64 << 20
-"""Bytes of the largest object stream."""
+"""Maximum unpacked bytes of an object stream."""
 MOST_STREAMS = 50_000
 HEAD = 16 << 10
-"""Bytes of a stream that are enough to see what it is."""
+"""Number of bytes of a stream that suffice to identify it."""
 GAP = rb"(?:[\s\0]|%[^\r\n]*[\r\n])*"
 REF = rb"\d+" + GAP + rb"\d+" + GAP + rb"R"
 END = rb"(?=[\s\0()<>\[\]{}/%]|\Z)"
@@ -52,11 +52,11 @@ TOKEN = re.compile(
     rb"[\s\0]*(<<|>>|\((?:[^()\\]|\\.)*\)|<[0-9a-fA-F\s]*>|/[^\s\0()<>\[\]{}/%]*|[\[\]]|[^\s\0()<>\[\]{}/%]+)", re.S
 )
 LONGEST_ACTION = 4096
-"""Bytes of the longest action that is read."""
+"""Maximum bytes of an action that is parsed."""
 SHOWS = frozenset({b"/S", b"/D", b"/Type", b"/SD"})
-"""What an action has that shows a page of its own file: no other goes on to a next one."""
+"""Keys of an action that shows a page of its own file and starts no further action."""
 STREAM = re.compile(rb"(?<!end)stream[^\r\n]{0,80}(?:\r\n|\n|\r)")
-"""Readers go on in the next line, whatever else is on this one."""
+"""Readers continue on the next line, whatever else is on this one."""
 PACKED = re.compile(rb"/ObjStm" + END)
 OTHERWISE = re.compile(rb"/(?:Predictor|DecodeParms|DP)" + END)
 NUMBERS = re.compile(rb"\A" + GAP + rb"\d+" + GAP + rb"\d+")
@@ -88,7 +88,7 @@ def look(data: bytes, found: Found, where: str) -> None:
 
 
 def _find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
-    """Return the target of a link in any notation; None if it is out of view."""
+    """Return the target of a link in any notation; `None` if it is defined outside this text."""
     if match["ref"]:
         number, other = re.findall(rb"\d+", match["ref"])[:2]
         shape = re.compile(rb"(?<!\d)" + number + GAP + other + GAP + rb"obj" + GAP + STRING, re.S)
@@ -107,12 +107,12 @@ def decode_string(match: re.Match[bytes]) -> bytes:
 
 
 def _unescape_names(data: bytes) -> bytes:
-    """Return names as they are meant: `/J#53` is `/JS`. What would end a name stays as it is written."""
+    """Decode the escapes in names: `/J#53` is `/JS`. An escaped delimiter stays as it is."""
     return NAME.sub(lambda match: match[0] if (meant := bytes([int(match[1], 16)])) in ENDING else meant, data)
 
 
 def _is_active_opening(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
-    """Return whether what happens on opening is more than showing a page; an object counts as each text defines it."""
+    """Return whether opening the file does more than show a page; every definition of the object counts."""
     named = REFERENCE.match(text, at)
     if not named:
         return not _shows_page(text, at)
@@ -122,9 +122,10 @@ def _is_active_opening(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
 
 
 def _shows_page(text: bytes, at: int) -> bool:
-    """Return whether a place in the file stands here, or an action that goes to one and to nothing after that.
+    """Return whether the text at `at` is a destination in the file, or an action that goes to one and does nothing
+    else.
 
-    What is written in any unusual way, with a remark or brackets in a string, is something else.
+    Any unusual notation, such as a comment or brackets in a string, counts as something else.
     """
     first = TOKEN.match(text, at)
     if first is None or first[1] != b"<<":
@@ -146,7 +147,7 @@ def _shows_page(text: bytes, at: int) -> bool:
 
 
 def unpack_object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
-    """Unpack the streams that hold objects; one that cannot be is a finding."""
+    """Unpack the streams that hold objects; report those that cannot be unpacked."""
     streams: list[bytes] = []
     named_streams = 0
     for number, match in enumerate(STREAM.finditer(data)):
@@ -167,9 +168,9 @@ def unpack_object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
 
 
 def _unpack_stream(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
-    """Unpack a stream that may hold objects, which begin with numbers; return whether it was whole.
+    """Unpack a stream that may hold objects, which start with numbers; return it and whether it was complete.
 
-    What does not begin so is nothing, or its first bytes.
+    Of any other stream, only the first bytes are unpacked.
     """
     if NUMBERS.match(data[at : at + HEAD]):
         return data[at : data.find(b"endstream", at)], True

@@ -1,4 +1,4 @@
-"""Finds content in text files that acts once opened: formulas, script, hiding characters. Run inside a clean desk."""
+"""Finds active content in text files: formulas, scripts, bidirectional characters. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hotdesk.checks.inside.active_found import Found
 MARKUP = ("html", "htm", "xhtml", "svg", "xml", "xsl", "xslt", "mht", "mhtml", "vml")
 TABLES = ("csv", "tsv", "tab")
 OPENED_AS_TEXT = (*MARKUP, *TABLES)
-"""What programs open as text by its name, whatever bytes it begins with."""
+"""Suffixes of files that programs open as text, whatever their first bytes are."""
 CODE = ("py", "sh", "js", "c", "rs", "go", "java", "patch", "diff", "sql", "md", "toml", "yaml", "yml", "json", "ini")
 SNIFFED = 1500
-"""Characters in which a browser looks for markup."""
+"""Number of characters in which a browser looks for markup."""
 MOST_CELLS = 5_000_000
 BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF8, "utf-8-sig"),
@@ -31,11 +31,11 @@ SUM = re.compile(r"\d\s*[-/]\s*\d")
 DDE = re.compile(r"[=+\-@]\s*[\w.()+*/-]*\|\s*'?[^|!]{0,200}!", re.S)
 EQUALS = ("=", "@")
 SIGNS = ("+", "-", "\u2212")
-"""What begins a formula; also in other widths, which some programs take for the same."""
+"""Characters that start a formula. Other widths of them count too, because some programs treat them alike."""
 INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Zs", "Zl", "Zp", "Mn", "Me"})
-"""Kinds of characters that are not seen, and that programs drop before what begins a formula."""
+"""Categories of invisible characters, which programs drop before the start of a formula."""
 SEPARATOR = re.compile(r"[\s\ufeff\"']*sep=(.)", re.I)
-"""A first line by which a table says itself what parts its cells."""
+"""A first line in which a table declares its delimiter."""
 BY_ITSELF = ("\t", "\r", "\n")
 AWAY = r"\s*=\s*[\"']?\s*(?:https?:|ftp:|file:|//|\\\\)"
 FETCHING = r"(?:src|srcset|poster|background|action|formaction|data|(?:xlink:)?href)"
@@ -151,9 +151,9 @@ def _inspect_table(text: str, named: bool, found: Found, where: str) -> None:
 
 
 def _list_delimiters(text: str, named: bool) -> list[str]:
-    """List what may part its cells, the likeliest first: programs differ.
+    """List the possible delimiters, the likeliest first, because programs differ.
 
-    A text that is called no table is one when all its rows are as long.
+    Text without a table's suffix counts as a table if all of its lines have the same number of delimiters.
     """
     lines = [line for line in text[: 1 << 20].splitlines() if line.strip()]
     declared = SEPARATOR.match(text)
@@ -166,7 +166,7 @@ def _list_delimiters(text: str, named: bool) -> list[str]:
 
 
 def _split_rows(text: str, mark: str) -> list[list[str]]:
-    """Part a table; what is no table for the parser is parted by hand."""
+    """Split a table into cells; split it naively if the parser refuses it."""
     csv.field_size_limit(1 << 24)
     lines = text.lstrip("\ufeff").splitlines(keepends=True)
     try:
@@ -188,7 +188,7 @@ def _is_formula(cell: str, named: bool) -> bool:
 
 
 def strip_invisible(cell: str, but: tuple[str, ...] = ()) -> str:
-    """Return a cell from its first character that is seen, or is one of some others; quotes are none."""
+    """Return a cell from its first visible character, or one of `but`; quotes are skipped."""
     for place, each in enumerate(cell):
         if each in but or not (each in "'\"" or unicodedata.category(each) in INVISIBLE):
             return cell[place:]
@@ -200,5 +200,5 @@ def normalize_first_char(text: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a cell that begins with a sign is a number, a telephone's too, and no sum."""
+    """Return whether a cell that starts with a sign is a number or a telephone number, and not a calculation."""
     return NUMBER.fullmatch(text) is not None and not SUM.search(text[1:])

@@ -1,4 +1,4 @@
-"""Checks that every program reads an archive as the same archive. Run inside a clean desk."""
+"""Checks that every program reads an archive in the same way. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from hotdesk.checks.inside.active_found import Found, TooMuchError
 
 MAX_MEMBER_BYTES = 128 << 20
-"""Bytes of the largest part that is unpacked."""
+"""Maximum bytes of an unpacked member."""
 MOST_PARTS = 20_000
 RATIO = 300
-"""How much smaller than itself a part may be packed; only what is larger than a moment's work counts."""
+"""Maximum compression ratio of a member that is larger than `SMALL`."""
 SMALL = 8 << 20
 END = b"PK\x05\x06"
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
 ENDED = struct.Struct("<4sHHHHIIH")
 EXTRA = struct.Struct("<HH")
 PLAIN_EXTRA = frozenset({0x0001, 0x000A, 0x5455, 0x5855, 0x7855, 0x7875, 0xA220, 0xCAFE})
-"""Fields of a member that say no more than times, owners, sizes and padding."""
+"""Extra fields that only have times, owners, sizes or padding."""
 OTHER_NAME = 0x7075
-"""The field with a name that some programs show and use instead of the other."""
+"""Extra field with a second name, which some programs use instead of the first."""
 LINK = 0o120000
 ESCAPED = re.compile(r"%[0-9a-fA-F]{2}")
 BROKEN = (
@@ -69,14 +69,14 @@ def _inspect_names(file: zipfile.ZipFile, found: Found, where: str) -> None:
 
 
 def _leads_out(name: str) -> bool:
-    """Return whether a name is not simply a place below the archive's folder."""
+    """Return whether a name is anything but a plain path below the archive's folder."""
     parts = name.removesuffix("/").split("/")
     strange = "\\" in name or ":" in name or not name.isprintable() or ESCAPED.search(name)
     return bool(strange) or any(part in ("", ".", "..") for part in parts)
 
 
 def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None:
-    """Find bytes that belong to no member: before, between, over each other, and after."""
+    """Find bytes that belong to no member or to two: before, between and after the members."""
     end = data.rfind(END)
     if end < 0:
         raise zipfile.BadZipFile("the end record is missing")
@@ -103,7 +103,7 @@ def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str
                 "bytes before this member that belong to no member, or to two members",
             )
         at = info.header_offset + LOCAL.size + name_size + more + info.compress_size
-        loose = 24 if info.flag_bits & 8 else 0  # sizes that follow the member
+        loose = 24 if info.flag_bits & 8 else 0  # sizes that follow the member's data
     if file.infolist() and not at <= file.start_dir <= at + loose:
         found.add("ambiguous-archive", where, "bytes between the members and the directory of the archive")
 
@@ -121,7 +121,7 @@ def _describe_strange_field(extra: bytes, name: bytes) -> str:
 
 
 def _is_directory(data: bytes, at: int) -> bool:
-    """Return whether what ends here is a list of members, and not four bytes that look like its end."""
+    """Return whether the bytes before a possible end record are a directory of members."""
     if at + ENDED.size > len(data):
         return False
     _, disk, first, here, there, size, offset, _ = ENDED.unpack_from(data, at)
@@ -153,7 +153,7 @@ def _is_bomb(info: zipfile.ZipInfo) -> bool:
 
 
 def _unpack_member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) -> bytes | None:
-    """Unpack one member; None when it cannot be."""
+    """Return a member's data, or `None` if it cannot be unpacked."""
     try:
         with file.open(info) as source:
             data = source.read(min(MAX_MEMBER_BYTES, found.remaining) + 1)

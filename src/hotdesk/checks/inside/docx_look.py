@@ -1,4 +1,4 @@
-"""Reads a document. Run inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
+"""Reads a Word document. Runs inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_TEXT_CHARS = 5000
 MAX_FRAMES = 4000
 POINT = 12700
 TWIPS = 20.0
-"""In a point."""
+"""Twentieths of a point (twips) in one point."""
 KIND = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 PLACE = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
@@ -35,7 +35,8 @@ Element = ElementTree.Element
 
 
 def _find_text_area(root: Element) -> list[float] | None:
-    """Return where text may stand on a page; of several sections, where it may on any of them."""
+    """Return the area of a page that text may use, or the union of those of all sections; `None` if none is
+    declared."""
     found = []
     for section in root.iter(WORD + "sectPr"):
         size, margin = section.find(WORD + "pgSz"), section.find(WORD + "pgMar")
@@ -151,7 +152,7 @@ def _iterate_style_fonts(package: Any, root: Element) -> Iterator[Element]:
 
 
 def _remove_fallbacks(root: Element) -> Element:
-    """Take away what is only for old offices: it says everything twice."""
+    """Remove the fallbacks for old office programs, which repeat other content."""
     for each in list(root.iter()):
         for other in each.findall(OTHERWISE):
             each.remove(other)
@@ -159,7 +160,7 @@ def _remove_fallbacks(root: Element) -> Element:
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Return what is in a file, or why it cannot be opened."""
+    """Return the content of a document and its page pixels, or why it cannot be opened."""
     try:
         package = ooxml_look.OoxmlPackage(path, KIND)
         root = _remove_fallbacks(package.parse_part(package.main))

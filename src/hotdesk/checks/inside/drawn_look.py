@@ -1,6 +1,6 @@
-"""Inspect the pages of a PDF, text positions and pixels, with PDFium. Runs inside a clean desk.
+"""Inspects the pages of a PDF, text positions and pixels, with PDFium. Runs inside a clean desk.
 
-Places are in points from the upper left corner of the page as it is shown: cropped and turned.
+Positions are in points from the upper left corner of the page as shown, after cropping and rotation.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import pypdfium2  # type: ignore[import-not-found]
 import pypdfium2.raw as pdfium  # type: ignore[import-not-found]
 
 MAX_TEXT_CHARS = 500
-"""Characters of the longest text that is told."""
+"""Maximum characters of a reported text."""
 MOST_LINES = 2000
-"""Of one page."""
+"""Maximum lines of one page."""
 MOST_EACH = 500
-"""Pictures and links of one page."""
+"""Maximum pictures, links and fonts of one page."""
 MOST_PAGES = 200
 WIDEST = 900
 MOST_PIXELS = 40_000_000
-"""Of all pages together: many pages are drawn smaller."""
+"""Maximum pixels of all pages together: many pages are rendered smaller."""
 DEEPEST = 8
-"""How deep forms are followed into one another."""
+"""Maximum nesting of form objects."""
 FINE = 20.0
-"""Steps in a point: PDFium places in whole numbers."""
+"""Steps per point: PDFium returns integer positions."""
 INVISIBLE = 3
-"""The render mode of text that is not painted, as under a scanned page."""
+"""Render mode of text that is not painted, such as that beneath a scanned page."""
 Matrix = tuple[float, float, float, float, float, float]
 Box = list[float]
 PLAIN: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
@@ -42,9 +42,9 @@ class DrawnPage:
         self.page = page
         self.width, self.height = page.get_size()
         self.fonts: dict[str, bool] = {}
-        """Whether each font by its name is embedded."""
+        """Whether each font is embedded, by name."""
         self.unmapped = 0
-        """Characters that stand for nothing anybody knows."""
+        """Number of characters without a Unicode mapping."""
 
     def describe(self) -> dict[str, object]:
         return {
@@ -68,7 +68,7 @@ class DrawnPage:
         return across.value / FINE, down.value / FINE
 
     def list_lines(self) -> list[list[object]]:
-        """Return the text in lines, as far as it goes on without a gap: place, text, how it stands."""
+        """Return the text as lines without large gaps: box, text and manner."""
         reading = LineBuilder(self)
         text = self.page.get_textpage()
         for at in range(text.count_chars()):
@@ -86,7 +86,7 @@ class DrawnPage:
         return found
 
     def list_links(self) -> list[list[object]]:
-        """Return every link that leads out of the file: place, where to."""
+        """Return every link to an address: box and target."""
         found: list[list[object]] = []
         at, link = ctypes.c_int(0), pdfium.FPDF_LINK()
         while len(found) < MOST_EACH and pdfium.FPDFLink_Enumerate(self.page, at, link):
@@ -102,7 +102,7 @@ class DrawnPage:
 
 
 class LineBuilder:
-    """Puts characters together to lines."""
+    """Joins characters into lines."""
 
     def __init__(self, leaf: DrawnPage) -> None:
         self.leaf = leaf
@@ -110,7 +110,7 @@ class LineBuilder:
         self.text = ""
         self.place: Box = []
         self.last: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-        """Where the last character began and ended, its baseline, and its size."""
+        """Left, right, baseline and size of the last character."""
         self.how = ""
 
     def take(self, text: Any, at: int) -> None:
@@ -141,7 +141,7 @@ class LineBuilder:
         return abs(baseline - before) < size * 0.6 and began - size * 0.3 <= left <= ended + size * 1.5
 
     def describe_manner(self, text: Any, at: int) -> str:
-        """Describe how a character stands: upright, turned or hidden; note its font."""
+        """Return a character's manner: upright (`""`), `turned` or `hidden`; record its font."""
         item = pdfium.FPDFText_GetTextObject(text, at)
         font = pdfium.FPDFTextObj_GetFont(item)
         if font:
@@ -158,7 +158,7 @@ class LineBuilder:
 
 
 def _read_font_name(font: Any) -> str:
-    """Return a font's name without the mark of a part of it."""
+    """Return a font's name without the prefix of an embedded subset."""
     buffer = ctypes.create_string_buffer(256)
     pdfium.FPDFFont_GetBaseFontName(font, buffer, 256)
     name = buffer.value.decode("utf-8", "replace")
@@ -224,9 +224,9 @@ def _compute_width(pages: list[tuple[float, float]]) -> int:
 
 
 def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
-    """Draw a page; return its size and its deflated pixels."""
+    """Render a page; return its size and its compressed pixels."""
     width, height = page.get_size()
-    scale = (1 - 1e-6) * min(wide / width, 2 * wide / height)  # it rounds up
+    scale = (1 - 1e-6) * min(wide / width, 2 * wide / height)  # PDFium rounds up
     bitmap = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)
     data, stride, row = bytes(bitmap.buffer), bitmap.stride, bitmap.width * 3
     rgb = b"".join(data[at * stride : at * stride + row] for at in range(bitmap.height))

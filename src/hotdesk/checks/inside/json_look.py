@@ -1,4 +1,4 @@
-"""Inspect a JSON document: runs inside a clean desk with its Python, standard library only. Prints JSON."""
+"""Reads a JSON document. Runs inside a clean desk with its own Python; standard library only. Prints JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import sys
 
 MAX_FILE_BYTES = 24 << 20
-"""Bytes of the largest document."""
+"""Maximum bytes of a document."""
 
 
 def _build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make a table in which no name is twice: readers differ in which of two they take."""
+    """Build an object; refuse duplicate keys, because parsers differ in which value they use."""
     table = dict(pairs)
     if len(table) != len(pairs):
         names = [name for name, _ in pairs]
@@ -30,7 +30,7 @@ def _parse_finite(text: str) -> float:
 
 
 def look(path: str) -> dict[str, object]:
-    """Describe what is in a document, or why it cannot be read."""
+    """Return a parsed document, or why it cannot be read."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)

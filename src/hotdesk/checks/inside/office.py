@@ -1,6 +1,6 @@
-"""The office of a clean desk: one LibreOffice that stays for the next file, what it opens, and pages as pixels.
+"""The office suite of a clean desk: a LibreOffice that stays for the next file, documents in it, and pages as pixels.
 
-Runs inside the desk, by its own Python and `uno`. Programs of this folder import it by its bare name.
+Runs inside the desk with its own Python and `uno`. Programs of this folder import it by its bare name.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import IO, Any
 import uno  # type: ignore[import-not-found]
 
 FOLDER = Path(__file__).resolve().parent / "office"
-"""Where its profile lies, and who uses it now."""
+"""Folder of its profile, its lock and its process id."""
 PROFILE = FOLDER / "profile"
 PIPE = f"hotdesk{os.getuid()}"
 START_TIMEOUT_S = 60.0
-"""For LibreOffice to answer after it was started."""
+"""Seconds for LibreOffice to respond after it was started."""
 AGAIN = 81
-"""What LibreOffice exits with when it has set up a profile and wants to be started once more."""
+"""Exit code with which LibreOffice asks to be started again, after it has set up a profile."""
 WIDEST = 900
 MOST_PAGES = 40
 SETTINGS: dict[str, dict[str, object]] = {
@@ -49,30 +49,30 @@ SETTINGS: dict[str, dict[str, object]] = {
     "Setup/L10N": {"ooLocale": "en-US"},
     "Setup/Office": {"ooSetupInstCompleted": "true"},
 }
-"""Every formula is calculated when a workbook is loaded, whatever was saved with it. Links are updated
-without asking where the `UpdateDocMode` of a load says so. No macro runs, wherever a document lies.
-The last two save most of a first start's time, in which it looks for languages and sets itself up."""
+"""Configuration of LibreOffice. Every formula is recalculated when a workbook is loaded, whatever values were saved.
+Links are updated without a question if the `UpdateDocMode` of a load says so. No macro runs, wherever a document
+is. The last two entries save most of the first start's time: they skip the search for languages and the set-up."""
 OPTIONS = ["--headless", "--invisible", "--norestore", "--nologo", "--nodefault", "--nolockcheck"]
 
 locks: list[IO[str]] = []
-"""The lock on the office, while this program uses it."""
+"""The lock on the office suite while this program uses it."""
 
 
 def get_desktop() -> Any:
-    """Return the desktop of this desk's LibreOffice; start one when none answers."""
+    """Return the desktop of the running LibreOffice; start one if none answers."""
     take_turn()
-    with suppress(Exception):  # it does not listen yet
+    with suppress(Exception):  # it is not listening yet
         return connect()
     return start()
 
 
 def prepare_drawing() -> None:
-    """Import what `draw` needs, for a program that will stay."""
+    """Import what `draw` needs ahead of time, for a resident program."""
     import_module("pypdfium2")
 
 
 def take_turn() -> None:
-    """Wait for a turn with the office; end one that was left in the middle of a file."""
+    """Wait for the lock on the office suite, and end an instance that was interrupted in the middle of a file."""
     if locks:
         return
     FOLDER.mkdir(exist_ok=True)
@@ -101,9 +101,9 @@ def _resolve_context() -> Any:
 
 
 def start() -> Any:
-    """Start LibreOffice, and wait until it answers."""
+    """Start LibreOffice and wait until it responds."""
     _resolve_context.cache_clear()
-    end()  # its starter was killed before using it
+    end()  # a previous start may have been killed half way
     write_settings()
     until, running = time.monotonic() + START_TIMEOUT_S, launch()
     while time.monotonic() < until:
@@ -118,11 +118,11 @@ def start() -> Any:
 
 
 def launch() -> subprocess.Popen[bytes]:
-    """Start its process, which outlives this one."""
+    """Start the LibreOffice process, which outlives this one."""
     accept = f"--accept=pipe,name={PIPE};urp;"
     argv = [str(find_program()), *OPTIONS, f"-env:UserInstallation={PROFILE.as_uri()}", accept]
     unused = ("SAL_DISABLE_PRINTERLIST", "SAL_DISABLE_CUPS", "SAL_DISABLE_OPENCL")
-    quiet = {"SAL_USE_VCLPLUGIN": "svp", **dict.fromkeys(unused, "1")}  # CUPS would be looked for over the network
+    quiet = {"SAL_USE_VCLPLUGIN": "svp", **dict.fromkeys(unused, "1")}  # CUPS would search the network for printers
     nothing = subprocess.DEVNULL
     running = subprocess.Popen(
         argv, stdin=nothing, stdout=nothing, stderr=nothing, env={**os.environ, **quiet}, start_new_session=True
@@ -132,7 +132,7 @@ def launch() -> subprocess.Popen[bytes]:
 
 
 def find_program() -> Path:
-    """Find LibreOffice itself, without the script that starts it."""
+    """Return the LibreOffice binary itself, without its start script."""
     return Path(shutil.which("soffice") or "soffice").resolve().with_name("soffice.bin")
 
 
@@ -153,7 +153,7 @@ def write_settings() -> None:
 
 
 def end() -> None:
-    """End an office that can no longer be trusted to answer; the next call starts another."""
+    """End an instance that may no longer work; the next call starts another."""
     with suppress(OSError, ValueError):
         pid = int((FOLDER / "pid").read_text())
         if b"soffice" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -164,7 +164,8 @@ def end() -> None:
 
 @contextmanager
 def open_document(path: str, **hints: object) -> Iterator[Any]:
-    """Load a copy of a document, hidden and read-only: no macro runs, no link is followed. `hints` add to how."""
+    """Load a copy of a document hidden and read-only, without macros and link updates. `hints` override load
+    options."""
     try:
         desktop = get_desktop()
         yield from _load_document(desktop, path, hints)
@@ -187,7 +188,7 @@ def _load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iter
 
 @contextmanager
 def busy() -> Iterator[None]:
-    """Mark the office as busy with a file: if this process is killed meanwhile, the office must not be used again."""
+    """Mark the instance as busy: if this process is killed meanwhile, the instance is not used again."""
     (FOLDER / "busy").touch()
     try:
         yield
@@ -196,7 +197,7 @@ def busy() -> Iterator[None]:
 
 
 def as_pdf(document: Any, target: str, **chosen: object) -> None:
-    """Print a document as PDF with the filter of its type; `chosen` are the filter's options."""
+    """Export a document as PDF with the filter of its type; `chosen` are options of the filter."""
     kinds = {"SpreadsheetDocument": "calc", "TextDocument": "writer", "PresentationDocument": "impress"}
     kind = next((kinds[each] for each in kinds if document.supportsService(_get_service_name(each))), "draw")
     data = uno.Any("[]com.sun.star.beans.PropertyValue", make_properties(chosen))
@@ -220,7 +221,7 @@ def _make_property(name: str, value: object) -> Any:
 
 
 def draw(path: str, widest: int = WIDEST, most: int = MOST_PAGES) -> list[tuple[int, int, bytes]]:
-    """Draw the first pages of a PDF: width, height, and RGB row by row; the longer side has at most `widest` pixels."""
+    """Render the first pages of a PDF as width, height and RGB rows; the longer side has at most `widest` pixels."""
     document, pages = import_module("pypdfium2").PdfDocument(path), []
     for place in range(min(len(document), most)):
         page = document[place]
@@ -232,7 +233,7 @@ def draw(path: str, widest: int = WIDEST, most: int = MOST_PAGES) -> list[tuple[
 
 
 def _extract_pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
-    """Return a drawn page's pixels without what pads its rows."""
+    """Return a rendered page's pixels without row padding."""
     data, channels, stride = bytes(bitmap.buffer), bitmap.n_channels, bitmap.stride
     width, height = min(bitmap.width, widest), min(bitmap.height, widest)
     rows = [data[row * stride : row * stride + width * channels] for row in range(height)]

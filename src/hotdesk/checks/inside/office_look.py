@@ -1,4 +1,4 @@
-"""The resident inspector of a clean desk with an office: imports everything once, and serves workbook inspections."""
+"""The resident program of a clean desk with an office suite: imports everything once, then serves inspections."""
 
 from __future__ import annotations
 

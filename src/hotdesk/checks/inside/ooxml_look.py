@@ -1,4 +1,4 @@
-"""Inspect the package of a document or slides, apart from its text. Runs inside a clean desk."""
+"""Inspects the package of a document or slides, apart from its text. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from PIL import Image
 
 MAX_TEXT_CHARS = 500
 MAX_UNPACKED_BYTES = 512 << 20
-"""Bytes of all parts, unpacked."""
+"""Maximum bytes of all parts, unpacked."""
 MAX_ENTRIES = 400
 MOST_NUMBERS = 4000
 OLD = b"\xd0\xcf\x11\xe0"
-"""How files of offices before 2007 begin, and encrypted ones of today."""
+"""First bytes of files from before Office 2007, and of encrypted ones."""
 DRAWN = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -31,7 +31,7 @@ Element = ElementTree.Element
 
 
 class OoxmlPackage:
-    """One file of parts that lead to one another."""
+    """An OOXML file: parts that refer to one another."""
 
     def __init__(self, path: str, main: str) -> None:
         with Path(path).open("rb") as file:
@@ -47,7 +47,7 @@ class OoxmlPackage:
         if len(opened) != 1 or self.read_types().get(opened[0]) != main:
             raise ValueError("the content of the file does not match its suffix")
         self.main = opened[0]
-        """The part an office opens."""
+        """The main part, which an office program opens first."""
 
     def read_types(self) -> dict[str, str]:
         found = self.parse_part("[Content_Types].xml").iter(TYPES + "Override")
@@ -62,7 +62,7 @@ class OoxmlPackage:
                 yield name, self.parse_part(name)
 
     def read_relations(self, name: str) -> dict[str, tuple[str, str, bool]]:
-        """Return where a part leads: kind, name of the part there, whether it is outside."""
+        """Return a part's relations by id: kind, target, and whether the target is outside the file."""
         folder, file = posixpath.split(name)
         rels = posixpath.join(folder, "_rels", file + ".rels")
         if rels not in self.names:
@@ -81,7 +81,7 @@ class OoxmlPackage:
         return (self.parse_part("docProps/core.xml").findtext(TITLE) or "")[:MAX_TEXT_CHARS]
 
     def find_media_problems(self, places: dict[str, str]) -> list[list[str]]:
-        """List what is missing, empty or cannot be decoded: name, where, problem."""
+        """List missing, external, empty or undecodable media: name, place and problem."""
         found = []
         for name in sorted(self.names):
             for kind, target, outside in self.read_relations(name).values() if not name.endswith(".rels") else ():
@@ -95,7 +95,7 @@ class OoxmlPackage:
         return found[:MAX_ENTRIES]
 
     def describe_problem(self, name: str) -> str:
-        """Describe what is wrong with a picture; empty: nothing."""
+        """Describe the fault of a picture; return `""` if it has none."""
         data = self.file.read(name) if name in self.names else b""
         if not data:
             return "an empty file"
@@ -131,7 +131,7 @@ class OoxmlPackage:
         return {**report, "series": [_read_series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
 
     def open_workbook(self, name: str, root: Element) -> openpyxl.Workbook | None:
-        """Open the workbook with a chart's numbers; None if there is none in the file."""
+        """Return the workbook with a chart's numbers, or `None` if the file has none."""
         external = root.find(CHART + "externalData")
         _, target, outside = self.read_relations(name).get(
             external.get(RELATION + "id", "") if external is not None else "", ("", "", 1)
@@ -167,7 +167,7 @@ def _read_cached_numbers(values: Element) -> list[float | None]:
 
 
 def read_cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | None:
-    """Return the numbers that a range holds; None when it is no plain range."""
+    """Return the numbers in a range, or `None` if the formula is not a plain range."""
     found = re.fullmatch(r"'?((?:[^'!]|'')+)'?!(\$?[A-Z]+\$?\d+(?::\$?[A-Z]+\$?\d+)?)", formula)
     if found is None:
         return None
@@ -183,7 +183,7 @@ def read_cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | No
 
 
 def _as_number(value: object) -> float | None:
-    """Read a number; None for what is none."""
+    """Return a value as a number, or `None` if it is none."""
     try:
         number = float(str(value))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Open a file as a trusting person would, with every link updated, and record what it starts or requests.
+"""Opens a file as a trusting user would, with every link updated, and records what it starts or requests.
 
-Runs inside a clean desk with an office. What it sends over the network is counted by the kernel and read by the host;
-what programs were asked to do otherwise is told from here: where PDF actions lead, and which other files are linked.
+Runs inside a clean desk with an office suite. The kernel counts network traffic, which the host reads. This program
+reports the rest: targets of PDF actions, and other files that are linked.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import pypdfium2  # type: ignore[import-not-found]
 import pypdfium2.raw as pdfium  # type: ignore[import-not-found]
 
 MAX_TEXT_CHARS = 200
-"""Characters of the longest text that is told."""
+"""Maximum characters of a reported text."""
 MAX_REQUESTS = 50
 MAX_PAGES = 200
 FULL_UPDATE, NO_UPDATE = 3, 0
-"""How LibreOffice treats links of a document it loads."""
+"""Modes of LibreOffice for the links of a loaded document."""
 OPEN_PAGE = 0
-"""The event of a page that is shown."""
+"""Event code of a page that is opened."""
 PDF = b"%PDF-"
 LINK_LISTS = ("ExternalDocLinks", "SheetLinks", "AreaLinks", "DDELinks")
-"""Where a spreadsheet lists what it reads from elsewhere, of this machine as well."""
+"""Properties in which a spreadsheet lists its external links, including those to local files."""
 
 
 def trace_opening(path: str, *, links: bool, draw: bool) -> dict[str, object]:
-    """Open a file; report the program, its requests, and why it could not be opened if so."""
+    """Open a file; report the program, the file's requests, and why it could not be opened."""
     with open(path, "rb") as file:
         is_pdf = PDF in file.read(1024)
     tool = "PDFium" if is_pdf else "LibreOffice"
@@ -43,7 +43,7 @@ def trace_opening(path: str, *, links: bool, draw: bool) -> dict[str, object]:
 
 
 def _read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]:
-    """Load a document, and draw it where no check does so later: pictures are fetched when they are drawn."""
+    """Load a document, and render it unless a check does so later, because pictures are loaded on rendering."""
     found: list[tuple[str, str]] = []
     with office.open_document(path, UpdateDocMode=FULL_UPDATE if links else NO_UPDATE) as document:
         if links:
@@ -55,7 +55,7 @@ def _read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]
 
 
 def _update_links(document: Any) -> Iterator[tuple[str, str]]:
-    """Update a document's links; yield the declared ones."""
+    """Update a document's links, and yield those it declares."""
     for name in LINK_LISTS:
         for target in list_names(getattr(document, name, None)):
             yield "a link to another document", target
@@ -68,14 +68,14 @@ def _update_links(document: Any) -> Iterator[tuple[str, str]]:
 
 
 def list_names(listed: Any) -> list[str]:
-    """Return the names of what an office lists; what it only counts has none."""
+    """Return the names in a container of the office API; number them if it only has a count."""
     if hasattr(listed, "ElementNames"):
         return list(listed.ElementNames)
     return [f"link {place + 1}" for place in range(listed.Count)] if hasattr(listed, "Count") else []
 
 
 class PdfViewer:
-    """A PDF viewer that carries out no action, and writes down each that PDFium would not leave to a click."""
+    """A PDF viewer that carries out no actions, and records those that PDFium starts without a click."""
 
     def __init__(self, path: str) -> None:
         self.requests: list[tuple[str, str]] = []
@@ -94,7 +94,7 @@ class PdfViewer:
             self.requests.append((what, decode_text(target)))
 
     def show(self) -> list[tuple[str, str]]:
-        """Open the document and show its pages; return the actions it started."""
+        """Open the document and its pages; return the actions that were started."""
         form = pdfium.FPDFDOC_InitFormFillEnvironment(self.file, self.calls)
         if not form:
             raise ValueError("PDFium cannot show the file")

@@ -1,4 +1,4 @@
-"""Inspect a PDF: runs inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
+"""Inspects a PDF. Runs inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _require_complete(path: str) -> None:
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Return what is in a file, or why it cannot be opened."""
+    """Return the content of a PDF and its page pixels, or why it cannot be opened."""
     try:
         _require_complete(path)
         document, packed = drawn_look.read_pages(path)

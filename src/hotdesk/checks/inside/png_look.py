@@ -1,4 +1,4 @@
-"""Inspect a picture: runs inside a clean desk of the office image, with its Python. Prints JSON, then pixels."""
+"""Inspects a picture. Runs inside a clean desk of the office image, with its Python. Prints JSON, then pixels."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import zlib
 from PIL import Image
 
 WIDEST = 1000
-"""Pixels of the longest side that is drawn."""
+"""Maximum pixels of the longest side of the returned picture."""
 MAX_PIXELS = 64_000_000
-"""Pixels of the largest picture that is decoded."""
+"""Maximum pixels of a picture that is decoded."""
 
 
 def look(path: str) -> tuple[dict[str, object], bytes]:
-    """Return what a picture is, and give it drawn; or say why it cannot be."""
+    """Return a picture's properties and its pixels, or why it cannot be read."""
     try:
         Image.MAX_IMAGE_PIXELS = MAX_PIXELS
         with Image.open(path, formats=["PNG"]) as checked:

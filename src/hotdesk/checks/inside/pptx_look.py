@@ -1,4 +1,4 @@
-"""Inspect slides: runs inside a clean desk. Prints a line of JSON, then the pixels of the slides."""
+"""Inspects slides. Runs inside a clean desk. Prints a line of JSON, then the pixels of the slides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINT = 12700
 MAIN = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
 DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 FILLED = ("TITLE", "CENTER_TITLE", "SUBTITLE", "BODY", "OBJECT", "PICTURE", "CHART", "TABLE", "VERTICAL_BODY")
-"""Places of a template that an author fills."""
+"""Types of placeholders that an author fills in."""
 PLAIN = (1.0, 0.0, 1.0, 0.0)
 
 
@@ -35,7 +35,7 @@ def list_frames(deck: Any) -> list[dict[str, object]]:
 
 
 def _iterate_shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
-    """Yield all shapes, those in groups with how their group places them: across and down, scale and offset."""
+    """Yield all visible shapes with the transform of their groups: scale and offset, across and down."""
     for shape in siblings:
         hidden = shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
         if hidden:
@@ -91,7 +91,7 @@ def is_empty(shape: Any, text: str) -> bool:
 
 
 def _mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
-    """Mark the deck's own pictures, apart from those that the office draws for shadows."""
+    """Mark pictures of the deck itself, as opposed to those that the office program draws for shadows."""
     for at, page in enumerate(pages):
         boxes = [each["box"] for each in deck_frames if each["page"] == at and each["kind"] == "picture"]
         for picture in page["pictures"]:
@@ -111,7 +111,7 @@ def list_fonts(package: Any) -> list[list[str]]:
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
-    """Return what is in a file, or why it cannot be opened."""
+    """Return the content of a deck and its slide pixels, or why it cannot be opened."""
     try:
         package = ooxml_look.OoxmlPackage(path, MAIN)
         deck = pptx.Presentation(path)

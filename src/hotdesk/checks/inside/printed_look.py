@@ -1,4 +1,4 @@
-"""Inspect a document or slides as an office prints them. Runs inside a clean desk."""
+"""Inspects a document or slides as an office program prints them. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
             office.as_pdf(document, target, **_CHOSEN)
         report, packed = drawn_look.read_pages(target)
     for page in report["pages"]:
-        page["fonts"] = []  # those the office chose; the file's own program reports those it names
+        page["fonts"] = []  # the office program chose these; the file's own inspection reports the fonts it names
     return {**report, "tools": {**drawn_look.describe_tools(), "LibreOffice": office.read_version()}}, packed

@@ -1,4 +1,4 @@
-"""Looks for quotes on their pages. Run inside a clean desk by its own Python and pdftotext. Prints JSON."""
+"""Looks up quotations on their pages. Runs inside a clean desk with its own Python and pdftotext. Prints JSON."""
 
 from __future__ import annotations
 

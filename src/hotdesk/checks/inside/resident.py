@@ -1,8 +1,8 @@
-"""One Python that has everything imported; each file is looked at by a fork of it.
+"""A resident Python process that has everything imported and inspects each file in a fork.
 
-It stays in a clean desk, or ends when it has looked at many files. Runs inside the desk. Importing `uno` and a PDF
-reader takes longer than most files do. What forks has opened no file and reached no office: a fork of it knows nothing
-of the files before.
+Runs inside a clean desk, where it stays or ends after a batch of files. Importing `uno` and a PDF reader takes longer
+than most inspections. The forking process opens no file and does not connect to the office suite, so that a fork knows
+nothing of earlier files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resident")
-"""Where it listens."""
+"""Path of its socket."""
 MAX_NAME_BYTES = 64
-"""Bytes of a program's name."""
+"""Maximum bytes of a program's name."""
 
 
 def stay(answers: Mapping[str, Callable[[], None]]) -> None:
-    """Leave a process behind that answers for programs, every later call by a fork; nothing was opened yet."""
+    """Leave a process behind that answers each later call in a fork. Call it before any file is opened."""
     if os.fork():
         return
     os.setsid()
@@ -67,7 +67,7 @@ def take(call: _socket.socket, answers: Mapping[str, Callable[[], None]]) -> Non
 
 
 def watch(call: _socket.socket) -> None:
-    """End with the caller: its killer wants no answer."""
+    """Exit when the caller exits: its result is no longer needed."""
     call.recv(1)
     os._exit(1)
 
@@ -84,7 +84,7 @@ NOTHING = b'{"unreadable": "the inspection report is empty or too large"}'
 
 
 def _look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:
-    """Look at what one maker made in a process of its own; return the line that each look prints."""
+    """Inspect one author's files in a process of its own; return the line that each inspection prints."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -112,7 +112,7 @@ def _look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: f
 
 
 def main() -> None:
-    """Look at the files of many makers, in order, and end; print a line of JSON for each look."""
+    """Inspect the files of many authors in order, print a line of JSON for each, and end."""
     request = json.load(sys.stdin)
     programs = {each["program"] for group in request["groups"] for each in group}
     mains = {name: import_module(name).main for name in sorted(programs)}

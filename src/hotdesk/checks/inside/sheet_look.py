@@ -1,4 +1,4 @@
-"""Reads a workbook. Run inside a clean desk by its own Python, standard library only. Prints JSON."""
+"""Reads a workbook. Runs inside a clean desk with its own Python; standard library only. Prints JSON."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import zipfile
 from xml.etree import ElementTree
 
 MAX_PART_BYTES = 16 << 20
-"""Bytes of the largest part that is unpacked."""
+"""Maximum bytes of an unpacked part."""
 MOST_CELLS = 20_000
 MAX_TEXT_CHARS = 500
-"""Characters of the longest text that is told."""
+"""Maximum characters of a reported text."""
 MAX_TABLE_BYTES = 128 << 20
-"""Bytes of the largest part of a workbook whose rows are wanted."""
+"""Maximum bytes of an unpacked part of a workbook whose rows are read."""
 MOST_ROWS, MOST_COLUMNS, MOST_TEXTS = 50_001, 1000, 1_000_000
 MAX_CELL_CHARS = 32_767
-"""Characters that an office puts into a cell."""
+"""Maximum characters of a cell, as in office programs."""
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 CELLS = f"{MAIN}sheetData/{MAIN}row/{MAIN}c"
-"""Where cells are; what is called so elsewhere, no office shows."""
+"""Path of cells; office programs show no such elements elsewhere."""
 PLACES = {
     "officeDocument": "/xl/workbook.xml",
     "sharedStrings": "/xl/sharedStrings.xml",
@@ -33,7 +33,7 @@ RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 class OpenedSheet:
-    """One workbook, opened."""
+    """An opened workbook."""
 
     def __init__(self, path: str, largest: int = MAX_PART_BYTES) -> None:
         self.file, self.largest = zipfile.ZipFile(path), largest
@@ -50,7 +50,8 @@ class OpenedSheet:
         return ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody
 
     def require_one(self) -> None:
-        """Refuse a workbook that is not where it is read here: what an office opens is what its relations say."""
+        """Refuse a workbook whose relations name parts other than those read here, because office programs follow
+        them."""
         ways = {"xl/_rels/workbook.xml.rels": ("sharedStrings", "styles", "theme"), "_rels/.rels": ("officeDocument",)}
         for name, kinds in ways.items():
             relations = list(self.parse_part(name))
@@ -66,7 +67,7 @@ class OpenedSheet:
         return [_get_shown_text(item) for item in self.parse_part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
 
     def read_styles(self) -> list[str]:
-        """Return the colour each style fills a cell with; empty: none."""
+        """Return the fill colour of each style, or `""` for none."""
         root, colours = self.parse_part("xl/styles.xml"), []
         for fill in root.iterfind(MAIN + "fills/" + MAIN + "fill"):
             pattern = fill.find(MAIN + "patternFill")
@@ -104,7 +105,7 @@ class OpenedSheet:
 
 
 def _get_shown_text(item: ElementTree.Element) -> str:
-    """Return a text as it is shown: its own words and its runs', not how they are pronounced."""
+    """Return a text as shown: its own text and its runs, without phonetic guides."""
     words = [*item.iterfind(MAIN + "t"), *item.iterfind(f"{MAIN}r/{MAIN}t")]
     return "".join(each.text or "" for each in words)
 
@@ -114,7 +115,7 @@ def inline(cell: ElementTree.Element) -> str:
 
 
 def look(path: str) -> dict[str, object]:
-    """Describe what is in a workbook, or why it cannot be opened."""
+    """Return the content of a workbook, or why it cannot be opened."""
     try:
         return {"sheets": OpenedSheet(path).read_sheets(), "tools": {"Python": platform.python_version()}}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
@@ -158,7 +159,7 @@ class SheetRows:
 
 
 def _find_place(at: str) -> tuple[int, int]:
-    """Read where a cell is: column and row, from 1."""
+    """Return a cell's column and row, from 1."""
     found = re.fullmatch(r"([A-Z]{1,3})([0-9]{1,7})", at, re.ASCII)
     if found is None:
         raise ValueError("a cell has no position")
@@ -171,7 +172,7 @@ def _find_place(at: str) -> tuple[int, int]:
 
 
 def _look_at_rows(path: str) -> dict[str, object]:
-    """Return a workbook's rows, or say why it cannot be opened."""
+    """Return a workbook's rows, or why it cannot be opened."""
     try:
         return {"rows": SheetRows(path).read()}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file

@@ -1,4 +1,4 @@
-"""The colours that cells are filled with: by value, by theme and tint, or by number. Runs inside a clean desk."""
+"""Fill colours of cells, given by value, by theme and tint, or by index. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 THEME = "xl/theme/theme1.xml"
 ORDER = (1, 0, 3, 2, 4, 5, 6, 7, 8, 9, 10, 11)
-"""Where in the theme a number points: light and dark change places."""
+"""Position in the theme of each theme index: light and dark are swapped."""
 INDEXED = (
     "000000FFFFFFFF000000FF000000FFFFFF00FF00FF00FFFF" * 2
     + "800000008000000080808000800080008080C0C0C08080809999FF993366FFFFCCCCFFFF660066FF80800066CCCCCCFF"
     + "000080FF00FFFFFF0000FFFF8000808000000080800000FF00CCFFCCFFFFCCFFCCFFFF9999CCFFFF99CCCC99FFFFCC99"
     + "3366FF33CCCC99CC00FFCC00FF9900FF6600666699969696003366339966003300333300993300993366333399333333"
 )
-"""The colours that have numbers, one after the other."""
+"""The indexed colours, one after the other."""
 
 
 def list_fill_colours(book: Any) -> list[str]:
-    """Return the colour each style fills a cell with, as `RRGGBB`; empty: none."""
+    """Return the fill colour of each style as `RRGGBB`, or `""` for none."""
     root, theme = book.parse_part("xl/styles.xml"), _read_theme_colours(book)
     colours = [_get_solid_colour(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
     styles = root.iterfind(f"{MAIN}cellXfs/{MAIN}xf")

@@ -15,13 +15,13 @@ import xlsx_raw  # type: ignore[import-not-found]
 import xlsx_sources  # type: ignore[import-not-found]
 
 MOST_PRINTED = 12
-"""Sheets that are printed."""
+"""Maximum number of printed sheets."""
 ROWS, COLUMNS = 45, 30
-"""Of one page."""
+"""Maximum rows and columns of a printed page."""
 LARGEST_AREA = 2_000_000
-"""Cells of the largest area that is read at once."""
+"""Maximum cells of an area that is read at once."""
 ERRORS = 4
-"""What LibreOffice calls cells whose formulas give errors."""
+"""LibreOffice's flag for formulas that result in errors."""
 MAX_TEXT_CHARS = 500
 
 
@@ -37,7 +37,7 @@ def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, 
 
 def _open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None:
     with office.open_document(request["path"], ReadOnly=False) as document:
-        document.IsIterationEnabled = False  # so that a circle shows as one
+        document.IsIterationEnabled = False  # so that a circular reference results in an error
         document.calculateAll()
         calculate(document, report["sheets"])
         if request["colours"]:
@@ -50,7 +50,7 @@ def _open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> Non
 def _summarize_input(path: str) -> dict[str, Any]:
     try:
         return dict(xlsx_raw.summarize_workbook(path))
-    except Exception as e:  # noqa: BLE001 - a broken input is no fault of the workbook, and told as what it is
+    except Exception as e:  # noqa: BLE001 - a broken input is not a fault of the workbook; it is reported as such
         return {"why": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
 
 
@@ -79,7 +79,7 @@ def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors
 
 
 def _read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
-    """Return the values of cells: of the area they lie in at once, where that is no desert."""
+    """Return the values of formula cells, read at once as one area unless that is too large."""
     columns, rows = [cell[0] for cell in formulas], [cell[1] for cell in formulas]
     left, top, right, bottom = min(columns), min(rows), max(columns), max(rows)
     if (right - left + 1) * (bottom - top + 1) > LARGEST_AREA:
@@ -94,7 +94,7 @@ def _get_cell_place(cell: Any) -> tuple[int, int]:
 
 
 def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
-    """Set an input, tell outputs before and after, and set it back."""
+    """Set an input, report the outputs before and after, and restore the input."""
     cell = find_cell(document, request["set"])
     if cell is None:
         return {"why": "the sheet does not exist"}
@@ -116,13 +116,13 @@ def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
 
 
 def find_cell(document: Any, output: tuple[str, str]) -> Any:
-    """Return a cell; None where there is no such sheet."""
+    """Return a cell, or `None` if there is no such sheet."""
     (sheet, at), sheets = output, document.Sheets
     return sheets.getByName(sheet).getCellRangeByName(at).getCellByPosition(0, 0) if sheets.hasByName(sheet) else None
 
 
 def read(cell: Any) -> object:
-    """Return what a cell shows: a number, or a text."""
+    """Return the value that a cell shows: a number or a text."""
     if cell is None:
         return None
     if cell.getError():
@@ -132,7 +132,7 @@ def read(cell: Any) -> object:
 
 
 class Colours(html.parser.HTMLParser):
-    """Reads which cells have which colour, conditions included, from what LibreOffice writes as a web page."""
+    """Reads the colours of cells, including conditional formats, from LibreOffice's HTML export."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ def _apply_conditional_fills(document: Any, sheets: list[dict[str, Any]]) -> Non
 
 
 def _recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> None:
-    """Take the colours of a table that shows exactly the used area of a sheet."""
+    """Apply the colours of an exported table if it matches the used area of a sheet."""
     cursor = sheet.createCursor()
     cursor.gotoStartOfUsedArea(False)
     cursor.gotoEndOfUsedArea(True)
@@ -186,7 +186,7 @@ def _print_sheets(document: Any, target: str) -> None:
 
 
 def _choose_areas(sheet: Any) -> tuple[Any, ...]:
-    """Return the first rows, and the last ones of a long sheet; what is drawn over the cells counts."""
+    """Return the first rows, and the last ones of a long sheet. Drawings over the cells count as used."""
     cursor = sheet.createCursor()
     cursor.gotoEndOfUsedArea(False)
     end = cursor.RangeAddress

@@ -1,7 +1,8 @@
-"""Read the raw content of a workbook, independent of an office. Runs inside a clean desk; standard library only.
+"""Reads the raw content of a workbook without an office program. Runs inside a clean desk; standard library only.
 
-Cells are told as lists: column, row, kind, value, formula, fill. A kind is `n` for a number, `t` a text, `b` a truth,
-`e` an error, empty for nothing. A formula is its text; `@B2` is that of B2, moved along; `{B2}` is part of B2's array.
+A cell is a list: column, row, kind, value, formula, fill. Its kind is `n` for a number, `t` for text, `b` for a
+boolean, `e` for an error and empty for no value. A formula is its text; `@B2` means that of B2, shifted, and `{B2}`
+part of the array formula in B2.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})", re.ASCII)
 
 
 class Raw:
-    """One workbook, unpacked."""
+    """An unpacked workbook."""
 
     def __init__(self, path: str) -> None:
         self.book: Any = sheet_look.OpenedSheet(path)
@@ -38,7 +39,7 @@ class Raw:
         self.fills = xlsx_colours.list_fill_colours(self.book) if "xl/styles.xml" in self.names else []
 
     def read_relationships(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return what a part refers to: the last word of each relation's kind, and the part at its end, by id."""
+        """Return a part's relations by id: the last word of each kind, and the target part."""
         folder, name = posixpath.split(part)
         file = f"{folder}/_rels/{name}.rels"
         if file not in self.names:
@@ -68,7 +69,7 @@ class Raw:
         return found
 
     def describe_chartsheet(self, part: str) -> dict[str, object]:
-        """Describe a sheet without cells: a chart's own."""
+        """Describe a chart sheet, which has no cells."""
         counts: dict[str, object] = {"charts": self.count_charts(part)}
         return {"cells": [], **dict.fromkeys(("hidden_rows", "pivots", "validations", "formats"), 0), **counts}
 
@@ -89,7 +90,7 @@ class Raw:
         }
 
     def count_charts(self, part: str) -> int:
-        """Count the charts that a sheet shows; unreferenced ones in the file do not count."""
+        """Count the charts that a sheet shows; unreferenced charts in the file do not count."""
         return sum(self.count_drawn_charts(drawing) for drawing in self.find_related_parts(part, "drawing"))
 
     def count_drawn_charts(self, drawing: str) -> int:
@@ -135,7 +136,7 @@ class Raw:
         return found[:MOST_NAMES]
 
     def list_tables(self) -> list[list[str]]:
-        """Return the tables of the workbook: name, sheet, area."""
+        """Return the tables of the workbook: name, sheet and area."""
         found, targets = list[list[str]](), self.read_relationships("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             _, part = targets[sheet.get(sheet_look.RELATION, "")]
@@ -171,7 +172,7 @@ def _read_formula(
 
 
 def _parse_cell_place(at: str) -> tuple[int, int]:
-    """Read where a cell is: column and row, from 1."""
+    """Return a cell's column and row, from 1."""
     found = PLACE.fullmatch(at)
     if found is None:
         raise ValueError("a cell has no valid position")
@@ -182,7 +183,7 @@ def _parse_cell_place(at: str) -> tuple[int, int]:
 
 
 def parse_area(text: str) -> tuple[int, int, int, int]:
-    """Read an area such as `A1:B3`."""
+    """Parse an area such as `A1:B3`."""
     first, _, last = text.partition(":")
     return (*_parse_cell_place(first), *_parse_cell_place(last or first))
 
@@ -192,7 +193,7 @@ def _is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool
 
 
 def is_hidden(each: ElementTree.Element, size: str) -> bool:
-    """Return whether a row or column is invisible: hidden, or almost without height or width."""
+    """Return whether a row or a column is invisible: hidden, or with almost no height or width."""
     return each.get("hidden") in ("1", "true") or float(each.get(size) or 9) < 1
 
 

@@ -1,4 +1,4 @@
-"""Sum a column of a file next to a workbook: CSV, JSON or another workbook. Runs inside a clean desk."""
+"""Sums a column of a file beside a workbook: CSV, JSON or another workbook. Runs inside a clean desk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 64 << 20
 
 
 def sum_column(path: str, column: str) -> dict[str, object]:
-    """Return a column's sum and the count of its numbers; or why there is none."""
+    """Return a column's sum and the count of its numbers, or why there is no sum."""
     try:
         numbers = [_parse_number(each) for each in _read_column(path, column)]
     except Exception as e:  # noqa: BLE001 - whatever a broken source does to the parsers, it is a broken source
@@ -44,7 +44,7 @@ def _of_csv(path: str, column: str) -> list[object]:
 
 
 def _of_workbook(path: str, column: str) -> list[object]:
-    """Read a column of a workbook's first sheet that has it, as it was saved; a total below the rows is none of it."""
+    """Read a column of the first sheet that has it, as saved, without totals below it."""
     for sheet in xlsx_raw.tell(path)["sheets"]:
         cells = {(cell[0], cell[1]): cell for cell in sheet["cells"]}
         head = next((at for at, cell in cells.items() if at[1] == 1 and cell[3] == column), None)

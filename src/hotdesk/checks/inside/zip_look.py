@@ -1,4 +1,4 @@
-"""Inspect an archive: runs inside a clean desk with its Python, standard library only. Prints JSON."""
+"""Inspects an archive. Runs inside a clean desk with its own Python; standard library only. Prints JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zlib
 
 MOST_MEMBERS = 20_000
 BUDGET = 1 << 30
-"""Bytes that are unpacked in all."""
+"""Maximum bytes unpacked in total."""
 PIECE = 1 << 20
 
 
@@ -32,7 +32,7 @@ def get_kind(info: zipfile.ZipInfo) -> str:
 
 
 def look(path: str) -> dict[str, object]:
-    """Describe what is in an archive, or why it cannot be opened."""
+    """Return the members of an archive, or why it cannot be opened."""
     try:
         with zipfile.ZipFile(path) as file:
             infos = [info for info in file.infolist() if not info.filename.endswith("/")]

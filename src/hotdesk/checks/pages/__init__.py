@@ -1,7 +1,7 @@
-"""Is it a file whose pages work: PDF, documents and slides.
+"""The checks of files with pages: PDF, documents and slides.
 
-The desk says what stands where, and sends every page as pixels; both are judged here. What the pixels say is not
-believed of the file, and the other way round. `check.py` is what the checks `pdf.py`, `docx.py` and `pptx.py` share.
-`expect.py` reads what a brief expects, `document.py` what the desk reported; `layout.py`, `reading.py` and `parts.py`
-hold the rules, and `pixels.py` knows what was drawn.
+The desk reports the content of each page and sends each page as pixels; both are judged here, and each is checked
+without trusting the other. `check.py` is common to the checks in `pdf.py`, `docx.py` and `pptx.py`. `expect.py` reads a
+brief's options, `document.py` the desk's report; `layout.py`, `reading.py` and `parts.py` have the rules, and
+`pixels.py` analyses the pixels.
 """

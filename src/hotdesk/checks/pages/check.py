@@ -21,10 +21,10 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import make_printable
 
 WIDEST = 900
-"""Pixels of the widest page."""
+"""Maximum pixels of a page's width."""
 _MOST_SHOWN = 60
 _MOST_OF_A_RULE = 100
-"""Faults that are told of one rule."""
+"""Maximum reported faults of one rule."""
 LOOK_TIMEOUT_S = 120.0
 
 
@@ -34,18 +34,18 @@ class PagesCheck:
 
     want: PageExpectations
     kind: ClassVar[str] = ""
-    """What it is, in a sentence."""
+    """What the file is, in a sentence."""
     word: ClassVar[str] = "page"
-    """What one of its pages is called."""
+    """Word for one of its pages."""
     foot: ClassVar[float] = 0.88
-    """How far down a page its foot begins."""
+    """Start of the footer, as a fraction of the page's height."""
     program: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     unseen: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> Self:
-        """Read what a brief expects; nothing is enough."""
+        """Read a brief's options; none is required."""
         return cls(PageExpectations.from_expect(cls.program.removesuffix("_look"), expect))
 
     @property

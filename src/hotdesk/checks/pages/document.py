@@ -1,4 +1,4 @@
-"""Read a desk's report about a file with pages strictly: the desk may be compromised."""
+"""Parses a desk's report about a file with pages strictly, because the desk may be compromised."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hotdesk.dataclass import dataclass
 from hotdesk.strict import ROW, Alias, Length, Otherwise, Range, compile_reader
 
 MOST_LINES = 2000
-"""Of one page."""
+"""Maximum lines of one page."""
 MOST_EACH = 500
-"""Of anything else there is several of on a page."""
+"""Maximum pictures, links or fonts of one page, and of some lists of a file."""
 _MOST_OF_ALL = 4000
-"""Of anything else there is several of in a file."""
+"""Maximum entries of the other lists of a file."""
 _MAX_FRAME_TEXT_CHARS = 5000
-"""Characters of the longest text of one box."""
+"""Maximum characters of one frame's text."""
 FARTHEST = 1e6
-"""Points beyond which nothing can be."""
+"""Largest valid coordinate, in points."""
 FAR = Otherwise("malformed inspection report: a position is out of range")
 
 
@@ -37,7 +37,7 @@ Word: TypeAlias = Annotated[str, partial(read_text, longest=80)]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A place on a page, in points from its upper left corner."""
+    """A rectangle on a page, in points from its upper left corner."""
 
     left: Point
     top: Point
@@ -57,7 +57,7 @@ class Box:
         return self.width * self.height
 
     def intersect(self, other: Box) -> Box:
-        """Return what both cover; empty when they are apart."""
+        """Return the common area, which is empty if they do not intersect."""
         left, top = max(self.left, other.left), max(self.top, other.top)
         return Box(left, top, max(left, min(self.right, other.right)), max(top, min(self.bottom, other.bottom)))
 
@@ -76,12 +76,12 @@ Place: TypeAlias = Annotated[Box, ROW, _require_upright]
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """Words on one line without a gap."""
+    """Text on one line without a large gap."""
 
     box: Place
     text: Annotated[str, Length(MAX_TEXT_CHARS)]
     how: Literal["", "turned", "hidden"] = ""
-    """`turned` when askew, `hidden` when not painted."""
+    """`turned` if at an angle, `hidden` if not painted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class Drawing:
     box: Place
     problem: Short
     plain: bool
-    """Whether it is of a single colour."""
+    """Whether it has a single colour."""
     own: bool
-    """Whether it is the file's; an office draws shadows as pictures too."""
+    """Whether it belongs to the file; office programs also draw shadows as pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ class PageContent:
     pictures: Annotated[tuple[Drawing, ...], _limit_length(MOST_EACH, "pictures")] = ()
     links: Annotated[tuple[Annotated[PageLink, ROW], ...], _limit_length(MOST_EACH, "links")] = ()
     unmapped: int = 0
-    """Characters that stand for nothing anybody knows."""
+    """Number of characters without a Unicode mapping."""
     fonts: Annotated[tuple[tuple[Word, bool], ...], _limit_length(MOST_EACH, "fonts")] = ()
-    """Each by its name, and whether it is embedded."""
+    """Name of each font, and whether it is embedded."""
 
     @property
     def width(self) -> float:
@@ -149,7 +149,7 @@ class PageContent:
 
 @dataclass(frozen=True, slots=True)
 class Font:
-    """A font that a document names, and the one the desk draws it with."""
+    """A font that a document names, and the font that replaces it in the desk."""
 
     name: Short
     drawn: Short
@@ -166,17 +166,17 @@ class Medium:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One row of numbers in a chart, as the chart and as its workbook have it."""
+    """One series of numbers in a chart, as shown in the chart and as stored in its workbook."""
 
     name: Short
     shown: Numbers
     book: Numbers | None
-    """None: it has no workbook."""
+    """The numbers in the workbook, or `None` if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart that is no picture."""
+    """A chart that is not a picture."""
 
     name: Short
     where: Short
@@ -186,23 +186,23 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The intended place of content: a shape of a slide, a cell or a text box of fixed height."""
+    """The intended place of content: a shape on a slide, or a cell or text box of fixed height."""
 
     page: Annotated[int, Range(-1, MOST_PAGES - 1)]
-    """From 0; -1: no one knows."""
+    """Page number from 0, or -1 if unknown."""
     kind: Word
     name: Word
     box: Place
     text: Annotated[str, Length(_MAX_FRAME_TEXT_CHARS)] = ""
     grows: bool = False
-    """Whether it follows its text."""
+    """Whether it grows with its text."""
     empty: bool = False
     """Whether it is an unfilled placeholder of the template."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentEvidence:
-    """Everything a desk reported about a file."""
+    """The complete report of a desk about a file."""
 
     count: Annotated[int, Range(0), Otherwise("malformed inspection report: no count of pages")]
     leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _limit_length(MOST_PAGES, "pages")] = ()
@@ -216,13 +216,13 @@ class DocumentEvidence:
         _limit_length(_MOST_OF_ALL, "frames"),
     ] = ()
     loose: Annotated[tuple[Lines, ...], _limit_length(MOST_PAGES, "pages")] = ()
-    """The lines of each page when no box is of fixed height; empty: none was."""
+    """The lines of each page rendered without fixed heights; empty if that was not needed."""
     area: Place | None = None
-    """Where text may stand on a page, when a document says so."""
+    """The area of a page for text, if the document declares one."""
 
 
 def read_report(report: bytes, kind: str) -> DocumentEvidence:
-    """Read a desk's report; `ValueError` for anything that was not requested."""
+    """Parse a desk's report; raise `ValueError` if it is malformed or the file could not be opened."""
     found = read_json(report)
     if isinstance(found, dict) and "unreadable" in found:
         raise ValueError(f"the file cannot be opened as {kind}: {read_text(found['unreadable'])}")

@@ -1,4 +1,4 @@
-"""Is it a document that works: its pages as an office draws them, whole, with its pictures, fonts and numbers."""
+"""The check of a Word document: its pages as rendered by LibreOffice, and its pictures, fonts and numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a brief's expectations about a file with pages, strictly."""
+"""Reads a brief's expectations about a file with pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXAMPLES = {
     "title": 'title = "Outlook 2030", or title = true',
     "allow": 'allow = ["TODO"]',
 }
-"""What is written in a brief, of everything that can be."""
+"""An example of each option."""
 
 
 def _require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,27 +59,27 @@ class PageExpectations:
     """Pages that may be blank."""
     words: Words = ()
     characters: Annotated[int, Range(0, MAX_COUNT), Otherwise(f"expected a whole number from 0 to {MAX_COUNT}")] = 0
-    """Letters and digits that every page has at least, but those that may be blank or are scanned."""
+    """Minimum letters and digits of every page that is neither allowed to be blank nor scanned."""
     text: _Switch = True
-    """Whether what can be read on a page must be text."""
+    """Whether text must not be a picture."""
     scanned: Annotated[bool | Numbers, Otherwise("expected true, or a list of page numbers from 1")] = False
-    """Whether pages, or which, may be pictures of text."""
+    """Whether pages, or which ones, may be pictures of text."""
     sources: Annotated[Words, _require_web] = ()
-    """Where links in a footer may lead."""
+    """Addresses to which links in a footer may lead."""
     footer: _Switch = False
-    """Whether every page has such a link."""
+    """Whether every page must have such a link."""
     no_footer: Numbers = frozenset()
-    """Pages that need none."""
+    """Pages that need no such link."""
     charts: Count = None
     pictures: Count = None
     fonts: Words = ()
-    """Fonts that need not be there: whoever reads the file has them."""
+    """Fonts that need not be embedded or installed."""
     embedded: _Switch = False
-    """Whether a PDF must bring even the fonts that every reader has."""
+    """Whether a PDF must embed even the standard fonts."""
     title: Annotated[_Visible | bool, Otherwise("expected a title, or true for any title")] = False
-    """The title in the file's properties; True: any."""
+    """The required title in the file's properties, or `True` for any title."""
     allow: Words = ()
-    """What looks left over from a template, and is meant."""
+    """Text that looks like a template's but is intended."""
 
     @classmethod
     def from_expect(cls, kind: str, expect: Mapping[str, object]) -> PageExpectations:

@@ -16,30 +16,30 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 
 NEAR = 1.5
-"""Points that no one sees."""
+"""Tolerance in points that is not visible."""
 FAR = 8.0
-"""Points that text may stand out of its column: the padding of a table's cells."""
+"""Tolerance in points beyond a column, because of the padding of table cells."""
 _SHORTEST = 3
-"""Letters of the shortest text that can lie on another."""
+"""Minimum letters of text that is tested for overlap."""
 MOST_COMPARED = 1_000_000
-"""Pairs of lines, so that no one can keep us busy."""
+"""Maximum pairs of lines that are compared, to limit the time."""
 MOST_SOUGHT = 2_000_000
-"""Lines that are looked at for the text of shapes, for the same reason."""
+"""Maximum lines that are searched for the text of shapes, to limit the time."""
 _MOST_OF_IT = 0.6
-"""The part of a text that is found when the rest is drawn otherwise, as fields and dates are."""
+"""Share of a text that must be found; the rest may be rendered differently, such as fields and dates."""
 QUOTED = 60
 _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The pages of a file, as reported and as drawn."""
+    """The pages of a file, as reported and as rendered."""
 
     want: PageExpectations
     document: DocumentEvidence
     pages: Sequence[DrawnPixels]
     blanks: frozenset[int]
-    """Pages with nothing on them, from 0."""
+    """Blank pages, from 0."""
     word: str = "page"
 
     def describe_place(self, place: int, box: Box | None = None) -> str:
@@ -67,7 +67,7 @@ class Layout:
                 yield from self.find_edge_ink(place, leaf, self.pages[place])
 
     def find_edge_ink(self, place: int, leaf: PageContent, page: DrawnPixels) -> Iterator[Fault]:
-        """Find writing that touches the very edge; a picture may."""
+        """Find ink at the edge of a page that is not part of a picture."""
         for name in EDGES:
             along = leaf.height if name in ("left", "right") else leaf.width
             strokes = [
@@ -97,7 +97,7 @@ class Layout:
                 return
 
     def overflow(self) -> Iterator[Fault]:
-        """Find what does not fit where it is meant to stand."""
+        """Find content that does not fit into its intended place."""
         seeking = Seeking()
         for frame in self.document.frames:
             if 0 <= frame.page < len(self.document.leaves):
@@ -155,7 +155,7 @@ class Layout:
 
 
 def _is_in_margin(box: Box, area: Box, width: float) -> bool:
-    """Return whether a line of the text runs into the right margin, and not off the page."""
+    """Return whether a line extends into the right margin without leaving the page."""
     beside = area.right + FAR < box.right <= width + NEAR
     return beside and area.top <= box.top and box.bottom <= area.bottom
 
@@ -165,7 +165,7 @@ def _has_content(frame: Frame) -> bool:
 
 
 def _find_crossed_edge(box: Box, whole: Box, slack: float) -> str:
-    """Name the edge that something reaches beyond; empty: none."""
+    """Return the edge that a box crosses by more than `slack`, or `""` if none."""
     over = {
         "left": whole.left - box.left, "top": whole.top - box.top,
         "right": box.right - whole.right, "bottom": box.bottom - whole.bottom,
@@ -179,7 +179,7 @@ def _measure_overhang(box: Box, whole: Box) -> float:
 
 
 def is_cut(box: Box, whole: Box) -> bool:
-    """Return whether a picture loses a part at the edge. One that fills the page counts as background."""
+    """Return whether a picture is cut off at the edge. One that fills the page counts as background."""
     common = box.intersect(whole)
     return common.area < box.area * 0.98 and common.area < whole.area * 0.99
 
@@ -198,7 +198,7 @@ def _is_in_picture(leaf: PageContent, edge: str, at: float) -> bool:
 
 
 def _iterate_meeting_pairs(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
-    """Yield the pairs of lines that have some height in common: from the highest on, with those below in its reach."""
+    """Yield the pairs of lines that overlap vertically."""
     lines = sorted(lines, key=lambda line: line.box.top)
     tops = [line.box.top for line in lines]
     for first, line in enumerate(lines):
@@ -207,7 +207,7 @@ def _iterate_meeting_pairs(lines: list[TextLine]) -> Iterator[tuple[TextLine, Te
 
 
 def covers(line: TextLine, other: TextLine) -> bool:
-    """Return whether two lines lie on each other. The same words twice are a shadow."""
+    """Return whether two lines overlap. The same text twice counts as a shadow."""
     if line.box.left >= other.box.right or other.box.left >= line.box.right:
         return False
     common = line.box.intersect(other.box)
@@ -219,12 +219,12 @@ def covers(line: TextLine, other: TextLine) -> bool:
 
 @dataclass(slots=True)
 class Seeking:
-    """Finds where the text of a shape was drawn, for as long as that is worth it."""
+    """Finds where the text of shapes was rendered, within a budget of lines."""
 
     remaining: int = MOST_SOUGHT
-    """Lines that may still be looked at."""
+    """Number of lines that may still be searched."""
     plain_lines: dict[int, list[str]] = field(default_factory=dict)
-    """The lines of each page as letters and digits alone."""
+    """The lines of each page, reduced to letters and digits."""
 
     def find(self, text: str, lines: tuple[TextLine, ...]) -> list[Box]:
         words, sought = self.normalize_lines(lines), _normalize_text(text)
@@ -239,7 +239,7 @@ class Seeking:
         return self.plain_lines[id(lines)]
 
     def from_line(self, at: int, sought: str, words: list[str]) -> list[int]:
-        """Return the lines in which a text stands that begins there; signs of a list between them are passed over."""
+        """Return the lines that contain a text which starts in line `at`; list markers between them are skipped."""
         done, found = 0, []
         for place in range(at, len(words)):
             self.remaining -= 1

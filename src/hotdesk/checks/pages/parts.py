@@ -1,4 +1,4 @@
-"""Rules about the parts of a file with pages: fonts exist, pictures show something, charts have their numbers."""
+"""Rules for the parts of a file with pages: fonts exist, pictures are not blank, charts match their numbers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _EVERYWHERE = frozenset(
     | {f"Courier{each}" for each in ("", "-Bold", "-Oblique", "-BoldOblique")}
     | {f"Times-{each}" for each in ("Roman", "Bold", "Italic", "BoldItalic")}
 )
-"""The fonts that every reader of PDF has."""
+"""The standard fonts that every PDF reader has."""
 _ALIKE = {
     "arial": "liberation sans", "helvetica": "liberation sans", "times new roman": "liberation serif",
     "times": "liberation serif", "courier new": "liberation mono", "courier": "liberation mono",
     "calibri": "carlito", "calibri light": "carlito", "cambria": "caladea",
 }  # fmt: skip
-"""Fonts that are as wide as others, letter by letter."""
+"""Fonts and their metric-compatible replacements."""
 SIGNS = frozenset({"symbol", "wingdings", "wingdings 2", "wingdings 3", "webdings", "opensymbol"})
-"""Fonts of signs, which an office has its own for."""
+"""Symbol fonts, for which office programs have their own replacements."""
 _MIN_PICTURE_SHARE = 0.01
-"""The part of a page that a picture of one colour may cover."""
+"""Share of a page above which a picture of one colour is a fault."""
 CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentParts:
-    """The parts of a file: text, fonts, media, charts."""
+    """The parts of a file: fonts, media and charts."""
 
     want: PageExpectations
     document: DocumentEvidence
@@ -68,7 +68,7 @@ class DocumentParts:
         yield from self.check_count("media", "pictures", count_pictures(self.document.leaves))
 
     def charts(self) -> Iterator[Fault]:
-        """Find charts without numbers, and such as show others than their workbook holds."""
+        """Find charts without numbers, and charts that differ from their workbook."""
         for chart in self.document.charts:
             where = f"{chart.where}, {quote_start(chart.name)}"
             if chart.problem:
@@ -102,7 +102,7 @@ Numbers = tuple[float | None, ...]
 
 
 def _pair_numbers(shown: Numbers, book: Numbers) -> list[tuple[float | None, float | None]]:
-    """Put numbers side by side; the shorter goes on with nothing."""
+    """Pair the numbers by position; the shorter list is padded with `None`."""
     most = max(len(shown), len(book))
     return list(zip(shown + (None,) * (most - len(shown)), book + (None,) * (most - len(book)), strict=True))
 
@@ -122,7 +122,7 @@ def _format_number(value: float | None) -> str:
 
 
 def _is_alike(name: str, drawn: str) -> bool:
-    """Return whether a font is drawn as itself, or as one with the same widths."""
+    """Return whether a font is rendered as itself or as a font with the same widths."""
     folded, found = name.casefold(), [each.strip() for each in drawn.casefold().split(",")]
     return folded in SIGNS or folded in found or _ALIKE.get(folded) in found
 

@@ -1,4 +1,4 @@
-"""Is it a PDF that works: every page there, drawn and whole, its text text, its fonts with it."""
+"""The check of a PDF: every page is rendered and complete, text is text, and fonts are embedded."""
 
 from __future__ import annotations
 

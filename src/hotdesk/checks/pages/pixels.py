@@ -1,6 +1,6 @@
-"""Judge the pixels of a rendered page, whatever the file claims: is it blank, does something run off the edge.
+"""Judges the pixels of a rendered page, whatever the file claims: is it blank, does content run off the edge.
 
-Only raw pixels come in; nothing that a desk encoded is decoded.
+The input is raw pixels only; nothing that a desk encoded is decoded.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from PIL import Image, ImageChops
 from hotdesk.checks.seam import DrawnPixels
 
 APART = 28
-"""How far pixels that lie side by side differ where something begins."""
+"""Minimum difference between neighbouring pixels that counts as an edge."""
 MARGIN = 0.08
-"""The part of a page at its top and at its bottom where a head and a foot may stand."""
+"""Share of a page's height at the top and at the bottom that is ignored, because headers and footers are there."""
 _LEAST_INK = 0.0002
-"""The part of what lies between them that changes when there is something."""
+"""Minimum share of changing pixels in the rest of a page that is not blank."""
 SHORT = 0.03
-"""The longest stroke that is writing, as a part of the edge it touches; what is longer is a bar or a picture."""
+"""Maximum length of a stroke of writing, as a share of the page's edge; a longer one is a bar or a picture."""
 FEWEST = 2
-"""Strokes that are writing: one alone is a rule that runs to the edge."""
+"""Minimum number of strokes that count as writing: a single one is a line drawn to the edge."""
 MOSTLY = 0.8
-"""The part of an edge that is background; where there is less, a picture or a pattern fills the page."""
+"""Minimum share of background along an edge; with less, a picture or a pattern fills the page."""
 EDGES = ("left", "top", "right", "bottom")
 
 
 def is_blank(page: DrawnPixels) -> bool:
-    """Return whether a page is empty between head and foot. A slow gradient counts as empty."""
+    """Return whether a page is blank between header and footer. A slow gradient counts as blank."""
     image = Image.frombytes("RGB", (page.width, page.height), page.rgb)
     margin = int(page.height * MARGIN)
     body = image.crop((0, margin, page.width, max(margin + 1, page.height - margin)))
@@ -35,7 +35,7 @@ def is_blank(page: DrawnPixels) -> bool:
 
 
 def _measure_ink(image: Image.Image) -> float:
-    """Return the share of pixels that differ from the one beside or below."""
+    """Return the share of pixels that differ from a neighbour."""
     changes = 0
     for across, down in ((2, 0), (0, 2)):
         if image.width > across and image.height > down:
@@ -64,7 +64,7 @@ def _get_edge_pixels(page: DrawnPixels, name: str) -> list[bytes]:
 
 
 def _find_strokes(pixels: list[bytes]) -> list[float]:
-    """List where short strokes begin on a line of pixels that is otherwise all of one colour."""
+    """List the positions of short strokes on a line of pixels that is mostly of one colour."""
     counts = Counter(pixels)
     common, often = max(counts.items(), key=lambda each: (each[1], each[0]))
     if len(counts) == 1 or often < len(pixels) * MOSTLY:

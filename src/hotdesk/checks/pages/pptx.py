@@ -1,4 +1,4 @@
-"""Do its slides work: each drawn, whole, its text within its shapes, its charts with the numbers of their workbooks."""
+"""The check of slides: each is rendered and complete, text fits its shapes, and charts match their workbooks."""
 
 from __future__ import annotations
 

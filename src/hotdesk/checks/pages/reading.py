@@ -1,4 +1,4 @@
-"""Rules about the text of pages: selectable text, required words, no template text, valid links."""
+"""Rules for the text of pages: selectable text, required words, no template text, valid links."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
 
 _LEAST_LETTERS = 3
-"""Letters and digits of a page that says something."""
+"""Minimum letters and digits of a page with text."""
 _LEAST_BESIDE = 20
-"""Letters and digits of a page that is more than the picture on it."""
+"""Minimum letters and digits of a page that is more than a picture."""
 MOSTLY = 0.7
-"""The part of a page that a scan covers."""
+"""Share of a page above which a picture counts as a scan."""
 LEFTOVERS = re.compile(
     r"lorem ipsum|click (?:here )?to (?:add|edit)|click or tap (?:here )?to|(?-i:\bTODO\b|\bFIXME\b|\bTBD\b|\bXXX+\b)"
     r"|\{\{|\}\}|<<[a-z_ ]{2,30}>>|\[(?:insert|your|placeholder)\b|your (?:text|title|logo) here|placeholder text",
@@ -37,16 +37,16 @@ class DocumentText:
     want: PageExpectations
     document: DocumentEvidence
     blanks: frozenset[int]
-    """Pages with nothing on them, from 0."""
+    """Blank pages, from 0."""
     word: str = "page"
     foot: float = 0.88
-    """How far down a page its foot begins, as a part of its height."""
+    """Start of the footer, as a fraction of the page's height."""
 
     def describe_place(self, place: int) -> str:
         return f"{self.word} {place + 1}"
 
     def text(self) -> Iterator[Fault]:
-        """Find pages whose words are only pixels, or that say too little."""
+        """Find pages whose text is only pixels, or too short."""
         for place, leaf in enumerate(self.document.leaves):
             count, free = _count_letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
             if self.want.text and not free and _is_picture(leaf, count):
@@ -104,7 +104,7 @@ class DocumentText:
             yield Fault("title", "properties", "a title", quote_start(found) if found else "none")
 
     def links(self) -> Iterator[Fault]:
-        """Find links that lead to private places, and footers that do not lead to a source."""
+        """Find links to local places, and footers without a link to a listed source."""
         for place, leaf in enumerate(self.document.leaves):
             for link in leaf.links:
                 if is_local(link.to):
@@ -123,7 +123,7 @@ class DocumentText:
             yield Fault("links", self.describe_place(place), "a link to a source in the footer", "none")
 
     def iterate_footer_links(self, leaf: PageContent) -> Iterator[PageLink]:
-        """Yield what leads out of the foot of a page: links, and addresses that are only written."""
+        """Yield the links in the footer of a page, including addresses that are only text."""
         area = self.document.area
         top = area.bottom if area is not None else leaf.height * self.foot
         links = [each for each in leaf.links if (each.box.top + each.box.bottom) / 2 >= top]
@@ -158,7 +158,7 @@ def _count_letters(text: str) -> int:
 
 
 def _fold_text(text: str) -> str:
-    """Return a text so that line breaks, ligatures and capitals do not matter."""
+    """Normalize a text so that line breaks, ligatures and case do not matter."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -179,7 +179,7 @@ def leads_to(to: str, source: str) -> bool:
 
 
 def _normalize_url(address: str) -> str | None:
-    """Return an address without scheme, and with its host in small letters; None: it is none."""
+    """Return an address without its scheme and with its host in lower case; `None` if it is not a web address."""
     full = address if "://" in address else f"https://{address}"
     try:
         parts = urlsplit(full)
