@@ -1,8 +1,8 @@
 """Checks that decide whether a deliverable is a working file.
 
-How it works: a `Check` (`seam.py`) has a program look at the file in a clean desk that holds nothing else and reaches
-nothing, and judges on the host what that program told: bounded, typed JSON. The host opens no deliverable itself.
-`find` gives a check by its name.
+A `Check` (`seam.py`) has a program inspect the file in a clean desk without other files and network access, and judges
+that program's report, which is bounded and typed JSON, on the host. The host never opens a deliverable itself. `find`
+returns a check by its name.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ CHECKS = {
     "sheet": "hotdesk.checks.sheet:SheetCheck.from_expect",
     "xlsx": "hotdesk.checks.xlsx.check:XlsxCheck.from_expect",
 }
-"""Checks by name, and what makes each from what a brief expects."""
+"""The function that builds each check from a brief's options, by the check's name."""
 
 
 def find(name: str, expect: Mapping[str, object]) -> Check:
-    """Return a check; `BriefError` if it is unknown, or the expectations do not fit."""
+    """Return a check; raise `BriefError` if its name is unknown or its options are invalid."""
     if name not in CHECKS:
         close = get_close_matches(name, CHECKS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Active content: every file is examined for it, whatever else a brief asks."""
+"""The check for active content, which every file must pass in addition to the brief's own checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OFFICE_NEEDS = (
     "xlsx_raw",
     "xlsx_sources",
 )
-"""What the one that stays in an office imports beside these."""
+"""Modules that the resident program of an office desk imports in addition."""
 STAYS = "office_look"
 LOOK_TIMEOUT_S = 120.0
 FAMILIES: Mapping[str, str] = {
@@ -59,15 +59,15 @@ FAMILIES: Mapping[str, str] = {
     "bidi": "no bidirectional control characters",
     "unknown-format": "a format that can be inspected",
 }
-"""What is looked for, and what must be so. A brief can name each, and it is let be."""
+"""Kinds of active content, each with what is required of a file. A brief can allow each of them."""
 ALWAYS: Mapping[str, str] = {
     "archive-bomb": "no content that unpacks to far more than its size",
     "unreadable": "only content that can be inspected",
 }
-"""What no brief can name: what was not looked into is not known to be anything."""
+"""Kinds that no brief can allow, because nothing is known about content that was not inspected."""
 LOOKED_FOR = (*FAMILIES, *ALWAYS)
 _MOST_REQUESTS = 50
-"""Things a file asks for when it is opened that are read."""
+"""Maximum requests of an opened file that are read."""
 EXAMPLE = 'active = ["macros"]'
 FIELDS = ("allow", "code", "open", "draw")
 REACHING = frozenset(
@@ -76,7 +76,7 @@ REACHING = frozenset(
         "scripts", "actions", "forms", "external-references",
     }
 )  # fmt: skip
-"""Families of content that may reach for something when it is opened. A file that may hold one may do so."""
+"""Kinds of content that may make requests when the file is opened. A file that may have one may make them."""
 _CODE = "The file may be a program. It must be a single file that can be inspected."
 _NOT_OPENED = "the behaviour of the file when a program opens it: it was inspected, not opened"
 
@@ -86,13 +86,13 @@ class ActiveCheck:
     """The active content that a file may have."""
 
     allow: tuple[str, ...] = ()
-    """Families that the brief names."""
+    """Kinds that the brief allows."""
     code: bool = False
-    """Whether it is a program, and may be one."""
+    """Whether the file may be a program."""
     open: bool = False
-    """Whether it is also opened, in an office or a PDF viewer."""
+    """Whether the file is also opened, in an office suite or a PDF viewer."""
     draw: bool = False
-    """Whether its pages are drawn then: where no other check does so."""
+    """Whether its pages are then rendered, because no other check does so."""
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> ActiveCheck:
@@ -112,7 +112,7 @@ class ActiveCheck:
 
     @property
     def image(self) -> str:
-        """Look in a desk of the smallest image, since Python is enough; what is opened needs an office."""
+        """The smallest image, which has Python; an opened file needs the office image."""
         return "office" if self.open else "base"
 
     @property
@@ -135,11 +135,11 @@ class ActiveCheck:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what holds for any file; `required.py` says it of the deliverable's own kind."""
+        """The requirements for a file of any kind; `required.py` describes those for the deliverable's own kind."""
         return tuple(describe_active("", self.allow, code=self.code, opened=self.open)) or (_CODE,)
 
     def ask_look(self, path: str, beside: str) -> LookRequest | None:
-        """Look into it together with other files; what is opened is opened by itself."""
+        """Inspect it in a batch with other files, unless it is opened."""
         return None if self.open else LookRequest("active_look", self.write_request(path), NEEDS)
 
     def write_request(self, path: str) -> dict[str, object]:
@@ -147,7 +147,8 @@ class ActiveCheck:
         return {"path": path, "code": self.code, "open": self.open, "links": links, "draw": self.draw}
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Analyse the file with the desk's own Python, and open it with a program that obeys everything but macros."""
+        """Analyse the file with the desk's own Python; if it is opened, do so with links updated but macros
+        disabled."""
         request = self.write_request(path)
         if not self.open:
             return await look(desk, "active_look", request, needs=NEEDS)
@@ -176,7 +177,7 @@ class ActiveCheck:
 
 @dataclass(frozen=True, slots=True)
 class ActiveFindings:
-    """The desk's report, read strictly."""
+    """The desk's report, parsed strictly."""
 
     kind: str
     size: int
@@ -184,11 +185,11 @@ class ActiveFindings:
     found: tuple[Fault, ...]
     tools: Mapping[str, str]
     opener: str = ""
-    """What opened it."""
+    """The program that opened the file."""
 
     @classmethod
     def read(cls, report: bytes, *, opened: bool = False) -> ActiveFindings:
-        """Read it; `ValueError` for what makes no sense, or was not opened though it should have been."""
+        """Parse a report; raise `ValueError` if it is malformed, or lacks the opening although one was requested."""
         match read_json(report):
             case {"unreadable": str(why)}:
                 raise ValueError(f"the file cannot be inspected: {make_printable(why[:200])}")
@@ -215,7 +216,7 @@ def _read_fault(thing: object) -> Fault:
 
 
 def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
-    """Read what opened a file, and the requests it made; a file that could not be opened does not pass."""
+    """Read the program that opened a file and the file's requests. A file that could not be opened gets a fault."""
     match thing:
         case {"by": by, "requests": list(requests), "why": ""} if len(requests) <= _MOST_REQUESTS:
             return read_text(by, 40), tuple(_read_request(each) for each in requests)

@@ -41,7 +41,7 @@ _PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "picture": (),
     "other": (("programs", "program code"), ("bidi", "bidirectional control characters")),
 }
-"""What a kind of file must not hold, each with the word by which a brief allows it."""
+"""Content that each kind of file must not have, with the word by which a brief allows it."""
 REMEDIES: Mapping[str, str] = {
     "macros": "Save the file without macros.",
     "xlm": "Remove that sheet or function.",
@@ -79,7 +79,7 @@ def find_kind(suffix: str) -> str:
 
 
 def describe_active(suffix: str, allow: Collection[str], *, code: bool, opened: bool) -> Iterator[str]:
-    """Describe what a file of this suffix must not hold; nothing of what is code, or of what the brief allows."""
+    """Describe what a file with this suffix must not contain, without what the brief allows or what code may be."""
     kind = find_kind(suffix)
     parts = [text for family, text in _PARTS[kind] if family not in allow]
     if kind == "table" and "formulas" not in allow:

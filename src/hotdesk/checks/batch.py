@@ -1,7 +1,7 @@
-"""Files of many makers looked at by one program in one clean desk: each maker's by a fork that has opened nothing else.
+"""Batched inspection: files of many authors in one clean desk, each author's in a fork that has opened no other file.
 
-Starting Python for each file takes longer than looking at a small one. What comes back is bounded and read as if each
-file had been looked at by itself (`evidence.py`); a batch that did not end as it should proves nothing for any of them.
+Starting Python for each file takes longer than inspecting a small one. The output is bounded and parsed as for a single
+file (`evidence.py`). If the batch does not end normally, it proves nothing about any of its files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 
 MAX_LINE_BYTES = 1 << 20
-"""Bytes of what one look says; a file of which there is more to say is looked at by itself."""
+"""Maximum bytes of one report; a file with a longer one must be inspected alone."""
 MAX_OUTPUT_BYTES = 64 << 20
 _SECONDS_EACH = 5.0
 _SECONDS_ALL = 60.0
@@ -24,7 +24,7 @@ _SECONDS_ALL = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """The program of `inside/` that examines a file, its request, and the other modules it imports."""
+    """The program of `inside/` that inspects a file, its request, and the other modules it imports."""
 
     program: str
     request: Mapping[str, object]
@@ -33,20 +33,23 @@ class LookRequest:
 
 @runtime_checkable
 class BatchedCheck(Protocol):
-    """A check whose files can be looked at together with others."""
+    """A check that can inspect files in a batch."""
 
     def ask_look(self, path: str, beside: str) -> LookRequest | None:
-        """Return how to examine a file in a batch; what it needs is in the folder `beside`. None: only by itself."""
+        """Return the request to inspect a file in a batch, or `None` if it must be inspected alone.
+
+        The check's extra inputs are in the folder `beside`.
+        """
         ...
 
 
 async def look_many(
     desk: Desk, groups: Sequence[Sequence[LookRequest]], remove: Sequence[str] = ()
 ) -> tuple[list[Evidence], str]:
-    """Examine files of many makers; return each look's result in order, and what was wrong with the batch as a whole.
+    """Inspect files of many authors; return the reports in order, and what failed in the batch as a whole.
 
-    The files of one maker are one group: a process examines one group only. `remove` names folders to remove
-    afterwards, so that later files cannot meet them.
+    The files of one author form a group, which gets a process of its own. The folders in `remove` are deleted
+    afterwards, so that later files cannot find them.
     """
     folder, looks = f"{desk.home}/{FOLDER}", [each for group in groups for each in group]
     modules = dict.fromkeys(name for each in looks for name in (each.program, *each.needs))

@@ -1,4 +1,4 @@
-"""Does a command that the brief names succeed beside the file."""
+"""The check that runs a command of the brief on the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hotdesk.strict import Alias
 EXAMPLE = '{run = ["python3", "-m", "json.tool", "{file}"], contains = ["total"]}'
 LOOKED_FOR = ("starts", "ends", "exit", "output")
 FILE = "{file}"
-"""What stands for the file in a command."""
+"""Placeholder for the file's path in a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class CommandCheck(Ending):
         return (*map(show, self.stated), *ending, *execution.describe_inputs(self.beside))
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Run the command; one beside a file that is not there looks at nothing."""
+        """Run the command, and record whether the file exists and is not empty."""
         there = await desk.run(["test", "-s", path], timeout=10)
         argv = [each.replace(FILE, path) for each in self.argv]
         done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)

@@ -1,16 +1,16 @@
-"""An expected range of counts, and the comparison with a count."""
+"""A range of expected counts."""
 
 from __future__ import annotations
 
 from hotdesk.dataclass import dataclass
 
 MAX_COUNT = 10_000_000
-"""The largest number of anything that is counted."""
+"""The largest count of anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The least and the most."""
+    """A minimum and a maximum, both inclusive."""
 
     least: int = 0
     most: int = MAX_COUNT
@@ -25,7 +25,7 @@ class Span:
 
 
 def read_span(value: object) -> Span:
-    """Read a number, or a table of the least and the most; `ValueError` for anything else."""
+    """Read a number, or a table with `min` and `max`; raise `ValueError` for anything else."""
     match value:
         case bool():
             pass

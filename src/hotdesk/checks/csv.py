@@ -1,4 +1,4 @@
-"""Is it a table: one width, its columns, its rows, numbers that are numbers and that add up."""
+"""The check of a CSV table: uniform width, columns, rows, numbers and sums."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CENT = Decimal("0.005")
 
 @dataclass(frozen=True, slots=True)
 class CsvCheck:
-    """Expectations of a table. Its first row names the columns."""
+    """Expectations of a table whose first row has the column names."""
 
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False
@@ -55,9 +55,9 @@ class CsvCheck:
     source: Place = ""
     """Another table, beside the brief or in the drive."""
     sums: Annotated[Mapping[str, float | str], Length(MOST_WORDS)] = field(default_factory=dict)
-    """What a column adds up to: a number, or the name of a column of the source that adds up to the same."""
+    """Expected sum of each column: a number, or a column of the source with the same sum."""
     formulas: bool = False
-    """Whether cells may be what a spreadsheet calculates."""
+    """Whether cells may contain text that a spreadsheet would calculate."""
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CsvCheck:
@@ -142,7 +142,7 @@ class CsvCheck:
                 yield Fault("columns", "line 1", f"a heading {_format_cells([name])}", _quote_cells(head))
 
     def check_rows(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
-        """Find too many or too few rows, and what is there twice."""
+        """Find a wrong number of rows, and repeated values of unique columns."""
         if self.rows is not None and len(table) - 1 not in self.rows:
             yield Fault("rows", "", f"{self.rows} rows", str(len(table) - 1))
         for name in self.unique:
@@ -158,7 +158,7 @@ class CsvCheck:
                 first.setdefault(cell, number)
 
     def check_cells(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
-        """Find cells that are no numbers, and such as a spreadsheet calculates."""
+        """Find cells that are not numbers where they must be, and cells that a spreadsheet would calculate."""
         for name in self.numeric:
             for number, cell in _iterate_column(table, name):
                 if not NUMBER.fullmatch(cell.strip()):
@@ -202,7 +202,7 @@ def _iterate_column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple
 
 
 def sum_column(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
-    """Add a column up; None when something in it is no number."""
+    """Return a column's sum, or `None` if it is missing or has a cell that is not a number."""
     if name not in table[0]:
         return None
     cells = [cell.strip() for _, cell in _iterate_column(table, name) if cell.strip()]
@@ -210,7 +210,7 @@ def sum_column(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
 
 
 def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
-    """Read what the desk said strictly: the table, and its source."""
+    """Parse the desk's report strictly; return the table and its source."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"the file cannot be read as a table: {make_printable(why[:200])}")

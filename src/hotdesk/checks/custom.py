@@ -1,7 +1,7 @@
-"""Does a check of the brief's own hold: a Python file beside the brief, run in the desk and nowhere else.
+"""The brief's own check: a Python file beside the brief, run only in the desk.
 
-It says what it found as JSON. The host takes that as typed, bounded data; it is as trustworthy as the desk it ran in,
-and a file that takes over its reader there can speak for it.
+It prints its findings as JSON, which the host reads as typed, bounded data. They are as trustworthy as the desk: a file
+that takes over the program there can forge them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _RUNS = "The brief's check program failed on this file: write a file that the pr
 
 @dataclass(frozen=True, slots=True)
 class CustomCheck:
-    """A check of the brief's own."""
+    """A check program of the brief."""
 
     alone: ClassVar[bool] = True
     file: Annotated[Place, re.compile(r"(?s).*\.py"), Otherwise("expected a Python file next to the brief")]
     given: Table = field(default_factory=dict)
-    """Its input, as JSON on standard input."""
+    """Input of the program, as JSON on standard input."""
     seconds: Seconds = execution.RUN_TIMEOUT_S
     more: Annotated[Places, Alias("beside")] = ()
     image: ImageName = "base"
@@ -56,7 +56,7 @@ class CustomCheck:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List the brief's statements on its own check; no one else knows what it looks for."""
+        """The brief's own statements about its check; hotdesk cannot know what the program looks for."""
         given = f", given {show(json.dumps(dict(self.given), default=str))}" if self.given else ""
         return (
             *map(show, self.stated),
@@ -85,7 +85,7 @@ class CustomCheck:
 
 
 def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
-    """Parse the output of a brief's own check, strictly; empty output proves nothing."""
+    """Parse the program's output strictly; raise `ValueError` if it has no entry in `faults` or `held`."""
     match read_json(text.strip().encode()):
         case {"faults": list(faults), "held": list(facts), "values": dict(values), **more} if not more:
             if not faults and not facts:

@@ -1,7 +1,7 @@
-"""Gather evidence from a clean desk: run inspection programs there, and read their reports as untrusted data.
+"""Gathers evidence from a clean desk: runs inspection programs there and reads their reports as untrusted data.
 
-A program is a module of `inside/`; it gets a request as JSON on its standard input and prints a line of JSON, then the
-pixels of the pages it drew, deflated. All of it is bounded here, and read strictly: the desk may have been turned.
+A program is a module of `inside/`. It reads a request as JSON on standard input and prints a line of JSON, then the
+compressed pixels of rendered pages. All of it is bounded and parsed strictly, because the desk may be compromised.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from hotdesk.strict import Length, Range, StrictError, compile_reader, parse_jso
 
 INSIDE = Path(__file__).with_name("inside")
 FOLDER = ".checks"
-"""Where the programs lie in a desk, below its home."""
+"""Folder of the programs in a desk, below its home."""
 MAX_REPORT_BYTES = 32 << 20
-"""Bytes of the longest line of JSON."""
+"""Limit of the size of the report, in bytes."""
 MOST_NESTED = 1_500_000
-"""Lists and tables in it: an empty one takes thirty times its letters."""
+"""Maximum lists and objects in a report: an empty one takes thirty times its length in memory."""
 _LARGEST_ALL = 96 << 20
-"""Bytes that come out of a desk for one file, pages and all."""
+"""Maximum bytes that a desk returns for one file, including pages."""
 MOST_PAGES = 200
 WIDEST = 2000
-"""Pixels of a page's longest side."""
+"""Maximum pixels of a page's longest side."""
 MOST_PIXELS = 60_000_000
-"""Of all pages together: nothing deflates as well as nothing."""
+"""Maximum pixels of all pages together: blank pages compress to almost nothing."""
 MAX_TEXT_CHARS = 500
-"""Characters of the longest text that is told on."""
+"""Maximum characters of a text that is shown."""
 MOST_FAULTS = 3000
-"""Faults of one file after which few of each rule are kept. They are read by kind and range (`summary.py`)."""
+"""Faults of one file beyond which only a few of each rule are kept. `summary.py` groups them by kind and range."""
 _MOST_OF_A_RULE, _LEAST_OF_A_RULE = 1000, 10
-"""Of one rule, and of one rule beyond all: no rule hides another."""
+"""Maximum faults of one rule, before and beyond `MOST_FAULTS`, so that no rule hides another."""
 _MOST_COUNTED = 300_000
 LOOK_TIMEOUT_S = 120.0
 RESIDENT = "resident"
-"""The module by which a program stays, and answers later calls for itself and others."""
+"""Module by which a program stays resident and answers later calls for itself and for others."""
 NOBODY = 99
-"""The exit code of an unanswered call."""
+"""Exit code of a call that no resident program answered."""
 CALL = f"""
 import _socket, sys
 line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -62,7 +62,7 @@ except OSError:
     sys.exit({NOBODY})
 line.recv(1)
 """
-"""Lets one that stays answer, with this program's own input and output, and waits until it has."""
+"""Client of a resident program: passes on its own standard streams and waits for the end."""
 RUN = """
 import runpy, sys, types
 sys.path.append(sys.argv[1])
@@ -71,7 +71,8 @@ for name in ("hotdesk", "hotdesk.checks", "hotdesk.checks.inside"):
     sys.modules[name].__path__ = [sys.argv[1]]
 runpy.run_module(sys.argv[2], run_name="__main__")
 """
-"""Runs a program; what it imports of `hotdesk.checks.inside` lies in the same folder, and nothing else of ours does."""
+"""Launcher of a program: its imports from `hotdesk.checks.inside` are in the same folder, without other hotdesk
+code."""
 
 
 Side: TypeAlias = Annotated[int, Range(1, WIDEST)]
@@ -87,9 +88,9 @@ async def look(
     needs: Sequence[str] = (),
     stays: str = "",
 ) -> Evidence:
-    """Run a program of `inside/` in a desk; return its output. `needs` names other modules of `inside/` it imports.
+    """Run a program of `inside/` in a desk; return its output. `needs` names the other modules of `inside/` it imports.
 
-    `stays` names a program that is run in its place, answers for it, and stays for later calls.
+    `stays` names a program that is started instead, answers this call and stays resident for later ones.
     """
     folder, stdin = f"{desk.home}/{FOLDER}", json.dumps(request).encode()
     run = partial(desk.run, stdin=stdin, timeout=seconds, output_limit=_LARGEST_ALL)
@@ -103,7 +104,7 @@ async def look(
 
 
 async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
-    """Write programs into a desk at once, before every look, so that none comes from another file."""
+    """Write programs into a desk before they are started, so that no earlier file can have replaced them."""
     try:
         async with anyio.create_task_group() as tasks:
             for name in programs:
@@ -113,7 +114,7 @@ async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
 
 
 def describe_failure(done: Done) -> str:
-    """Describe how an examining program ended, if not by itself, by the keeper's word."""
+    """Explain, by the keeper's word, why an inspection program did not end normally; return `""` if it did."""
     if done.timed_out:
         return "the inspection did not finish in time"
     if done.out_of_memory:
@@ -124,7 +125,7 @@ def describe_failure(done: Done) -> str:
 
 
 def unpack(output: bytes) -> Evidence:
-    """Unpack a program's output; pages that do not match their description are left out."""
+    """Unpack a program's output, without pages that do not match their description."""
     report, _, rest = output.partition(b"\n")
     try:
         sizes = _page_sizes(read_json(report))
@@ -135,7 +136,7 @@ def unpack(output: bytes) -> Evidence:
 
 
 def _page_sizes(evidence: object) -> list[tuple[int, int, int]]:
-    """Read how large the pages are: width, height, bytes when deflated."""
+    """Read the pages' sizes: width, height and compressed bytes."""
     listed = evidence.get("drawn", []) if isinstance(evidence, dict) else []
     found: list[tuple[int, int, int]] = compile_reader(SIZES)(listed)
     if sum(width * height for width, height, _ in found) > MOST_PIXELS:
@@ -156,7 +157,7 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
 
 
 def read_json(data: bytes) -> object:
-    """Parse a desk's JSON; `ValueError` if it is invalid, too large, or has a number that is not finite."""
+    """Parse a desk's JSON; raise `ValueError` if it is malformed, too large or has a number that is not finite."""
     if not data or len(data) >= MAX_REPORT_BYTES:
         raise ValueError("the inspection report is empty or too large")
     if data.count(b"[") + data.count(b"{") > MOST_NESTED:
@@ -168,21 +169,22 @@ def read_json(data: bytes) -> object:
 
 
 def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
-    """Return a desk's text for display: short and printable; `ValueError` otherwise."""
+    """Return a desk's text for display, cut and printable; raise `ValueError` if it is not a text."""
     if not isinstance(value, str):
         raise ValueError("malformed inspection report: expected a text")
     return make_printable(value[:longest])
 
 
 def read_number(value: object) -> float:
-    """Return a desk's number; `ValueError` if it is invalid."""
+    """Return a desk's number; raise `ValueError` if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError("malformed inspection report: expected a number")
     return float(value)
 
 
 def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[tuple[Fault, ...], int]:
-    """Keep a bounded number of faults of every rule, each with its rule's remedy; count the others."""
+    """Keep a limited number of faults of each rule, with the rule's remedy; return them and the number of the
+    others."""
     listed: list[Fault] = []
     of_rule: Counter[str] = Counter()
     left_out = 0
@@ -197,6 +199,6 @@ def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[
 
 
 def make_unreadable_verdict(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
-    """Return the verdict on a file that could not be examined: `expected X, found a problem: ERROR`."""
+    """Return the verdict on a file that could not be inspected: `expected X, found a problem: ERROR`."""
     found = f"a problem: {make_printable(str(error)[:MAX_TEXT_CHARS])}" if str(error) else "nothing"
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

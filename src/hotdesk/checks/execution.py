@@ -1,6 +1,6 @@
-"""Evidence of programs run in a clean desk: exit code and output, as the host reads them, and nothing else.
+"""Evidence of programs run in a clean desk: exit code and output, as the host receives them.
 
-No program of ours stands between: what is run could speak for it.
+No program of hotdesk is in between, because the tested program could impersonate it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hotdesk.errors import make_printable
 from hotdesk.strict import Alias, Range
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""Bytes of the longest output that is taken."""
+"""Maximum bytes of a program's output."""
 QUOTED = 300
-"""Characters of an output that are shown."""
+"""Maximum characters of an output that are shown."""
 RUN_TIMEOUT_S = 60.0
 REMEDIES: Mapping[str, str] = {
     "ends": "Correct the file until the program ends by itself, within its limits of time, memory and output.",
@@ -41,7 +41,7 @@ class Execution:
     stdout: str
     stderr: str
     trouble: str = ""
-    """Why it did not end by itself."""
+    """Reason why it did not end by itself, or `""`."""
 
     @property
     def values(self) -> Mapping[str, Value]:
@@ -52,18 +52,18 @@ class Execution:
 async def run(
     desk: Desk, argv: Sequence[str], *, stdin: str = "", cwd: str | None = None, seconds: float = RUN_TIMEOUT_S
 ) -> Execution:
-    """Run a program, and take what it does from the desk's keeper."""
+    """Run a program in a desk, and take its result from the desk's keeper."""
     done = await desk.run(argv, stdin=stdin.encode(), env=_ENV, cwd=cwd, timeout=seconds, output_limit=MAX_OUTPUT_BYTES)
     return Execution(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, describe_failure(done))
 
 
 def as_text(data: bytes) -> str:
-    """Return an output as text; undecodable bytes are shown as numbers."""
+    """Decode an output; undecodable bytes are shown as escapes."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def describe_failure(done: Done) -> str:
-    """Explain why a program did not end by itself."""
+    """Explain why a program did not end by itself; return `""` if it did."""
     if done.timed_out:
         return "a program that ran out of time"
     if done.truncated:
@@ -74,12 +74,12 @@ def describe_failure(done: Done) -> str:
 
 
 def to_evidence(runs: Mapping[str, Execution], **more: object) -> Evidence:
-    """Write down what was seen; the host wrote it, and a check still judges nothing but this."""
+    """Encode results as evidence, so that a check judges nothing but evidence."""
     return Evidence(json.dumps({"runs": {name: asdict(each) for name, each in runs.items()}, **more}).encode())
 
 
 def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execution], dict[str, object]]:
-    """Parse the report strictly: the expected runs, and the rest."""
+    """Parse the evidence strictly; return the named runs, and the other values."""
     match read_json(evidence.report):
         case {"runs": dict(runs), **more} if set(runs) == set(names):
             return {str(name): _read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}
@@ -101,7 +101,7 @@ class Ending:
 
     exit_code: Annotated[int, Alias("exit"), Range(0, 255)] = 0
     output: str | None = None
-    """All it says; None: anything."""
+    """The exact output, or `None` for any."""
     contains: Texts = ()
 
     def describe_ending(self, what: str, seconds: float) -> Iterator[str]:
@@ -136,7 +136,7 @@ def quote_output(text: str) -> str:
 
 
 def show_output(text: str) -> str:
-    """Quote the end of an output in a sentence; a program chose it."""
+    """Quote the end of an output, which the program chose."""
     return make_printable(repr(" ".join(text.split())[-QUOTED:])) if text.strip() else "nothing"
 
 

@@ -1,4 +1,4 @@
-"""Read what a brief expects of a file; each error says what to write."""
+"""Reads the options of a check in a brief; each error says what to write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], e
 
 
 def check_place(name: str) -> str:
-    """Check the name of something below the brief's folder, or of the drive's; empty: none."""
+    """Validate the path of an input below the brief's folder or in the drive; `""` means none."""
     path = PurePosixPath(name.removeprefix(DRIVE))
     if name and (path.is_absolute() or ".." in path.parts or not path.parts or not name.isprintable()):
         raise ValueError(f"expected a path below the brief's folder, or {DRIVE}NAME")
@@ -39,5 +39,5 @@ Places: TypeAlias = Annotated[tuple[Place, ...], Length(MOST_WORDS)]
 ImageName: TypeAlias = Literal["base", "office", "desktop"]
 Seconds: TypeAlias = Annotated[float, Range(0.1, 600)]
 Count: TypeAlias = Annotated[Span | None, By(read_span)]
-"""A number, or a table of the least and the most; None where a brief says nothing."""
+"""A number, or a table with `min` and `max`; `None` if the brief has none."""
 Counts: TypeAlias = Annotated[Mapping[str, Annotated[Span, By(read_span)]], Length(MOST_WORDS)]

@@ -1,4 +1,4 @@
-"""One thing that a check found wrong."""
+"""A fault that a check found."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from hotdesk.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One mistake, described so that the file's author can fix it."""
+    """One fault, described so that the file's author can correct it."""
 
     rule: str
-    """Which rule it breaks: a word of the check's `looked_for`."""
+    """Name of the violated rule, from the check's `looked_for`."""
     where: str
-    """Sheet and cell, page, line, member; empty: the file as a whole."""
+    """Sheet and cell, page, line or member; `""` for the file as a whole."""
     expected: str
     found: str
-    """What is there instead. May quote the file; short and printable."""
+    """What was found instead: short and printable, and possibly a quotation from the file."""
     remedy: str = ""
-    """What to do about it, in a sentence of ours; the same for every fault of one kind. Empty: unknown."""
+    """What to do about it, in hotdesk's words, the same for every fault of one kind; `""` if unknown."""
 
     def __str__(self) -> str:
         text = f"expected {self.expected}, found {self.found}"

@@ -1,4 +1,4 @@
-"""Check of a JSON document: it parses unambiguously, and has the required content."""
+"""The check of a JSON document: it parses unambiguously and has the required content."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TYPES: Mapping[str, str] = {
     "table": "an object",
     "null": "null",
 }
-"""What a value of each type is called."""
+"""The name of each type in messages."""
 MOST_PLACES = 100_000
 
 
@@ -55,7 +55,7 @@ def _require_kind(name: str) -> str:
 
 
 class _NothingHere:
-    """What stands where nothing is."""
+    """Marks a place without a value."""
 
 
 NOTHING = _NothingHere()
@@ -63,7 +63,7 @@ NOTHING = _NothingHere()
 
 @dataclass(frozen=True, slots=True)
 class JsonCheck:
-    """Expectations of a JSON document. Places are written `orders[].id`: `[]` is every element of a list."""
+    """Expectations of a JSON document. Places are written as `orders[].id`, where `[]` means every item of a list."""
 
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False
@@ -86,7 +86,7 @@ class JsonCheck:
         return tuple(self.list_requirements())
 
     def list_requirements(self) -> Iterator[str]:
-        """Describe what holds for every document, then what is expected; `[]` stands for every item of a list."""
+        """Describe the requirements of every document, then the expected content; `[]` means every item of a list."""
         yield "It must be JSON in UTF-8: no comments, no NaN or Infinity, no duplicate keys in an object."
         for place in self.required:
             yield f"{_show_place(place)} must exist."
@@ -136,7 +136,7 @@ class JsonCheck:
 
 
 def _find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
-    """Yield every value at a place; `NOTHING` if there is none."""
+    """Yield every value at a place, or `NOTHING` if there is none."""
     at: list[tuple[str, object]] = [("", document)]
     for step in split_place(place):
         at = [each for where, value in at for each in _step_into(where, value, step)]
@@ -148,7 +148,7 @@ def _find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
 
 
 def split_place(place: str) -> Iterator[str]:
-    """Part a place: names, and `[]`."""
+    """Split a place into names and `[]`."""
     for part in filter(None, place.split(".")):
         name, *lists = part.split("[]")
         yield from filter(None, (name,))
@@ -167,7 +167,7 @@ def _step_into(where: str, value: object, step: str) -> Iterator[tuple[str, obje
 
 
 def _is_kind(value: object, kind: str) -> bool:
-    """Return whether a value is of a kind; true is no number."""
+    """Return whether a value is of a kind; a boolean is not a number."""
     return isinstance(value, KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
@@ -189,7 +189,7 @@ def make_fault(rule: str, where: str, expected: str, value: object) -> Fault:
 
 
 def _read_document(report: bytes) -> object:
-    """Read what the desk said: the document, as it read it."""
+    """Parse the desk's report; return the document in it."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"the file cannot be read as JSON: {make_printable(why[:200])}")

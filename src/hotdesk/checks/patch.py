@@ -1,4 +1,4 @@
-"""Check of a patch: tests fail without it and pass with it, and it changes only allowed files."""
+"""The check of a patch: tests fail without it and pass with it, and it changes only allowed files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REMEDIES: Mapping[str, str] = {
 _TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",
               "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml",
               "unittest.py", "unittest/*", "pytest.py", "pytest/*", "_pytest/*", "Makefile")  # fmt: skip
-"""What is a test, or says how tests are run: a change that touches it could make any test pass."""
+"""Files that are tests or control how tests run: a change to one of them could make any test pass."""
 STEPS = ("copies", "applies", "changed", "before", "after")
 BEFORE, AFTER = "before", "after"
 CHANGE = re.compile(r":([0-7]{6}) ([0-7]{6}) \S+ \S+ ([A-Z])\d*\0([^\0]+)\0")
@@ -47,15 +47,15 @@ _NOT_STARTED = (126, 127)
 
 @dataclass(frozen=True, slots=True)
 class PatchCheck:
-    """A repository, its tests, and what a change to it may touch."""
+    """A repository, its tests, and the files that a patch may change."""
 
     alone: ClassVar[bool] = True
     repository: Annotated[Place, re.compile("(?s).+"), Otherwise("expected a folder next to the brief")]
     tests: SomeTexts
     red: Texts = ()
-    """Names of tests that fail without the change."""
+    """Names of tests that must fail without the patch."""
     allowed: Texts = ()
-    """Patterns of paths that it may touch; none: all."""
+    """Patterns of paths that it may change; empty for all."""
     test_paths: Annotated[Texts, lambda paths: paths or _TEST_PATHS] = _TEST_PATHS
     may_change_tests: bool = False
     seconds: Seconds = execution.RUN_TIMEOUT_S
@@ -95,7 +95,7 @@ class PatchCheck:
         yield "It must change regular files only: no symbolic links."
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Apply it to a copy, list what that changed, and only then run anything; without it first."""
+        """Apply the patch to a copy and list the changes before any test runs; then test without it, and with it."""
         source, place = f"beside/{locate_input(self.repository)}", f"{desk.home}/{path}"
         runs = {"copies": await execution.run(desk, ["sh", "-c", COPY, "copy", source])}
         apply = ["git", "apply", "--whitespace=nowarn", place]
@@ -171,7 +171,7 @@ def _check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object
 
 
 def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
-    """Read what git listed: how each path was changed, and what it is now."""
+    """Parse git's list: how each path was changed, the path, and its new mode."""
     if listed.exit_code not in (0, 1) or listed.trouble:
         raise ValueError(f"the changes of the patch cannot be listed: {show_output(listed.stderr)}")
     found = CHANGE.findall(listed.stdout)
@@ -181,12 +181,12 @@ def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
 
 
 def is_any(path: str, patterns: Sequence[str]) -> bool:
-    """Return whether a path is one of these; a folder means all below it."""
+    """Return whether a path matches a pattern, or is below a folder that does."""
     return any(fnmatchcase(path, each) or fnmatchcase(path, f"{each.rstrip('/')}/*") for each in patterns)
 
 
 def _is_shadowing_stdlib(path: str) -> bool:
-    """Return whether a file is loaded instead of a module of Python's own, where tests run in the folder it is in."""
+    """Return whether a file shadows a module of the standard library for tests that run in its folder."""
     name, dot, _ = path.replace("/__init__.", ".").partition(".")
     return bool(dot) and name in sys.stdlib_module_names
 

@@ -1,4 +1,4 @@
-"""Is it a picture with something on it."""
+"""The check of a picture: it opens, has the expected size and is not blank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZE = "Save the picture in the expected size."
 _BLANK = "Draw the picture again, and look at it before you deliver it."
 _OPENS = "Save the picture as a PNG file."
 CALM = 3
-"""How much a pixel may differ from another to be taken for the same colour."""
+"""Maximum difference of a channel between pixels that count as one colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PngCheck:
         return await look(desk, "png_look", {"path": path})
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge what was seen; whether something is on it is seen in the pixels themselves."""
+        """Judge the reported size and the pixels. Whether the picture is blank is judged by its pixels alone."""
         try:
             size = read_size(evidence.report)
             if len(evidence.pages) != 1:
@@ -86,7 +86,7 @@ def read_size(report: bytes) -> dict[str, int]:
 
 
 def _count_colours(page: DrawnPixels) -> int:
-    """Count the colours of a page that differ more than dust does; at most 256."""
+    """Count the colours of a page that differ by more than noise, at most 256."""
     step = CALM + 1
     distinct: set[tuple[int, int, int]] = set()
     rgb = page.rgb

@@ -1,4 +1,4 @@
-"""Check of a program: run it, and compare its output and files."""
+"""The check of a program: run it, and compare its output and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLE = '{args = ["5"], output = "120", seconds = 10}'
 LOOKED_FOR = ("starts", "ends", "exit", "output", "makes")
 _MAKES = "Make the program write this file into its working folder."
 _WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".pl": ("perl",)}
-"""What runs a program of a suffix; others run themselves."""
+"""Interpreter of each suffix; other programs are executed directly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ProgramCheck(Ending):
     stdin: str = ""
     seconds: Seconds = execution.RUN_TIMEOUT_S
     makes: Places = ()
-    """Files that it shall make, below its folder."""
+    """Files that it must write, below its working folder."""
     runs_with: Annotated[Texts, Alias("with")] = ()
     beside: Places = ()
     image: ImageName = "base"
@@ -97,7 +97,7 @@ class ProgramCheck(Ending):
 
 
 async def _get_file_size(desk: Desk, name: str) -> int:
-    """Return the size of a file; -1 when there is none."""
+    """Return the size of a regular file, or -1 if there is none."""
     try:
         entry = await desk.stat(name)
     except FileError:

@@ -1,4 +1,4 @@
-"""Does every claim carry its evidence: a page of a PDF, and words that stand on that page."""
+"""The check of quotations: every claim names a page of a PDF and quotes text on that page."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ REMEDIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class QuotesCheck:
-    """The claims that a JSON document makes about a PDF, each with its claimed place."""
+    """The claims of a JSON document about a PDF, each with its source."""
 
     image: ClassVar[str] = "office"
     alone: ClassVar[bool] = False
     source: Place
     """The PDF: beside the brief, in the drive, or the item of a swarm (`item.pdf`)."""
     claims: str = "claims"
-    """The list of claims; each has `page` and `quote`."""
+    """Path of the list of claims; each has `page` and `quote`."""
     least: Annotated[int, Range(1, 1000)] = 20
-    """Characters of a quote that proves something."""
+    """Minimum characters of a quotation."""
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> QuotesCheck:
@@ -45,7 +45,7 @@ class QuotesCheck:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Need the PDF from the brief's author, not from the worker."""
+        """The PDF, which comes from the brief's author and not from the worker."""
         return (self.source,)
 
     @property
@@ -89,7 +89,8 @@ class QuotesCheck:
 
 
 def _read_report(report: bytes) -> tuple[int, list[tuple[str, int, int, bool]]]:
-    """Parse the desk's report: pages, and for each claim its source, page, length, and whether it is there."""
+    """Parse the desk's report: the number of pages, and of each claim its place, page, length and whether it was
+    found."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"the claims cannot be compared with the PDF: {read_text(why, 200)}")

@@ -1,4 +1,4 @@
-"""The checks a deliverable must pass: those of its brief, after those that always run."""
+"""The checks a deliverable must pass: those of its brief, and those that always run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotdesk.checks.active import NAME, REACHING
 from hotdesk.checks.active_requirements import describe_active
 
 CODE = ("program", "patch", "command")
-"""Checks of what is code: that it is, is no fault."""
+"""Checks of program code, to which the rule against programs does not apply."""
 _CODE_KINDS = ("patch", "diff", "program", "py", "sh", "pl", "rb", "js", "c", "rs", "go", "exe", "bin")
 OPENED = frozenset(
     """
@@ -19,15 +19,15 @@ OPENED = frozenset(
     odt ott odm ods ots odp otp odg otg fodt fods fodp fodg pdf
     """.split()
 )
-"""Suffixes of what people open with an office or a PDF viewer."""
+"""Suffixes of files that people open with an office program or a PDF viewer."""
 DRAWN = ("docx", "pptx", "xlsx", "pdf")
-"""Checks that draw the pages of a file themselves."""
+"""Checks that render the pages of a file themselves."""
 
 
 def list_checks(item: Deliverable, *, office: bool = False) -> Sequence[tuple[str, Mapping[str, object]]]:
-    """List what a deliverable must pass, with what each check expects; one without checks has no verdict at all.
+    """List the checks of a deliverable with their options; none if its brief has no checks.
 
-    `office`: there is an office to open documents with.
+    Pass `office` if an office suite is available to open documents.
     """
     others = [(each.check, each.expect) for each in item.checks if each.check != NAME or each.expect]
     return [(NAME, _build_active_expectation(item, office=office)), *others] if item.checks else []
@@ -41,9 +41,9 @@ def _build_active_expectation(item: Deliverable, *, office: bool) -> Mapping[str
 
 
 def describe_deliverable(item: Deliverable) -> str:
-    """Describe what a deliverable is and what it must be to pass: a line with its path and checks, then one a sentence.
+    """Describe a deliverable and its requirements: a line with its path and checks, then one line per requirement.
 
-    For planner, critic and worker alike, before anything is made.
+    The planner, the critic and the worker get the same text before the work begins.
     """
     names = ", ".join(each.check for each in item.checks)
     head = f"{item.path} ({names or 'no check'})"
@@ -51,7 +51,7 @@ def describe_deliverable(item: Deliverable) -> str:
 
 
 def list_requirements(item: Deliverable) -> tuple[str, ...]:
-    """List what a deliverable must be to pass every check, those it always has to pass last; none where none looks."""
+    """List the requirements of every check, the permanent ones last; none if the deliverable has no checks."""
     if not item.checks:
         return ()
     requested = [find(each.check, each.expect).requirements for each in item.checks if each.check != NAME]

@@ -1,4 +1,4 @@
-"""The seam of checks: evidence is gathered in a clean desk, and judged on the host."""
+"""The seam of checks: evidence is gathered in a clean desk and judged on the host."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 
 Value: TypeAlias = str | int | float | bool | None
-"""What a certificate can say of a file."""
+"""A measured value in a certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnPixels:
-    """One page as the desk drew it: raw pixels, so that no picture of a desk's making is ever decoded here."""
+    """One page as rendered in the desk: raw pixels, so that no image file from a desk is decoded on the host."""
 
     width: int
     height: int
@@ -27,15 +27,16 @@ class DrawnPixels:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A desk's report on a file. It is untrusted: the desk held a hostile file."""
+    """A desk's report on a file. It is untrusted, because the desk has opened a possibly hostile file."""
 
     report: bytes
-    """JSON, at most `evidence.MAX_REPORT_BYTES` bytes; not read yet."""
+    """Unparsed JSON, at most `evidence.MAX_REPORT_BYTES` bytes."""
     pages: tuple[DrawnPixels, ...] = ()
     trouble: str = ""
-    """Why the examination did not end by itself, as the host saw it: then it proves nothing, whatever it reported."""
+    """Why the inspection did not end normally, by the host's observation, or `""`. If set, the report proves
+    nothing."""
     attempts: int | None = None
-    """How often something in the desk tried to send meanwhile, by the kernel's count; None: not counted."""
+    """Number of send attempts in the desk meanwhile, by the kernel's count, or `None` if they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +44,18 @@ class Verdict:
     """The outcome of a check."""
 
     looked_for: tuple[str, ...]
-    """Every rule that was tried, by name. Nothing looked for is nothing proven: such a verdict is a failed one."""
+    """Names of all rules that were applied. A verdict without any has failed."""
     faults: tuple[Fault, ...] = ()
     held: tuple[str, ...] = ()
-    """What holds, in words for a person; may quote the file."""
+    """What the check found to be in order, in words for people; it may quote the file."""
     values: Mapping[str, Value] = field(default_factory=dict)
-    """What was seen, for the certificate: bounded, typed, printable."""
+    """Measured values for the certificate: bounded, typed and printable."""
     tools: Mapping[str, str] = field(default_factory=dict)
-    """The programs that examined it, with their versions, as the desk reports."""
+    """The programs that inspected the file with their versions, as reported by the desk."""
     pages: tuple[DrawnPixels, ...] = ()
-    """What a person may be shown of the file."""
+    """Rendered pages that people may be shown."""
     more: int = 0
-    """How many faults were found beside those that are listed."""
+    """Number of faults that are not listed."""
 
     @property
     def passed(self) -> bool:
@@ -63,7 +64,7 @@ class Verdict:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Explain a failure as instructions, or list what holds."""
+        """Return the faults as instructions, or the facts that were found to be in order."""
         return tuple(summarize(self.faults, self.more)) or self.held
 
 
@@ -72,12 +73,12 @@ class Check(Protocol):
 
     @property
     def image(self) -> str:
-        """Return the image of the desk in which it examines files, whatever image the work was done in."""
+        """Image of the desk in which it inspects files, whatever image the job itself uses."""
         ...
 
     @property
     def alone(self) -> bool:
-        """Return whether it executes the file: its desk is then used for nothing else.
+        """Whether it executes the file; the desk is then used for nothing else.
 
         Files of one job that are only opened share a desk, one after the other.
         """
@@ -85,27 +86,27 @@ class Check(Protocol):
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Return what it needs beside the file, as `beside/PATH`: paths below the brief's folder, or `drive:NAME`."""
+        """Extra inputs that it needs at `beside/PATH`: paths below the brief's folder, or `drive:NAME`."""
         ...
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """Describe for a certificate what it does not examine."""
+        """What it does not examine, for the certificate."""
         ...
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """List what a file must be to pass, for its author: whole sentences that can be followed beforehand.
+        """What a file must be to pass, as complete sentences for its author.
 
-        They follow from the brief's expectations and from the rules for every file, and state nothing that a verdict
-        does not judge.
+        They follow from the brief's options and from the rules for every file, and state nothing that a verdict does
+        not judge.
         """
         ...
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Examine a file in a clean desk; return the evidence. An unreadable file is evidence, not an error."""
+        """Inspect a file in a clean desk; return the evidence. An unreadable file is evidence, not an error."""
         ...
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Judge evidence. Pure; evidence that makes no sense is a failed check, never an error."""
+        """Judge evidence without I/O. Malformed evidence is a failed check, never an error."""
         ...

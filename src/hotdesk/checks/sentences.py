@@ -1,4 +1,4 @@
-"""Pieces of the sentences in which checks say what they require."""
+"""Parts of the sentences in which checks state their requirements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hotdesk.errors import make_printable
 
 _MAX_WORD_CHARS = 200
 _MAX_WORDS = 60
-"""Words of a list that are named; a brief can list a thousand."""
+"""Maximum words of a list that are named; a brief can list a thousand."""
 
 
 def list_words(words: Iterable[object], conjunction: str = "and") -> str:

@@ -1,6 +1,6 @@
-"""Is it a working workbook, seen without an office: its columns, how many rows, sums that hold, red where it differs.
+"""The check of a workbook without an office suite: columns, rows, sums, and red rows where values differ.
 
-The rules for a table are those of `xlsx/`; only what is calculated is less, and is calculated here.
+The table rules are those of `xlsx/`. Only simple formulas are recalculated, on the host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hotdesk.errors import make_printable
 LOOK_TIMEOUT_S = 60.0
 MOST_CELLS = 20_000
 MOST_ADDED = 10_000_000
-"""Numbers that all sums together add up, so that no one can keep us busy."""
+"""Maximum numbers that all sums read together, to limit the time."""
 _SUM_SHAPE = re.compile(r"=SUM\(([^()]*)\)")
 _DIFFERENCE_SHAPE = re.compile(r"=([^-]*)-([^-]*)")
 FILL_SHAPE = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
@@ -47,7 +47,7 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True)
 class SheetCheck:
-    """Expectations of the first sheet of a workbook: a head, rows below it, and perhaps a total."""
+    """Expectations of a workbook's first sheet: headings, rows below them, and possibly a total."""
 
     want: Expected
 
@@ -69,7 +69,7 @@ class SheetCheck:
 
     @property
     def image(self) -> str:
-        """Look in a desk of the smallest image: Python reads a workbook without help."""
+        """The smallest image: its Python can read a workbook."""
         return "base"
 
     @property
@@ -105,7 +105,7 @@ class SheetCheck:
         return Verdict(looked_for, faults, self.describe_facts(sheet), self.collect_values(sheet), tools, more=more)
 
     def find_faults(self, sheet: Sheet) -> Iterator[Fault]:
-        """Find faults; in the heads first, since all other faults refer to them."""
+        """Find faults; those of the headings first and alone, since all others depend on them."""
         table = Table(self.want, sheet)
         if wrong := [*table.check_columns()]:
             return iter(wrong)
@@ -133,7 +133,7 @@ def _count_formulas(sheet: Sheet) -> int:
 
 
 def _find_formula_faults(sheet: Sheet) -> Iterator[Fault]:
-    """Find errors, and formulas that were never calculated, cannot be here, or give something else."""
+    """Find error values, formulas without a saved value or that cannot be recalculated, and wrong saved values."""
     calculation = Calculation(sheet)
     for at, cell in sheet.cells.items():
         if cell.kind == "e":
@@ -160,13 +160,13 @@ def _check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> 
 
 
 class Calculation:
-    """Calculates the formulas of a sheet again, those it can."""
+    """Recalculates the simple formulas of a sheet."""
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
         self.remaining = MOST_ADDED
         self.columns: dict[int, tuple[list[int], list[float]]] = {}
-        """The numbers of each column, and in which rows they are."""
+        """The rows and values of the numbers in each column."""
         for (row, column), cell in sheet.cells.items():
             if cell.number is not None:
                 rows, numbers = self.columns.setdefault(column, ([], []))
@@ -174,7 +174,7 @@ class Calculation:
                 numbers.append(cell.number)
 
     def calculate_formula(self, formula: str) -> float | None:
-        """Calculate a sum or a difference; None for every other formula."""
+        """Return the result of a sum or a difference; `None` for any other formula."""
         if added := _parse_sum(formula):
             return self.sum_area(added)
         found = _DIFFERENCE_SHAPE.fullmatch(formula)
@@ -186,7 +186,7 @@ class Calculation:
                 return None
 
     def sum_area(self, where: Area) -> float:
-        """Add up a part of a column; `ValueError` when all of them are too much."""
+        """Return the sum of a part of a column; raise `ValueError` if the sums read too many cells in total."""
         rows, numbers = self.columns.get(where.left, ([], []))
         part = numbers[bisect_left(rows, where.top) : bisect_right(rows, where.bottom)]
         self.remaining -= len(part)
@@ -201,7 +201,7 @@ class Calculation:
 
 
 def _parse_sum(formula: str) -> Area | None:
-    """Return the part of a column that a formula adds up, if it does that alone."""
+    """Return the part of a column that a formula sums, if it does nothing else."""
     found = _SUM_SHAPE.fullmatch(formula)
     added = _parse_local_area(found[1]) if found else None
     return added if added and added.left == added.right else None
@@ -216,7 +216,7 @@ def _parse_local_area(text: str) -> Area | None:
 
 
 def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
-    """Read a desk's report on the first sheet; `ValueError` for anything that was not requested."""
+    """Parse a desk's report on the first sheet; raise `ValueError` if it is malformed."""
     match read_json(evidence):
         case {"unreadable": str(why)}:
             raise ValueError(f"the file cannot be opened as a workbook: {why}")

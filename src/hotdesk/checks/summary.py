@@ -11,11 +11,11 @@ from hotdesk.checks.xlsx.place import format_column, parse_area
 from hotdesk.dataclass import dataclass
 
 MAX_LINES = 50
-"""Lines of a summary, without the last one, which counts the rest."""
+"""Maximum lines of a summary, without the last one that counts the rest."""
 MAX_RANGES = 12
-"""Ranges that one line lists."""
+"""Maximum ranges listed in one line."""
 MAX_UNLIKE = 5
-"""Lines of one kind whose texts differ; more become one line with examples."""
+"""Maximum lines of one kind with different texts; more of them become one line with examples."""
 _EXAMPLES = 2
 _MAX_TEXT_CHARS, _MAX_PLACE_CHARS, _MAX_EXAMPLE_CHARS = 300, 240, 150
 _MAX_SHEET_CHARS = 60
@@ -27,12 +27,13 @@ _PLAIN_SHEET = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The place of one fault, so that adjacent places become a range."""
+    """The place of one fault, parsed so that adjacent places can be joined to a range."""
 
     kind: str
-    """`cell`, `row`, `number` (of a line or page), `index` (of a list), `text` (anything else) or empty: the file."""
+    """`cell`, `row`, `number` (line or page), `index` (of a list), `text` (anything else), or `""` for the whole
+    file."""
     before: str
-    """What all of a range have before the number: the sheet, the word `line`."""
+    """The common part before the number: the sheet, or the word `line`."""
     row: int = 0
     column: int = 0
     after: str = ""
@@ -40,14 +41,15 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Faults that one line tells of."""
+    """Faults that are described in one line."""
 
     faults: tuple[Fault, ...]
     places: tuple[_Place, ...]
 
 
 def summarize(faults: Sequence[Fault], more: int = 0) -> list[str]:
-    """Write faults as instructions, a line for each kind and range; `more` counts faults that are not listed at all."""
+    """Return faults as instructions, one line per kind and range; `more` is the number of faults that are not in the
+    list."""
     groups = list(_merge_unlike(_group_alike(faults)))
     more += sum(len(each.faults) for each in groups[MAX_LINES:])
     lines = [_format_group(each) for each in groups[:MAX_LINES]]
@@ -55,7 +57,7 @@ def summarize(faults: Sequence[Fault], more: int = 0) -> list[str]:
 
 
 def _group_alike(faults: Iterable[Fault]) -> list[_Group]:
-    """Group faults that say the same of different places of one kind, in the order of the first of each."""
+    """Group faults with the same text at different places of one kind, in the order of their first occurrence."""
     found: dict[tuple[str, ...], list[tuple[Fault, _Place]]] = {}
     for fault in faults:
         place = _parse_place(fault.where)
@@ -66,9 +68,9 @@ def _group_alike(faults: Iterable[Fault]) -> list[_Group]:
 
 
 def _merge_unlike(groups: Sequence[_Group]) -> list[_Group]:
-    """Make one of many groups that break one rule and have one remedy, though each says something else.
+    """Merge many groups with the same rule and remedy but different texts into one.
 
-    Without a remedy only what was expected says what to do, so that must be the same.
+    Without a remedy, only the expected text says what to do, so groups must have it in common.
     """
     found: dict[tuple[str, ...], list[_Group]] = {}
     for group in groups:
@@ -86,7 +88,7 @@ def _merge_unlike(groups: Sequence[_Group]) -> list[_Group]:
 
 
 def _format_group(group: _Group) -> str:
-    """Write one line: where, what was expected and found, what to do."""
+    """Format one line: places, expected and found, remedy."""
     where, text = _format_places(group), _format_texts(group)
     remedy = group.faults[0].remedy
     line = f"{where}: {text}" if where else text
@@ -94,7 +96,7 @@ def _format_group(group: _Group) -> str:
 
 
 def _format_texts(group: _Group) -> str:
-    """Describe what was expected and found; where faults differ, of some of them."""
+    """Describe what was expected and found; if faults differ, by examples."""
     first = group.faults[0]
     if all((each.expected, each.found) == (first.expected, first.found) for each in group.faults):
         return f"expected {_cut(first.expected)}, found {_cut(first.found)}"
@@ -109,7 +111,7 @@ def _format_texts(group: _Group) -> str:
 
 
 def _format_example(place: _Place) -> str:
-    """Write a place of those that were listed before: the sheet is known."""
+    """Format the place of an example briefly: the line already names the sheet."""
     match place.kind:
         case "cell":
             return f"{format_column(place.column)}{place.row}"
@@ -170,7 +172,7 @@ def _format_single(where: str, place: _Place) -> str:
 
 
 def _quote_sheet(name: str) -> str:
-    """Write the name of a sheet as a formula would; a file chose it."""
+    """Quote a sheet's name, which the file chose, as in a formula."""
     short = _cut(name, _MAX_SHEET_CHARS)
     return short if _PLAIN_SHEET.fullmatch(short) else "'" + short.replace("'", "''") + "'"
 
@@ -196,9 +198,9 @@ def find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def find_rectangles(cells: Iterable[tuple[int, int]]) -> list[tuple[int, int, int, int, int]]:
-    """Cover cells, by row and column, with rectangles that do not overlap: left, top, right, bottom, cells in it.
+    """Cover cells, given by row and column, with disjoint rectangles: left, top, right, bottom, number of cells.
 
-    Columns side by side that have the same run of rows are one rectangle.
+    Adjacent columns with the same run of rows form one rectangle.
     """
     columns: dict[int, list[int]] = {}
     for row, column in cells:

@@ -1,4 +1,4 @@
-"""Verdicts as stored JSON, with rendered pages as pictures that are encoded here."""
+"""Verdicts as stored JSON, with rendered pages as PNG files that are encoded on the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotdesk.strict import ROW, read
 
 @dataclass(frozen=True, slots=True)
 class PagePicture:
-    """A page as a person may be shown it."""
+    """A rendered page as a PNG file."""
 
     width: int
     height: int
@@ -33,13 +33,13 @@ class PagePicture:
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
-    """A verdict read back."""
+    """A verdict as stored."""
 
     check: str
     image: str
-    """Of the desk it was looked at in."""
+    """Image of the desk that was used."""
     expect: Mapping[str, object]
-    """What the brief expected."""
+    """Options of the check in the brief."""
     looked_for: tuple[str, ...]
     not_checked: tuple[str, ...]
     faults: tuple[Fault, ...]
@@ -48,9 +48,9 @@ class StoredVerdict:
     tools: Mapping[str, str]
     pictures: tuple[Annotated[PagePicture, ROW], ...]
     beside: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of what the check had beside the file, by name: its own program, what it compared the file with."""
+    """SHA-256 of the check's extra inputs by name, such as its own program or files to compare with."""
     more: int = 0
-    """How many faults were found beside those that are listed."""
+    """Number of faults that are not listed."""
 
     @property
     def passed(self) -> bool:
@@ -58,7 +58,7 @@ class StoredVerdict:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Explain why it failed, as instructions; or what holds."""
+        """The faults as instructions, or the facts that were found to be in order."""
         return tuple(summarize(self.faults, self.more)) or self.held
 
 
@@ -73,7 +73,7 @@ def make_stored_verdict(
 
 
 def _encode_picture(page: DrawnPixels) -> PagePicture:
-    """Encode a page. Nothing of a desk's is decoded: pixels are pixels."""
+    """Encode a page as PNG. Its raw pixels need no decoding, so nothing the desk encoded is parsed."""
     png = io.BytesIO()
     Image.frombytes("RGB", (page.width, page.height), page.rgb).save(png, "PNG", optimize=False, compress_level=6)
     return PagePicture(page.width, page.height, png.getvalue())
@@ -94,5 +94,5 @@ def to_json(verdict: StoredVerdict) -> bytes:
 
 
 def from_json(data: bytes) -> StoredVerdict:
-    """Read it back: it is ours, and sealed."""
+    """Read a stored verdict, which hotdesk wrote and sealed."""
     return read(StoredVerdict, json.loads(data))

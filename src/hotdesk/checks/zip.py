@@ -31,12 +31,12 @@ MOST_MEMBERS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member, as it was seen."""
+    """One member as reported."""
 
     name: str
     size: int
     whole: bool
-    """Whether its bytes are the ones it was packed from, by its checksum."""
+    """Whether its data matches its checksum."""
     kind: str
 
 
@@ -49,7 +49,7 @@ class ZipCheck:
     beside: ClassVar[tuple[str, ...]] = ()
     members: Texts = ()
     only: bool = False
-    """Whether nothing else may be in it."""
+    """Whether other members are refused."""
     count: Count = None
     sizes: Counts = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ class ZipCheck:
 
 
 def _find_unsound_members(members: tuple[Member, ...]) -> Iterator[Fault]:
-    """Find members that are broken, that are no files, and whose names lead out or are there twice."""
+    """Find members that are damaged, not regular files, have unsafe names, or have the same name as another."""
     visited: set[str] = set()
     for each in members:
         where = make_printable(each.name[:200])

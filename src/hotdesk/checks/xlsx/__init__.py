@@ -1,5 +1,5 @@
-"""Is it a working workbook: recalculated, changed and compared, in an office of the desk's; judged here.
+"""The check of a workbook: recalculated and changed by an office suite in the desk, judged here.
 
-`check.py` is the check. `expect.py` reads what a brief expects, `workbook.py` what the desk reported; `formula.py`
-knows what a formula refers to; `values.py`, `table.py`, `audit.py` and `sources.py` hold the rules.
+`check.py` is the check. `expect.py` reads a brief's options, `workbook.py` the desk's report; `formula.py` parses
+formulas; `values.py`, `table.py`, `audit.py` and `whole_workbook.py` have the rules.
 """

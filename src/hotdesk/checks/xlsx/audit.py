@@ -1,4 +1,4 @@
-"""Audit a workbook for faults that show no error: inconsistent formulas, unused inputs."""
+"""Audits a workbook for faults that show no error, such as inconsistent formulas and unused inputs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from hotdesk.dataclass import dataclass
 
 At = tuple[int, int]
 NUMBER = "a number"
-"""The family of what is typed in."""
+"""The family of typed numbers."""
 FEWEST = 3
-"""Formulas that make a family."""
+"""Minimum number of formulas in a family."""
 _RARE = 8
-"""One in so many of a family may be unlike it, and is a slip; more is meant."""
+"""At most one in this many cells of a run may differ to count as a slip; more are intended."""
 _INPUTS = re.compile(r"\b(assumption|input|parameter|driver)s?\b", re.IGNORECASE)
 _MOST_INPUTS = 300
-"""Numbers on a sheet of inputs; one with more holds data, which need not all be read."""
+"""Maximum numbers on a sheet of inputs; a sheet with more has data, which need not all be read."""
 FAR = {"INDIRECT", "OFFSET"}
-"""Functions that read what they do not name."""
+"""Functions that read cells they do not name."""
 LOOKUPS = {"MATCH", "VLOOKUP", "HLOOKUP", "XLOOKUP", "LOOKUP", "INDEX", "COUNTIF", "COUNTIFS", "SUMIF", "SUMIFS"}
 LOOKUPS |= {"XMATCH", "COUNTA", "AVERAGEIF", "AVERAGEIFS", "UNIQUE", "FILTER", "VALUE", "NUMBERVALUE", "TEXT"}
-"""Functions that compare, count or convert what they read, and need no numbers."""
+"""Functions that compare, count or convert their arguments and so do not need numbers."""
 _NUMERIC = re.compile(r"[-+(]?\s?[$€£]?\s?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%€]?\)?", re.ASCII)
 AMOUNT = re.compile(r".*(\d\.\d\d?|,\d{3}|[$€£%]).*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """A cell that is unlike both its neighbours, which are alike."""
+    """A cell that differs from both its neighbours, which are alike."""
 
     at: At
     family: str
@@ -43,7 +43,7 @@ class Slip:
 
 
 def find_odd_formulas(book: Workbook) -> Iterator[Fault]:
-    """Find the one cell of a run of formulas that says something else, reads another sheet, or is a number typed in."""
+    """Find single cells in a run of formulas that have another formula, read another sheet or are typed numbers."""
     for sheet in book.sheets:
         for slip in _find_slips(sheet):
             own, other = sheet.formulas.get(slip.at), sheet.formulas[slip.neighbour]
@@ -60,7 +60,7 @@ def _slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
 
 
 def _find_slips(sheet: Sheet) -> list[Slip]:
-    """Find cells unlike their neighbours, above and below or at either side; not whole rows or columns of them."""
+    """Find cells that differ from their neighbours above and below or on both sides, but not whole rows or columns."""
     kinds = {at: family for at, cell in sheet.cells.items() if (family := _get_family(sheet, at, cell))}
     down = _find_unlike_cells(kinds, along=0)
     across = _find_unlike_cells(kinds, along=1)
@@ -72,7 +72,7 @@ def _find_slips(sheet: Sheet) -> list[Slip]:
 
 
 def _get_family(sheet: Sheet, at: At, cell: Cell) -> str:
-    """Return a cell's family: its formula's shape, or that it is a number."""
+    """Return a cell's family: the shape of its formula, or `NUMBER`."""
     if at in sheet.formulas:
         return "=" + sheet.formulas[at].shape
     return NUMBER if cell.kind == "n" and not cell.formula else ""
@@ -89,7 +89,7 @@ def _find_unlike_cells(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
 
 
 def _find_outliers(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple[At, At]]:
-    """Yield cells that are unlike both their neighbours, which are alike; each with one of these."""
+    """Yield each cell that differs from both its neighbours, which are alike, with one of them."""
     for before, at, after in zip(run, run[1:], run[2:], strict=False):
         if kinds[at] != kinds[before] == kinds[after]:
             yield at, before
@@ -103,12 +103,12 @@ def _find_outlier_pairs(kinds: Mapping[At, str], run: Sequence[At], sizes: Count
 
 
 def _is_family(family: str, sizes: Counter[str], other: str) -> bool:
-    """Return whether formulas are a family, and something else among them is rare."""
+    """Return whether formulas form a family in which another kind of cell is rare."""
     return family != NUMBER and sizes[family] >= FEWEST and sizes[other] <= max(1, sizes[family] // _RARE)
 
 
 def iterate_runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
-    """Yield cells that follow one another without a gap: down a column, or across a row."""
+    """Yield sequences of adjacent cells, down a column or across a row."""
     run: list[At] = []
     for at in sorted(kinds, key=lambda at: (at[1 - along], at[along])):
         if run and (at[1 - along] != run[-1][1 - along] or at[along] != run[-1][along] + 1):
@@ -119,7 +119,7 @@ def iterate_runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
 
 
 def _select_lone_slips(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
-    """Leave out subtotals, and rows or columns that are all alike: those are meant."""
+    """Skip subtotals, and cells whose neighbours across the run differ in the same way: those are intended."""
     for at, slip in found.items():
         if not _is_subtotal(sheet, at, along) and not _has_company(found, at, slip.family, along):
             yield slip
@@ -144,7 +144,7 @@ def _has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> b
 
 
 def is_far(book: Workbook) -> bool:
-    """Return whether formulas have unnamed inputs: then nothing can be called unused."""
+    """Return whether formulas read cells they do not name, so that no input can be called unused."""
     return bool(book.calls & FAR)
 
 
@@ -161,7 +161,7 @@ def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]
 
 
 def _iterate_inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
-    """Yield the inputs: numbers the brief names, or those with a label on a sheet that is called so."""
+    """Yield the inputs: numbers in areas that the brief names, or labelled numbers on a sheet named as inputs."""
     own = [area for area in named if area.sheet.casefold() == sheet.name.casefold()]
     numbers = [(at, cell) for at, cell in sheet.cells.items() if cell.kind == "n" and not cell.formula]
     if own:
@@ -171,14 +171,14 @@ def _iterate_inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, C
 
 
 def _is_labelled(sheet: Sheet, at: At) -> bool:
-    """Return whether a text stands at the left of a number, or of the numbers before it."""
+    """Return whether a text is to the left of a number, or of the numbers before it."""
     row, column = at
     previous = [cell for place in range(column - 1, 0, -1) if (cell := sheet.cells.get((row, place)))]
     return next((cell.kind == "t" for cell in previous if cell.kind != "n"), False)
 
 
 def _is_year(sheet: Sheet, at: At) -> bool:
-    """Return whether a number is one of a row of years: a head, and no input."""
+    """Return whether a number is part of a row of years, which is a heading and not an input."""
     row, column = at
     value, near = sheet.cells[at].number, [sheet.cells.get((row, column + step)) for step in (-1, 1)]
     steps = [cell.number - value for cell in near if cell and cell.number is not None and value is not None]
@@ -186,7 +186,7 @@ def _is_year(sheet: Sheet, at: At) -> bool:
 
 
 def _collect_read_areas(book: Workbook) -> Mapping[str, set[Area]]:
-    """Return everything any formula reads, by sheet: directly, by name, or as a table."""
+    """Return the areas that formulas read, by sheet: directly, by name or as a table."""
     found: dict[str, set[Area]] = {}
     words = set[str]()
     for sheet in book.sheets:
@@ -209,7 +209,7 @@ def _iterate_named_areas(words: Iterable[str], book: Workbook) -> Iterator[Area]
 
 
 def find_text_numbers(book: Workbook) -> Iterator[Fault]:
-    """Find numbers that are stored as texts, where numbers are meant: no sum counts them."""
+    """Find numbers stored as text where numbers are expected, since sums ignore them."""
     for sheet in book.sheets:
         texts = {at: cell for at, cell in sheet.cells.items() if _is_numeric_text(cell)}
         if not texts:
@@ -225,7 +225,7 @@ def find_text_numbers(book: Workbook) -> Iterator[Fault]:
 
 
 def _is_numeric_text(cell: Cell) -> bool:
-    """Return whether a text is a number; one that begins with 0 is a mark, such as a post code."""
+    """Return whether a text is a number; one with a leading zero is a code, such as a post code."""
     text = str(cell.value).strip() if cell.kind == "t" and not cell.formula else ""
     return len(text) <= 30 and bool(_NUMERIC.fullmatch(text)) and not re.match(r"0\d", text)
 

@@ -1,4 +1,4 @@
-"""The full check of a workbook: opened and recalculated by an office, its inputs changed, judged rule by rule."""
+"""The full check of a workbook: opened and recalculated by an office suite, its inputs changed, judged rule by rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_CHECKED = (
     "whether typed numbers are true, where no source is named",
 )
 MOST_VALUES = 20
-"""Of one kind, that a certificate tells."""
+"""Maximum sums and changes in a certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class XlsxCheck:
 
     @property
     def alone(self) -> bool:
-        """Open it beside others of its job: the office stays for them."""
+        """Whether it needs a desk of its own: no, the office suite stays for other files of the job."""
         return False
 
     @property
@@ -112,7 +112,7 @@ class XlsxCheck:
         return (rule for rule, expectation in rules.items() if expectation)
 
     def find_faults(self, book: Workbook) -> Iterator[Fault]:
-        """Find faults: those of the brief's own expectations first, since they are in its words."""
+        """Find faults; those of the brief's own expectations first."""
         sheet = book.find_sheet(self.want.sheet) if self.want.sheet else book.sheets[0]
         if sheet is None:
             there = list_names(each.name for each in book.sheets)

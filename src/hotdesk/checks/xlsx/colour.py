@@ -1,17 +1,17 @@
-"""Which colour a fill is, to the eye."""
+"""Names of fill colours as people see them."""
 
 from __future__ import annotations
 
 import colorsys
 
 COLOURS = {"red": (0, 0), "orange": (18, 42), "yellow": (42, 70), "green": (70, 170), "blue": (180, 265)}
-"""Colours by name, and between which hues they lie; red is what `is_red` says."""
+"""Range of hues in degrees of each named colour; `is_red` decides for red."""
 STRONG = 0.08
 """Saturation below which a fill is grey or white."""
 
 
 def is_colour(fill: str, colour: str) -> bool:
-    """Return whether a fill, as `RRGGBB`, is of a colour: one of the names, or exactly that."""
+    """Return whether a fill, as `RRGGBB`, has a colour: a name, or an exact value."""
     if not fill:
         return False
     if colour not in COLOURS:

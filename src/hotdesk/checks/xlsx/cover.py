@@ -1,4 +1,4 @@
-"""Test quickly whether a cell is in any of many areas of a sheet."""
+"""A fast test whether a cell is in any of many areas of a sheet."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Collection, Iterable
 from hotdesk.checks.xlsx.place import Area
 
 SMALL = 64
-"""Cells of an area that is kept cell by cell."""
+"""Maximum cells of an area that is stored cell by cell."""
 MOST_LARGE = 1000
 
 
 class Cover:
-    """The cells that some areas cover. Of running sums only the longest is kept; beyond a limit everything is covered.
+    """The cells that some areas cover. Beyond `MOST_LARGE` large areas, every cell counts as covered.
 
-    Columns that the same large areas reach are tested as one: a cell costs one search, whatever a workbook reads.
+    Of areas that differ only in their last row, as in running sums, only the longest is kept. Columns that the same
+    large areas cover are tested as one strip, so that a cell costs one search.
     """
 
     def __init__(self, areas: Collection[Area]) -> None:
@@ -41,7 +42,7 @@ class Cover:
 
 
 def _compute_edges(spans: Iterable[tuple[int, int]]) -> list[int]:
-    """Return where spans of rows begin, and the first row after each, in turn; spans that meet are one."""
+    """Return the first row of each span and the first row after it, alternating; spans that touch are merged."""
     found: list[int] = []
     for top, bottom in sorted(spans):
         if found and top <= found[-1]:

@@ -1,4 +1,4 @@
-"""Read a brief's expectations about a workbook; every error has an example."""
+"""Reads a brief's expectations about a workbook; every error has an example."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hotdesk.dataclass import dataclass
 from hotdesk.strict import By, Length, Otherwise, StrictError, compile_reader, read
 
 MAX_ITEMS = 100
-"""Entries of the longest list."""
+"""Maximum entries of a list."""
 MOST_OUTPUTS = 500
-"""Cells one mutation looks at."""
+"""Maximum output cells of one mutation."""
 CENT = 0.005
 EXAMPLES = {
     "sheet": '"Data"',
@@ -42,31 +42,31 @@ texts: Callable[[object], tuple[str, ...]] = compile_reader(Names)
 
 @dataclass(frozen=True, slots=True)
 class Coloured:
-    """Which rows have a colour, and no others."""
+    """The rows that must have a colour; no others may."""
 
     colour: str
     rows: frozenset[int] = frozenset()
     column: str = ""
     values: frozenset[str] = frozenset()
-    """What stands in `column` where a row has the colour."""
+    """Values in `column` of the rows that must have the colour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """A number that must be the same elsewhere."""
+    """A number that must equal another one."""
 
     cell: Area
     other: Area | None = None
     source: str = ""
     """A file beside the workbook."""
     column: str = ""
-    """Of the source, to be summed."""
+    """Column of the source that is summed."""
     within: float = CENT
 
 
 @dataclass(frozen=True, slots=True)
 class Mutate:
-    """An input to be changed, what must move then, and what must not."""
+    """An input to change, the outputs that must then change, and those that must not."""
 
     cell: Area
     to: str | float
@@ -81,7 +81,7 @@ class Mutate:
 
     @property
     def moving(self) -> int:
-        """Count the outputs that must move; they come first."""
+        """Number of outputs that must change; they come first."""
         return sum(each.size for each in self.moves)
 
 
@@ -99,10 +99,10 @@ _Areas: TypeAlias = Annotated[tuple[Annotated[Area, By(_parse_sheet_area)], ...]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """All a brief expects."""
+    """All expectations of a brief."""
 
     sheet: Name = ""
-    """The one that columns, rows, colours and the total are of; empty: the first."""
+    """The sheet to which columns, rows, colours and the total apply, or `""` for the first."""
     sheets: Names = ()
     columns: Names = ()
     rows: Annotated[Span | None, By(read_span)] = None
@@ -121,7 +121,7 @@ class Expected:
 
 
 def read_expected(expect: Mapping[str, object]) -> Expected:
-    """Read what a brief expects; `BriefError` for what cannot be."""
+    """Read a brief's options; raise `BriefError` if they are invalid."""
     if unknown := sorted(set(expect) - set(EXAMPLES)):
         raise make_unknown_error("xlsx", unknown[0], EXAMPLES)
     try:
@@ -151,7 +151,7 @@ def _parse_cell(value: object) -> Area:
 
 
 def _read_formulas(value: object) -> tuple[Area | str, ...]:
-    """Read where formulas must be: areas, and columns by their heads."""
+    """Read the places of required formulas: areas, and columns by their headings."""
     named = [re.fullmatch(r"column (.+)", each) for each in texts(value)]
     return tuple(
         found[1] if found else _parse_sheet_area(each) for found, each in zip(named, texts(value), strict=True)

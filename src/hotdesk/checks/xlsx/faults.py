@@ -1,4 +1,4 @@
-"""Faults as a person may read them."""
+"""Texts of faults, shortened and quoted for people."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hotdesk.errors import make_printable
 _ERROR = re.compile(r"#[A-Z0-9/_]{1,20}[!?]?|Err:\d{1,4}", re.ASCII)
 
 MAX_QUOTE_CHARS = 160
-"""Characters of the longest text."""
+"""Maximum characters of a text."""
 _MAX_VALUE_CHARS = 60
-"""Characters of a cell's content that are quoted."""
+"""Maximum characters quoted from a cell."""
 
 
 def make_fault(rule: str, where: str, expected: str, found: str, remedy: str = "") -> Fault:
@@ -35,12 +35,12 @@ def format_value(value: Shown) -> str:
 
 
 def quote_text(text: str) -> str:
-    """Quote the beginning of a cell's text: a file chose it."""
+    """Quote the start of a cell's text, which the file chose."""
     return repr(text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…")
 
 
 def format_error(value: Shown) -> str:
-    """Format an error value; one that no program shows is quoted."""
+    """Format an error value; quote one that is not a known form."""
     text = str(value)
     return text if _ERROR.fullmatch(text) else quote_text(text)
 

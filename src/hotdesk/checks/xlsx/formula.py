@@ -1,4 +1,4 @@
-"""Parse formulas: their shape relative to their cell, and the cells they read."""
+"""Parses formulas: their shape relative to their cell, and the cells they read."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ TOKEN = re.compile(
     r"""|'(?:[^']|'')*+(?:'|\Z)|(?P<word>[^\W\d][\w.]*+)(?P<call>\()?|[0-9.]++[^\w'"$\[]*+""",
     re.DOTALL,
 )
-"""What matters in a formula. Every alternative takes what it has looked at: a hostile one costs only its length."""
+"""The relevant tokens of a formula. No alternative backtracks, so a hostile formula takes linear time."""
 END = re.compile(r"(\$?)([A-Z]{1,3})?(\$?)([0-9]{1,7})?", re.ASCII)
 _Coordinate = tuple[bool, int]
-"""Whether it moves with the cell, and by how much; or which one it is."""
+"""Whether the coordinate is relative to the cell, and the offset or the absolute position."""
 
 
 class FormulaRange(NamedTuple):
-    """An area a formula reads, as seen from its cell."""
+    """An area that a formula reads, relative to its cell."""
 
     sheet: str
-    """Empty: its own."""
+    """Name of the sheet, or `""` for the formula's own."""
     left: _Coordinate
     top: _Coordinate
     right: _Coordinate
@@ -43,12 +43,12 @@ class Formula:
     """A formula without its place: the same for every cell it was filled into."""
 
     shape: str
-    """Its text, with cells told by how far away they are."""
+    """Its text with relative references."""
     bare: str
-    """The same, with the sheets left out."""
+    """The same text without sheet names."""
     reads: tuple[FormulaRange, ...]
     words: frozenset[str]
-    """Names it uses that are no functions', in capitals."""
+    """Names it uses other than functions, in capitals."""
     calls: frozenset[str]
     """Functions it calls, in capitals."""
 

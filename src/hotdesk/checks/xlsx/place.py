@@ -11,7 +11,8 @@ _AREA_SHAPE = re.compile(r"\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6})(?::\$?([A-Z]{1,3}
 
 
 class Area(NamedTuple):
-    """A rectangle of cells on one sheet; columns and rows count from 1. A tuple: there are hundreds of thousands."""
+    """A rectangle of cells on one sheet; columns and rows count from 1. A tuple, because there are hundreds of
+    thousands."""
 
     sheet: str
     left: int
@@ -37,7 +38,7 @@ class Area(NamedTuple):
 
 
 def parse_area(text: str) -> Area:
-    """Read `Sheet!A1` or `'A sheet'!A1:B2`; `ValueError` for anything else."""
+    """Parse `Sheet!A1` or `'A sheet'!A1:B2`; raise `ValueError` for anything else."""
     sheet, mark, rest = text.rpartition("!")
     found = _AREA_SHAPE.fullmatch(rest)
     if found is None or (mark and not sheet):

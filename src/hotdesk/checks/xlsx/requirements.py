@@ -123,7 +123,7 @@ def _describe_rest(want: Expected) -> Iterator[str]:
 
 
 def _show_cells(each: Area) -> str:
-    """Name cells of a sheet that was named before."""
+    """Name cells without their sheet, which the sentence has named already."""
     return f"cell{'s' if each.size > 1 else ''} {show(each).rpartition('!')[2]}"
 
 

@@ -1,4 +1,4 @@
-"""Expectations about one sheet: columns, rows, colours, and the total below them."""
+"""Expectations of one sheet: columns, rows, colours, and the total below them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST_ROWS = 200_000
 
 @dataclass(frozen=True)
 class Table:
-    """A sheet with heads in its first row, rows below, and perhaps a total."""
+    """A sheet with headings in its first row, rows below them, and possibly a total."""
 
     want: Expected
     sheet: Sheet
 
     @cached_property
     def heads(self) -> Mapping[str, int]:
-        """Return which column has which head; the first, where two have one."""
+        """Column of each heading; the first, if two columns have the same."""
         first = [cell for (row, _), cell in self.sheet.cells.items() if row == 1]
         return {str(cell.shown): cell.column for cell in reversed(first)}
 
@@ -122,7 +122,7 @@ class Table:
         return f"{shown:g}" if isinstance(shown, float) else str(shown or "")
 
     def check_row_colour(self, row: int, cells: list[Cell], colour: str, expected: bool, why: str) -> Iterator[Fault]:
-        """Compare one row's colour: all of it, or none."""
+        """Check that all cells of a row have a colour, or none."""
         has = [is_colour(cell.fill, colour) for cell in cells]
         where = f"{self.sheet.name}!{row}:{row}"
         if expected and not (has and all(has)):
@@ -133,7 +133,7 @@ class Table:
             yield make_fault("colours", where, text, f"{sum(has)} of {len(has)} cells {colour}", NO_FILL)
 
     def check_total(self) -> Iterator[Fault]:
-        """Find the total: a formula below the rows that reads them all and gives their sum."""
+        """Check the total: a formula below the rows that reads them all and results in their sum."""
         column = self.heads.get(self.want.total)
         if not self.want.total:
             return
@@ -191,7 +191,7 @@ class Table:
 
 
 def sum_numbers(numbers: Iterable[float]) -> float:
-    """Add up numbers, each of which can be; what no number can hold is infinite, and nothing shows that."""
+    """Return the sum of numbers; on overflow infinity, which no cell can show."""
     try:
         return math.fsum(numbers)
     except OverflowError:

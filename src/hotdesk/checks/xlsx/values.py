@@ -11,11 +11,11 @@ from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Shown, Workbook
 
 _CIRCLES = ("Err:522", "Err:523")
-"""What LibreOffice shows where a formula needs its own result."""
+"""Errors of LibreOffice for circular references."""
 _UNSTEADY = {"NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY"}
-"""Functions that give something else each time."""
+"""Functions whose result differs each time."""
 _PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", "SUBTOTAL", "AGGREGATE", "INDIRECT"}
-"""Functions that may name their own cell and not need its value."""
+"""Functions that may refer to their own cell without reading its value."""
 MOST_STEPS = 5_000_000
 NOT_CALCULATED = ("a value saved with the formula", "no value: the formula was never calculated")
 _ACYCLIC = "a formula that does not depend on its own cell"
@@ -24,7 +24,7 @@ _CHART = "Let every series of the chart read existing cells."
 
 
 def find_errors(book: Workbook) -> Iterator[Fault]:
-    """Find error values, saved or only seen when calculated; and what points at cells that are gone."""
+    """Find error values, saved or after recalculation, and names and charts that refer to deleted cells."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.fresh_kind == "e" and cell.fresh not in _CIRCLES:
@@ -43,7 +43,7 @@ def find_errors(book: Workbook) -> Iterator[Fault]:
 
 
 def find_uncalculated(book: Workbook) -> Iterator[Fault]:
-    """Find formulas that were saved without a value: programs that do not calculate show nothing."""
+    """Find formulas saved without a value, which programs that do not recalculate show as empty."""
     for sheet, at, cell in iterate_formulas(book):
         if not cell.kind and cell.fresh_kind != "e":
             yield make_fault("calculated", sheet.name_cell(at), *NOT_CALCULATED)
@@ -67,7 +67,7 @@ def iterate_formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], C
 
 
 def is_same_value(one: Shown, other: Shown) -> bool:
-    """Return whether two values are one, but for the last digits."""
+    """Return whether two values are equal, except for rounding."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
     return one == other
@@ -81,7 +81,8 @@ def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
 
 
 def find_unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
-    """Return the unsteady cells and those that read them. After too many steps the rest counts as steady."""
+    """Return cells whose value changes each time, and those that read them. After `MOST_STEPS`, the rest counts as
+    steady."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
     new = found = {(name, at) for name, at, form in every if form.calls & _UNSTEADY}
     remaining = MOST_STEPS
@@ -114,7 +115,7 @@ def find_circular_formulas(book: Workbook) -> Iterator[Fault]:
 
 
 def _reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:
-    """Return whether a formula names its own cell, and not for its place alone."""
+    """Return whether a formula reads its own cell, and not only its position."""
     form = sheet.formulas.get(at)
     if form is None or form.calls & _PLACES_ONLY:
         return False

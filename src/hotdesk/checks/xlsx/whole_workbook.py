@@ -1,4 +1,4 @@
-"""Expectations about a whole workbook: sheets, formulas, numbers that agree, inputs that change outputs."""
+"""Expectations of a whole workbook: sheets, formulas, numbers that agree, inputs that change outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
     "formulas": "formulas",
 }
 _OWN_NAMES = "_xlnm."
-"""How names begin that the program gives, and takes away, by itself."""
+"""Prefix of names that spreadsheet programs add and remove by themselves."""
 
 
 def find_missing_sheets(want: Expected, book: Workbook) -> Iterator[Fault]:
@@ -57,7 +57,7 @@ def check_reconciliations(want: Expected, book: Workbook) -> Iterator[Fault]:
 
 
 def _find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
-    """Return what a number must be equal to; None when that cannot be known."""
+    """Return a description of the expected number and its value, or `None` if that is unknown."""
     if source is None:
         other = book.find_cell(each.other) if each.other else None
         value = other.number if other else None

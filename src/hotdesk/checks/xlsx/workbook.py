@@ -1,4 +1,4 @@
-"""Read a desk's report about a workbook strictly: all of it may be forged."""
+"""Parses a desk's report about a workbook strictly, because all of it may be forged."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _MOST_NAMED = 1000
 MOST_OUTPUTS = 1000
 LONGEST_FORMULA = 8192
 MAX_FORMULA_CHARS = 70
-"""Characters of a formula that are quoted."""
+"""Maximum characters quoted from a formula."""
 _MOST_FORMULAS = 4 << 20
-"""Characters of all formulas together; what is filled in counts once."""
+"""Maximum characters of all formulas together; a shared formula counts once."""
 _MOST_READ = 400_000
-"""References of all formulas together; one that is filled in a thousand times counts a thousand times."""
+"""Maximum references of all formulas together; a shared formula counts for each of its cells."""
 FILL_SHAPE = re.compile(r"[0-9A-F]{6}", re.ASCII)
 COUNTS = ("charts", "pivots", "validations", "formats")
 Shown = str | float | None
 
 
 class Cell(NamedTuple):
-    """One cell that holds something."""
+    """One cell that is not empty."""
 
     column: int
     row: int
     kind: str
-    """Of the value it was saved with: `n` number, `t` text, `b` truth, `e` error, empty: none."""
+    """Kind of the saved value: `n` number, `t` text, `b` boolean, `e` error, or `""` for none."""
     value: Shown
     formula: str
     fill: str
-    """`RRGGBB`, or empty."""
+    """Fill colour as `RRGGBB`, or `""`."""
     fresh_kind: str = ""
-    """Of what its formula gives now."""
+    """Kind of the recalculated value."""
     fresh: Shown = None
 
     @property
@@ -61,15 +61,15 @@ class Sheet:
     name: str
     hidden: bool
     cells: Mapping[tuple[int, int], Cell]
-    """By row and column, in that order."""
+    """Cells by row and column, in that order."""
     hidden_rows: int
     counts: Mapping[str, int]
-    """Charts, pivots, validations and conditional formats."""
+    """Numbers of charts, pivot tables, validations and conditional formats."""
     hidden_columns: int = 0
 
     @cached_property
     def formulas(self) -> Mapping[tuple[int, int], Formula]:
-        """Read every formula; what shares one has the very same."""
+        """Parsed formulas by cell; cells with a shared formula have the same object."""
         found: dict[tuple[int, int], Formula] = {}
         for at, cell in self.cells.items():
             if cell.formula and cell.formula[0] not in "@{":
@@ -103,7 +103,7 @@ class Sum:
     value: float = 0.0
     count: int = 0
     why: str = ""
-    """Why there is none."""
+    """Reason why there is no sum, or `""`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,10 @@ class Mutation:
     before: Sequence[Shown] = ()
     after: Sequence[Shown] = ()
     input_kind: str = ""
-    """What kind the input was: `VALUE`, `TEXT`, `FORMULA` or `EMPTY`."""
+    """Kind of the input before: `VALUE`, `TEXT`, `FORMULA` or `EMPTY`."""
     was: str = ""
     why: str = ""
-    """Why it was not done."""
+    """Reason why the input was not changed, or `""`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +126,25 @@ class Like:
     sheets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     names: Sequence[str] = ()
     why: str = ""
-    """Why nothing is known of it."""
+    """Reason why nothing is known of it, or `""`."""
 
 
 @dataclass(frozen=True)
 class Workbook:
-    """A workbook."""
+    """A workbook as reported by a desk."""
 
     sheets: Sequence[Sheet]
     names: Mapping[str, str]
     tables: Mapping[str, Area]
     broken: Sequence[str]
-    """Charts that point at nothing."""
+    """Charts that refer to deleted cells."""
     sums: Sequence[Sum]
     mutations: Sequence[Mutation]
     like: Like | None
     tools: Mapping[str, str]
 
     def find_sheet(self, name: str) -> Sheet | None:
-        """Find a sheet; names differ in more than capitals."""
+        """Find a sheet by its name, regardless of case."""
         return next((each for each in self.sheets if each.name.casefold() == name.casefold()), None)
 
     def find_cell(self, where: Area) -> Cell | None:
@@ -158,7 +158,7 @@ class Workbook:
 
 
 def read_book(data: bytes) -> Workbook:
-    """Read evidence; `ValueError` for anything that was not asked for."""
+    """Parse a desk's report; raise `ValueError` if it is malformed or the file could not be opened."""
     match read_json(data):
         case {"unreadable": str(why)}:
             raise ValueError(f"the file cannot be opened as a workbook: {why[:MAX_TEXT_CHARS]}")
@@ -186,7 +186,7 @@ def read_book(data: bytes) -> Workbook:
 
 
 def _read_sheets(records: list[object]) -> list[Sheet]:
-    """Read sheets; no two have one name, and together they have a bounded number of cells."""
+    """Parse sheets; they must have different names and together a limited number of cells and formulas."""
     sheets, remaining = list[Sheet](), MOST_CELLS
     for each in records:
         sheet = _read_sheet(each, remaining)
@@ -321,7 +321,7 @@ def pair(record: object) -> tuple[str, str]:
 
 
 def _read_short_text(value: object) -> str:
-    """Read a text, as it is; it is escaped where it is shown."""
+    """Return a text unchanged if it is short; it is escaped where it is shown."""
     if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
         raise ValueError("malformed inspection report: expected a short text")
     return value
