@@ -137,9 +137,7 @@ class VirtioPort:
         return posix.write(self.fd, data)
 
     def recv(self, size: int) -> bytes:
-        """Read available data. An empty read means that no process has the other end open at this moment, not that it
-        ended.
-        """
+        """Read available data. An empty read means that the other end is not open now, not that it has ended."""
         data = posix.read(self.fd, size)
         if not data:
             raise BlockingIOError

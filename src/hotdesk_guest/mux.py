@@ -120,9 +120,7 @@ class Mux:
         self.listen(stream)
 
     def handle_event(self, fd: int, event: int) -> bool:
-        """Handle an event of a descriptor; return False if it is not one of these. Raise `EOFError` if the carrier
-        ended.
-        """
+        """Handle an event of a descriptor; return False if it is another's. Raise `EOFError` if the carrier ended."""
         if fd == self.carrier.fd:
             self.carry(event)
             return True

@@ -147,9 +147,7 @@ class GuestProcess:
             self.signal_terminal(_signal.SIGHUP)
 
     def signal_terminal(self, number: int) -> None:
-        """Signal the foreground process group of its terminal, but never the guest's own, whatever the terminal
-        reports.
-        """
+        """Signal the foreground group of its terminal, but never the guest's own, whatever the terminal reports."""
         try:
             group = int.from_bytes(fcntl.ioctl(self.stdout, TIOCGPGRP, bytes(4)), sys.byteorder)
         except (OSError, ValueError):

@@ -77,9 +77,7 @@ class GuestPrograms:
         process.followers[channel.number] = channel
 
     def leave(self, channel: GuestChannel) -> None:
-        """Stop following a program, which continues. Its unconfirmed input earns no credit: the next host counts from
-        zero.
-        """
+        """Stop following a program. It continues, and gets pending input, for which a later host gets no credit."""
         if channel.process is not None:
             channel.process.followers.pop(channel.number, None)
             pending = channel.process.pending

@@ -35,9 +35,7 @@ SHORT_OPTIONS = set("EHSiknsv")
 LONG_OPTIONS = {"--preserve-env": "E", "--set-home": "H", "--login": "i", "--non-interactive": "n", "--shell": "s"}
 FAILED = 1
 START_TRIES, START_PAUSE_S = 220, 0.005
-"""Number of attempts to reach a guest for root that is being started, and the first interval in seconds: about 20 s in
-all.
-"""
+"""Attempts to reach a guest for root that is starting, and the first interval in seconds: about 20 s in all."""
 
 
 class UsageError(Exception):

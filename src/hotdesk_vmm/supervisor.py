@@ -90,9 +90,7 @@ class MachineSupervisor:
         return True
 
     def boot(self) -> None:
-        """Boot the machine. If a template is to be made, save the machine, hand the template over, and continue from
-        it.
-        """
+        """Boot the machine. To make a template, save the machine, hand the template over, and continue from it."""
         release = initrd.find_kernel()
         file = Path(SCRATCH, "initrd")
         guest = Path(LINK, "lib/hotdesk_guest")

@@ -20,9 +20,7 @@ NODE_PRELOAD = "/usr/local/share/hotdesk/proxy.js"
 _NODE_SOURCE = Path(__file__).with_name("proxy.js")
 LOCAL = "localhost,127.0.0.1,::1"
 NO_EGRESS = "this-desk-has-no-egress.open-it-with--allow-host.invalid"
-"""The proxy's host name in a desk without egress: programs fail to resolve it at once, and print it in their first
-error.
-"""
+"""The proxy's name in a desk without egress: programs fail to resolve it at once, and print it in the error."""
 APT_CLOSED = "/run/hotdesk/no-egress.apt"
 APT_CLOSED_SETTINGS = b'Acquire::Retries "0";\n'
 APT_SETTINGS = "/etc/apt/apt.conf.d/91hotdesk-door"

@@ -107,9 +107,7 @@ def write(number: int, request: KeeperRequest) -> bytes:
 
 
 def describe_spec(spec: Spec) -> dict[str, object]:
-    """Return the fields that differ from the defaults: parsing the others would take a twentieth of the time of a
-    claim.
-    """
+    """Return the fields that differ from the defaults: parsing the others would add 5 % to a claim."""
     return {name: value for name in spec.__slots__ if (value := getattr(spec, name)) != getattr(_USUAL, name)}
 
 

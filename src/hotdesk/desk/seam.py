@@ -255,9 +255,7 @@ class Change:
     """A change in a watched folder. Every field comes from the guest: untrusted."""
 
     kind: ChangeKind
-    """`rename` is a name that disappeared; the new one is a `create`. `overflow`: changes were lost because of their
-    number.
-    """
+    """`rename` is a name that disappeared; the new one is a `create`. `overflow`: too many changes, some are lost."""
     path: str
     """The path relative to the watched folder."""
 
@@ -287,9 +285,7 @@ class Process(Protocol):
         ...
 
     def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
-        """Yield its output in order, until it ends. Slow reading slows the program down (back-pressure); no output is
-        lost.
-        """
+        """Yield its output in order, until it ends. Slow reading slows the program (back-pressure); nothing is lost."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -371,9 +367,7 @@ class Desk(Protocol):
         ...
 
     async def attach(self, pid: int) -> Process:
-        """Follow a program that was already started: its recent output, then the rest; or its exit, which is kept for
-        30 s.
-        """
+        """Follow a program already started: its recent output, then the rest; or its exit, which is kept for 30 s."""
         ...
 
     async def processes(self) -> list[Running]:

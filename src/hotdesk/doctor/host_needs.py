@@ -190,9 +190,7 @@ class HostReport:
             yield "loop", ""
 
     def _find_refusals(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yield possible reasons of a refusal: a missing capability, a device rule, a security profile, and last a
-        filter.
-        """
+        """Yield possible reasons of a refusal: a missing capability, a device rule, a profile, and last a filter."""
         lacking = [each for each in _NEEDS[name] if each in self.host.list_missing_capabilities()]
         yield from (("capability", each) for each in lacking)
         if name == "loop":

@@ -188,9 +188,7 @@ def judge_disk(strained: Strain) -> Finding:
 
 
 def _judge_sockets(strained: Strain) -> Finding:
-    """Judge how much a desk may leave unread. On cgroup v2 that counts as its memory, and the test program may be
-    killed.
-    """
+    """Judge how much a desk may leave unread. On cgroup v2 that is its memory, and the test may be killed for it."""
     if strained.version == 2 and strained.sockets.exit_code == _KILLED and strained.oom_kills > 1:
         return report_pass(
             "unread data counts as memory of the desk: the program that sent too much was killed at the memory limit"

@@ -29,9 +29,7 @@ _PROBE_TIMEOUT_S = 30.0
 _WATCH_S = 0.3
 """Seconds a spinning program is observed."""
 _MANY_PROGRAMS = 256
-"""Programs that a desk limited to 16 tries to start: each takes several threads on the host, and the sentry has its
-own.
-"""
+"""Programs a desk limited to 16 tries to start: each takes several threads on the host, as does the sentry."""
 _MUCH_MEMORY = 1024 * MIB
 """Enough bytes of memory for the programs that can start."""
 

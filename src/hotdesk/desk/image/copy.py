@@ -62,9 +62,7 @@ class Level:
 
 @dataclass(slots=True)
 class Copy:
-    """The state of a copy. `digest` covers names, kinds, modes, owners, attributes, link targets and content, not
-    times.
-    """
+    """The state of a copy. `digest` covers names, kinds, modes, owners, attributes, targets and content, not times."""
 
     source: int
     target: int
@@ -244,7 +242,6 @@ def _replace_fd(old: int, new: int) -> int:
 
 
 def _is_whiteout(info: os.stat_result) -> bool:
-    """Return whether an entry is an overlay whiteout."""
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
 
 

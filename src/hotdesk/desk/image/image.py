@@ -44,15 +44,11 @@ class Image:
         return self.recipe or (self.digest if self.source.startswith("recipe on ") else "")
 
     def has(self, path: str) -> bool:
-        """Return whether a desk finds a file at a path. The topmost layer that has the file or a whiteout for it
-        decides.
-        """
+        """Return whether a desk finds a file at a path: the topmost layer with the file or its whiteout decides."""
         return self.find_file(path) is not None
 
     def find_file(self, path: str) -> Path | None:
-        """Return the path of a regular file of the image in the store. Links are not followed. Its content may be
-        hostile.
-        """
+        """Return the path in the store of a regular file of the image, without following links. It may be hostile."""
         for layer in self.layers:
             place = layer
             for part in PurePosixPath(path).parts[1:]:

@@ -103,9 +103,7 @@ def sanitize_line(line: str) -> str:
 
 
 def parse_settings(dump: str) -> list[str]:
-    """Return the settings by which this machine reaches its mirrors, from `apt-config dump`: proxies, certificates,
-    retries.
-    """
+    """Return the settings for reaching this machine's mirrors in `apt-config dump`: proxies, certificates, retries."""
     return [f'{key} "{value}";' for key, value in _SETTING_SHAPE.findall(dump)]
 
 

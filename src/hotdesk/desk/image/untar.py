@@ -66,9 +66,7 @@ def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer:
 
 
 def apply_whiteouts(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> None:
-    """Remove from the layers below what a layer's whiteouts name. Runs first: whiteouts may come after the layer's
-    files.
-    """
+    """Remove what a layer's whiteouts name. Runs before unpacking, as whiteouts may come after the layer's files."""
     budget = ArchiveBudget(limits)
     with open_tar(stream) as tar:
         for info in iterate_headers(tar):

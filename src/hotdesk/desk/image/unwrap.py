@@ -39,9 +39,7 @@ _Layer = tuple[str, str]
 
 
 def main() -> int:
-    """Unpack the archive or layout directory open as a descriptor into a directory; print its kind and its Python's
-    path.
-    """
+    """Unpack the archive or layout open as a descriptor into a directory; print its kind and its Python's path."""
     _, archive, tree, machine, entries, size = sys.argv
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -81,7 +79,7 @@ def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimit
 
 
 def _spool_archive(archive: int, spool: int, limits: ArchiveLimits) -> int:
-    """Return a descriptor of the uncompressed archive: itself, or the spool it was decompressed into."""
+    """Return a descriptor of the uncompressed archive: itself, or the spool into which it was decompressed."""
     with reopen_file(archive) as file:
         if not is_compressed(file):
             return archive

@@ -65,9 +65,7 @@ class Keeper:
         self.queue = Queue()
         self.desks: dict[str, TrackedDesk] = {}
         self.early: set[int] = set()
-        """Pids of exited children not known as any desk's while a desk starts: a desk's process can exit before its
-        runtime.
-        """
+        """Pids of unknown children that exited while a desk starts: a desk's process can exit before its runtime."""
         self.roots = Roots(settings, self.desks, self.early, self)
         self.burning = Burning(settings, self.report_end)
         self.opening = Opening(settings, self.burning, _read_peer_credentials(owner)[0])
@@ -150,9 +148,7 @@ class Keeper:
             pass
 
     def listen(self, wake: int) -> set[int]:
-        """Wait for the owner, a signal, a deadline, or a first call at a gate or by `sudo`. No content of a call is
-        read.
-        """
+        """Wait for the owner, a signal, a deadline, or a first call at a gate or by `sudo`. No call is read."""
         own = {self.owner.fileno(): self.owner, wake: self}
         self.ears.turn_to({**own, **self.doorman.get_waiting_gates(), **self.find_knocking_desks()})
         return self.ears.hear(self.compute_wait())
@@ -194,9 +190,7 @@ class Keeper:
         return max(0.0, min([_MAX_POLL_S, *waits]))
 
     def receive_some(self) -> None:
-        """Handle requests before deadlines are checked: one may mark a desk as in use. A flood does not delay
-        deadlines.
-        """
+        """Handle some requests before deadlines: they may mark desks as in use. A flood does not delay deadlines."""
         end = read_clock() + TURN_S
         for _ in range(_MAX_REQUESTS_PER_TURN):
             if not self.receive() or read_clock() > end:

@@ -40,9 +40,7 @@ class MemoryOutcome:
     snapshot: str
     failure: HotdeskError | None
     is_told: bool = False
-    """Whether its owner was answered before, when the snapshot was taken; this outcome then says whether programs
-    continued.
-    """
+    """Whether its owner was answered when the snapshot was taken; this outcome then says if programs continued."""
 
 
 class MemorySaves:

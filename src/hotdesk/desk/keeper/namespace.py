@@ -42,9 +42,7 @@ def uncover_proc() -> None:
 
 
 def is_covered(mountinfo: str) -> bool:
-    """Return whether something is mounted below /proc, except at binfmt_misc, where the kernel has an empty folder for
-    it.
-    """
+    """Return whether something is mounted below /proc, except at binfmt_misc, an empty folder made for a mount."""
     points = [fields[4] for line in mountinfo.splitlines() if len(fields := line.split(" ")) > 4]
     return any(point.startswith("/proc/") and point != "/proc/sys/fs/binfmt_misc" for point in points)
 

@@ -157,9 +157,7 @@ class Opening:
             self.checked = read_clock()
 
     def load_guest_code(self, picture: Image) -> dict[str, bytes]:
-        """Return the guest's code for an image. Only bytecode is cached: source is replaced by bytecode as soon as it
-        exists.
-        """
+        """Return the guest's code for an image. Only bytecode is cached: source is replaced once bytecode exists."""
         if picture.digest not in self.guests:
             found = guest_code.load(self.settings.images, picture.digest, self.guest_sources)
             if found is self.guest_sources:

@@ -82,9 +82,7 @@ def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
 
 
 def silence(tracked: TrackedDesk) -> None:
-    """Hush a desk's processes while all are frozen, so that none can start another. If one does not freeze, none is
-    hushed.
-    """
+    """Hush a desk's processes while all are frozen, so that none starts another. If one does not freeze, none is."""
     room = tracked.room
     freeze(tracked)
     try:

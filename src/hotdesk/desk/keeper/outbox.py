@@ -90,9 +90,7 @@ def is_empty(folder: Path) -> bool:
 
 @contextmanager
 def take_entries(folder: Path) -> Iterator[Iterator[dict[str, object]]]:
-    """Yield the waiting events, oldest first, and remove them if the block ends without error. Incomplete lines are
-    skipped.
-    """
+    """Yield the waiting events, oldest first; remove them if the block succeeds. Incomplete lines are skipped."""
     with _open_outbox(folder, os.O_RDWR | FLAGS) as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX)
         yield read_lines(fd)

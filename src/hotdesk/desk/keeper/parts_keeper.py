@@ -62,7 +62,6 @@ class PartsKeeper:
             self.is_over = True
 
     def receive(self) -> None:
-        """Handle one request."""
         try:
             data = self.owner.recv(MAX_PACKET_BYTES)
         except OSError:
@@ -98,7 +97,6 @@ class PartsKeeper:
                 raise HostError("this machine opens no desks: the desks of this server are on its nodes")
 
     def refuse(self, number: int, error: HotdeskError) -> None:
-        """Answer a request with an error."""
         self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
 
     def send(self, message: dict[str, object], *fds: int) -> None:

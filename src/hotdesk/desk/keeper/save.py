@@ -45,7 +45,7 @@ class Saves:
         self.children[child] = (number, complaint, tracked)
 
     def start(self, layer: int, image: Image, name: str, desk: str) -> tuple[int, int]:
-        """Fork a child that copies, and writes its error to a pipe. It has no other descriptors, and dies with the
+        """Fork a child that copies and writes its error to a pipe. It has no other descriptors; it dies with the
         keeper.
         """
         read, write = os.pipe()

@@ -63,7 +63,7 @@ class KeeperSnapshots:
             )
 
     def take(self, number: int, tracked: TrackedDesk, running: bool) -> None:
-        """Take the snapshot; runs in a thread."""
+        """Runs in a thread."""
         name, failure = "", None
         try:
             if running and not has_stopped(tracked, STOP_TIMEOUT_S):

@@ -43,7 +43,6 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def launch(config: Config, theirs: socket.socket) -> int:
-    """Start a keeper with these settings; return its pid."""
     return program.launch(encode_settings(config), theirs.fileno())
 
 

@@ -55,7 +55,7 @@ class KeeperVolumes:
             raise KeeperError(f"no thread could be started: {e}") from e
 
     def make(self, number: int, request: KeeperRequest) -> None:
-        """Make a volume; runs in a thread."""
+        """Runs in a thread."""
         failure: HotdeskError | None = None
         try:
             self.store.make(request.desk, request.size, request.origin)

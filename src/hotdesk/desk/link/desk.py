@@ -295,9 +295,7 @@ class LinkedDesk:
         return self.link
 
     async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
-        """Freeze every program, or end them with `memory=False`. `keep="disk"` saves memory to disk until the desk is
-        resumed.
-        """
+        """Freeze every program, or end them with `memory=False`; `keep="disk"` saves memory to disk until `resume`."""
         if keep not in ("ram", "disk"):
             raise BriefError(f"keep must be 'ram' or 'disk', not {keep!r}")
         if keep == "disk" and not memory:
@@ -359,9 +357,7 @@ class LinkedDesk:
         self.down = None
 
     async def settle(self, env: Mapping[str, str | None]) -> None:
-        """Reset the guest to its initial state, and set the environment variables of all new programs; `None` removes
-        one.
-        """
+        """Reset the guest to its initial state, and set the variables of all new programs; `None` removes one."""
         await self.ask({"op": "settle", "env": dict(env)}, "the environment")
 
     async def snapshot(self) -> SnapshotId:

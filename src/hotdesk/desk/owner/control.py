@@ -298,9 +298,7 @@ class ControlServer:
         raise BriefError(NOTHING)
 
     async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str, memory: bool) -> None:
-        """Fork a desk for a caller. The forks are burnt if the caller is gone by then, as it would never know their
-        ids.
-        """
+        """Fork a desk for a caller. The forks are burnt if the caller is gone by then, as no one knows their ids."""
         forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None, memory=memory)
         self.note_forks(desk.id, [each.id for each in forks])
         try:
@@ -339,9 +337,7 @@ class ControlServer:
         await respond(sock, 200, {})
 
     async def lease(self, sock: socket.socket, leases: Leases, body: bytes) -> None:
-        """Open a desk for the duration of a call. It is burnt when the caller ends the link or disconnects; then the
-        call ends.
-        """
+        """Open a desk for the duration of a call, which ends when the caller is done or gone, and the desk is burnt."""
         desk = await self.open_unless_gone(sock, leases.read_lease(body, *get_peer(sock)))
         try:
             link = await desk.wait_for_link()

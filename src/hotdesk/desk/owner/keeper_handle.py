@@ -68,8 +68,8 @@ class KeeperHandle:
         return as_usage(body)
 
     async def pause(self, paused: bool) -> None:
-        """Freeze or thaw the desk through the keeper, but not while root starts. A hibernated desk stays hibernated if
-        paused.
+        """Freeze or thaw the desk through the keeper, but not while root starts; freezing a hibernated one does
+        nothing.
         """
         if self.parked is not None:
             if not paused:

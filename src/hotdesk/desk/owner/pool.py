@@ -25,9 +25,7 @@ MAX_READY = 1000
 MAX_AGE_S = 3600.0
 """Seconds after which an unclaimed desk is replaced by a new one."""
 PROVEN_SECONDS = 86400.0
-"""Longest deadline in seconds of a desk whose egress was tested in advance; its certificate authority is valid no
-longer.
-"""
+"""Maximum deadline in seconds of a desk with egress tested in advance, as long as its authority is valid."""
 _QUIET_S = 0.1
 """Seconds without a request before the pool opens a desk."""
 _MAX_DELAY_S = 1.0

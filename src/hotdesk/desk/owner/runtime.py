@@ -208,8 +208,7 @@ class KeeperRuntime:
             raise
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope, gated: bool = False) -> tuple[Spec, str]:
-        """Prepare a desk's services outside: the record of root's acts, and egress. Return the adapted spec and a
-        certificate.
+        """Prepare the record of root's acts and egress of a desk; return the adapted spec and a certificate.
 
         A `gated` desk gets egress that no rule allows anything yet.
         """

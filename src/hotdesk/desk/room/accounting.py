@@ -15,9 +15,7 @@ _ADOPTED = -2
 
 
 class Charges:
-    """Bytes of each life that a layer or snapshot refers to, by its name. A snapshot's name is its desk's, a dot and a
-    number.
-    """
+    """Bytes of each life in a layer or snapshot, by name. A snapshot's name begins with its desk's and a dot."""
 
     def __init__(self) -> None:
         self.shown: dict[str, dict[int, int]] = {}

@@ -151,9 +151,7 @@ class Btrfs:
 
     @property
     def simple(self) -> bool:
-        """Return whether the kernel charges a subvolume only for its own writes, not for data of the snapshot it came
-        from.
-        """
+        """Return whether the kernel charges a subvolume only for its own writes, not for those of its origin."""
         try:
             return (self.accounts / "mode").read_text().strip() == "squota"
         except FileNotFoundError:

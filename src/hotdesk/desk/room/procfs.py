@@ -13,9 +13,7 @@ EMPTY_FILES = """
 cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
 buddyinfo schedstat sched_debug timer_list
 """.split()
-"""Files of /proc that reveal facts about the host; shown empty. Files that only the host's root can read are not
-listed.
-"""
+"""Entries of /proc with facts about the host; shown empty. Those only the host's root can read are not listed."""
 EMPTY_FOLDERS = """
 acpi asound bus driver fs irq pressure scsi
 """.split()

@@ -78,9 +78,7 @@ class Room:
     layers: Layers = field(init=False)
 
     def prepare(self, guest: dict[str, bytes], ca: str = "", source: str | None = None) -> None:
-        """Create everything but the cgroup; `source` is a snapshot for the disk to start with. After an error call
-        `clear`.
-        """
+        """Create everything but the cgroup; `source` is the disk's initial snapshot. After an error call `clear`."""
         spec = self.spec
         with syscalls.start_anchor(self.base + uids.ANCHOR) as anchor:
             if self.has_own_network:

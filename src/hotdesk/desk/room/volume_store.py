@@ -102,9 +102,7 @@ class VolumeStore:
         self.get_file(volume).unlink(missing_ok=True)
 
     def wait_unused(self, volume: str) -> bool:
-        """Wait until a volume is not mounted, up to a time limit; the kernel removes a mount when its last user is
-        gone.
-        """
+        """Wait for a volume to be unmounted, up to a time limit; the kernel removes a mount with its last user."""
         end = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while (found := loopdev.find(self.get_file(volume))) is not None:
             os.close(found[1])
@@ -158,9 +156,7 @@ class VolumeStore:
         at.rmdir()
 
     def show(self, volume: str, at: Path, userns: int) -> None:
-        """Mount a volume's visible directory at `at`, with owners mapped to a desk's user ids, without devices and
-        setuid.
-        """
+        """Mount a volume's visible directory at `at`, owners mapped to a desk's ids, without devices and setuid."""
         top = self.place / f"show-{at.parent.name}-{at.name}"
         self.mount(volume, top)
         try:

@@ -89,9 +89,7 @@ class VolumeRequest:
         self.send_body(204, b"")
 
     def do_read(self, path: str, request: Mapping[str, object]) -> None:
-        """Send a file or a part of it. A growing file is sent up to its initial size; for a shrinking one the
-        connection ends.
-        """
+        """Send a file or a part. A growing file is sent up to its initial size; if it shrinks, the connection ends."""
         fd, whole = self.files.open_file(path)
         try:
             head = {"status": 200, "length": (size := whole)}

@@ -92,9 +92,7 @@ class Wall(Protocol):
         ...
 
     def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
-        """Return the pid of the guest, or of the guest for root, after the runtime exited. Raise `StartError` if it
-        failed.
-        """
+        """Return the pid of the guest, or that for root, after the runtime exited; raise `StartError` if it failed."""
         ...
 
     def prove(self, room: Room, pid: int) -> None:
@@ -129,7 +127,5 @@ class Wall(Protocol):
         ...
 
     def dial(self, room: Room, port: int) -> socket.socket:
-        """Return a socket to a port on the desk's loopback, connected or connecting. Raise `OSError` if that is
-        refused.
-        """
+        """Return a socket to a port on the desk's loopback, connected or connecting; raise `OSError` if refused."""
         ...

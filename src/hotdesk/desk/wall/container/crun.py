@@ -16,9 +16,7 @@ from hotdesk.linux.keyring import is_refused
 
 _DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 SCRATCH = "_LIBCONTAINER_STATEDIR"
-"""The variable by which crun finds a folder for the copy of itself that it runs; killed at that moment it would leave
-one in /tmp.
-"""
+"""The variable that names the folder for crun's copy of itself; if killed then, it would leave the copy in /tmp."""
 _LOG_LIMIT = 4096
 LOG = "runtime.log"
 ROOT_LOG = "root.log"

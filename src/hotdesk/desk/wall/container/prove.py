@@ -21,8 +21,7 @@ OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
 def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> None:
-    """Raise `KeeperError` unless a process is this user, with just these capabilities, filtered, in the desk's
-    namespaces.
+    """Raise `KeeperError` unless a process has this user, exactly these capabilities, a filter and own namespaces.
 
     A runtime may return just before its child has finished its setup, so a flaw is checked again until a time limit.
     """

@@ -94,9 +94,7 @@ def build_root_process(room: GvisorBundle) -> _Json:
 def build_guest_process(
     room: GvisorBundle, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> _Json:
-    """Return a guest's process. The argument `sentry` makes it forward ports and signals, because its kernel is
-    gVisor's.
-    """
+    """Return a guest's process. `sentry` makes it forward ports and signals, because its kernel is gVisor's."""
     sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
         "terminal": False,

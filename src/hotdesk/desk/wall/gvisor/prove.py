@@ -29,9 +29,7 @@ HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in OWN}
 
 
 def check(room: Room, supervisor: int) -> None:
-    """Raise `KeeperError` unless every process in the desk's cgroup is confined; flaws are checked again until a time
-    limit.
-    """
+    """Raise `KeeperError` unless every process in the cgroup is confined; flaws are checked again for a while."""
     end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.001
     while wrong := list_flaws(room, supervisor):
         if time.monotonic() > end:
