@@ -1,4 +1,4 @@
-"""The walls every behaviour is tried on, and which of them cannot show which."""
+"""The walls that every test of this folder runs on, and which walls are expected to fail which tests."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ test_forks_are_computers_of_their_own
 test_root_starts_again_after_its_guest_was_killed
 test_waiting_for_a_killed_root_reports_that_the_desk_continues
 """.split()
-"""What gives a desk less time than an emulated machine takes."""
+"""Tests that give a desk less time than an emulated machine takes."""
 
 COPYING = """
 test_rollback_restores_the_whole_tree_exactly
@@ -90,7 +90,7 @@ test_a_snapshot_during_writing_is_whole
 test_a_full_disk_is_reported
 test_forks_are_limited_as_their_origin_is
 """.split()
-"""What is tried in every run where a snapshot is a copy (ext4); the rest in the long one."""
+"""Tests that also run with snapshots as copies (ext4) in every run; the others do so in the long run."""
 
 KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("local", "test_the_user_is_1000_named_user"): "programs run as whoever runs the tests",
@@ -127,7 +127,7 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     **{("local", name): "a directory has no size" for name in FILLING},
     **{("local", name): "no keeper counts what it uses" for name in COUNTING},
 }
-"""What a wall cannot show, and why. Each is still tried, and must fail unless it `depends`."""
+"""What a wall cannot do, and why. Each test still runs, and must fail unless it `depends`."""
 
 
 WALLS = [
@@ -166,7 +166,7 @@ GVISOR_SAMPLE = frozenset(
     test_programs_left_at_a_terminal_are_hung_up
     """.split()
 )
-"""What is tried behind gVisor in every run; the rest is long."""
+"""Tests that run behind gVisor in every run; the others are `long`."""
 MICROVM_SAMPLE = frozenset(
     """
     test_a_path_is_described
@@ -174,22 +174,21 @@ MICROVM_SAMPLE = frozenset(
     test_what_is_written_is_read
     """.split()
 )
-"""What is tried in virtual machines in every run: they may be emulated, and slow."""
+"""Tests that run in virtual machines in every run: the machines may be emulated, and slow."""
 
 
 LONG_ON_LOCAL = frozenset(("test_desk_outside", "test_desk_snapshots", "test_desk_terminal"))
-"""Files that are tried on the wall for tests only in the long run; the container shows the same every day."""
+"""Files that run without a wall only in the long run; with containers they run every day."""
 
 
 Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
-"""Opens a desk of one's own; it burns at the end of the block."""
+"""Opens a separate desk, which burns at the end of the block."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Expect the known failures; other origins than `opened` are tried on one wall.
+    """Mark known failures as expected, and run other origins than `opened` on one wall.
 
-    What the wall for tests is known to fail at, or takes seconds for, it need not show every day.
-    """
+    Without a wall, tests that are known to fail or take seconds are `long`."""
     idle = {item for item in items if isinstance(item, pytest.Function) and is_idle(item)}
     config.hook.pytest_deselected(items=list(idle))
     items[:] = [item for item in items if item not in idle]
@@ -231,7 +230,7 @@ async def runtime(wall: str, settings: Config, origin: Origin) -> AsyncIterator[
 
 @pytest.fixture(scope="module")
 async def desk(runtime: Runtime) -> AsyncIterator[Desk]:
-    """Yield a desk several tests share; each works in a folder of its own name."""
+    """Yield a desk that several tests share; each works in a folder with its own name."""
     opened = await runtime.open(Spec(env={"FROM_SPEC": "spec", "BOTH": "spec"}))
     yield opened
     await runtime.burn(opened.id)

@@ -1,4 +1,4 @@
-"""What every check must do, whatever it looks at."""
+"""Tests of every kind of check: its requirements, and missing, broken and hostile files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAMPLES: dict[str, dict[str, object]] = {
     "sheet": {"columns": ["A"], "rows": 0},
     "xlsx": {"columns": ["A"], "rows": 0},
 }
-"""Something each can expect."""
+"""An example of the requirements of each check."""
 RUN = {"exit_code": 0, "stdout": "{}", "stderr": "", "trouble": ""}
 LEAF = {"size": [4, 4], "lines": [[[0, 0, 4, 4], "x", ""]], "pictures": [{"box": [0, 0, 2, 2], "problem": "",
         "plain": False, "own": True}], "links": [[[0, 0, 4, 4], "https://a.example"]], "unmapped": 0,
@@ -68,7 +68,7 @@ TOLD: dict[str, dict[str, Any]] = {
               "tools": {"Python": "3"}},
     "xlsx": BOOK,
 }  # fmt: skip
-"""What a desk could tell each: something it can read."""
+"""An example of the evidence a desk reports to each check, which it can read."""
 STRANGE: tuple[object, ...] = (
     None,
     True,
@@ -83,7 +83,7 @@ STRANGE: tuple[object, ...] = (
     [],
     {},
 )
-"""What has broken readers before."""
+"""Values that have broken parsers before."""
 ANYTHING = st.sampled_from(STRANGE) | st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -99,7 +99,7 @@ def check(request: pytest.FixtureRequest) -> Check:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    """Open a desk without a wall: what is looked at here harms nobody."""
+    """Open a desk without a wall: the files checked here are harmless."""
     async with local_runtime() as runtime:
         desk = await runtime.open(Spec())
         yield desk
@@ -141,7 +141,7 @@ def test_evidence_a_hostile_desk_made_up_fails_and_is_no_error(check: Check, evi
 
 
 def places(told: object) -> list[tuple[Any, Any]]:
-    """Return every place in what was told where something stands: what holds it, and its key."""
+    """Return every place in the evidence where a value is: its container, and its key."""
     keys = told if isinstance(told, dict) else range(len(told)) if isinstance(told, list) else ()
     return [place for key in keys for place in ((told, key), *places(told[key]))]  # type: ignore[index]
 

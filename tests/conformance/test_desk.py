@@ -1,4 +1,4 @@
-"""How any desk opens, is held in its limits, stands apart from others, and burns."""
+"""Tests of any desk: how it opens, its limits, its separation from other desks, and how it burns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def gone_within(desk: Desk, seconds: float) -> float:
     pytest.fail(f"the desk still runs after {seconds} s")
 
 
-# -- by hand ------------------------------------------------------------------------------------------------------
+# -- a desk on its own ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ async def test_a_desk_burns_itself_and_says_what_it_is(fresh: Open) -> None:
         assert " gone" in repr(desk)
 
 
-# -- apart from others --------------------------------------------------------------------------------------------
+# -- separation ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ async def test_there_is_no_network_but_loopback(desk: Desk) -> None:
     assert done.text.split() == ["lo"]
 
 
-# -- held in its limits -------------------------------------------------------------------------------------------
+# -- limits --------------------------------------------------------------------------------------------------------
 
 
 async def test_out_of_memory_is_reported(fresh: Open) -> None:
@@ -283,7 +283,7 @@ def find_listed(settings: Config, desk: Desk) -> dict[str, Any]:
 async def test_a_desk_is_listed_in_its_state_directory_until_it_burns(fresh: Open, settings: Config) -> None:
     async with fresh(Spec()) as desk:
         with anyio.fail_after(5):
-            while (listed := find_listed(settings, desk))["state"] == "ready":  # a claim is noted after its reply
+            while (listed := find_listed(settings, desk))["state"] == "ready":  # a claim is recorded after its reply
                 await anyio.sleep(0.01)
         assert (listed["state"], listed["kept"]) == ("open", True)
     assert desk.id not in {told["id"] for told in state.list_own_desks(settings)}

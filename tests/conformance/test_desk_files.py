@@ -1,4 +1,4 @@
-"""How files behave at any desk, whatever its wall."""
+"""Tests of files at any desk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK = bytes(range(256)) * 1024
 
 
 async def sh(desk: Desk, script: str) -> str:
-    """Run a shell script that must succeed; return what it says."""
+    """Run a shell script that must succeed; return its output."""
     done = await desk.run(["sh", "-c", script], timeout=30)
     assert done.ok, done
     return done.text
@@ -173,7 +173,7 @@ async def test_a_name_that_is_not_a_text_is_the_callers_error(desk: Desk) -> Non
         await desk.read("\ud800")
 
 
-# -- looking ------------------------------------------------------------------------------------------------------
+# -- listing and describing ----------------------------------------------------------------------------------------
 
 
 async def test_a_folder_is_listed_sorted_and_depth_first(desk: Desk) -> None:
@@ -260,7 +260,7 @@ async def test_a_path_is_described(desk: Desk) -> None:
     assert caught.value.reason == "missing"
 
 
-# -- arranging ----------------------------------------------------------------------------------------------------
+# -- moving and removing -------------------------------------------------------------------------------------------
 
 
 async def test_a_folder_is_made_once_with_its_parents(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""What is done to any desk from outside: dialling a server in it, pausing it, reading what it uses."""
+"""Tests of what is done to any desk from outside: dialling a server in it, pausing it, measuring its use."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ while True:
 
 @asynccontextmanager
 async def serving(desk: Desk, kind: str = "4", backlog: int = 16) -> AsyncIterator[int]:
-    """Have a server in a desk; yield its port."""
+    """Run a server in a desk; yield its port."""
     process = await desk.start(["python3", "-c", SERVER, kind, str(backlog)], stdin=False, timeout=50)
     try:
         yield int(await line(process))
@@ -69,7 +69,7 @@ async def line(process: Process) -> bytes:
 
 
 async def talk(sock: socket.socket, data: bytes = b"", *, end: bool = False) -> bytes:
-    """Send, half close if asked, and give what comes back: to its end, else as much as was sent."""
+    """Send, half close if `end`, and return the reply: all of it if `end`, else as many bytes as were sent."""
     heard = bytearray()
 
     async def send() -> None:
@@ -319,7 +319,7 @@ async def test_a_program_survives_a_pause(fresh: Open) -> None:
         assert [data async for _, data in process.output()] == [b"typed meanwhile\n"]
 
 
-# -- using --------------------------------------------------------------------------------------------------------
+# -- usage ----------------------------------------------------------------------------------------------------------
 
 
 async def test_processor_time_is_counted(fresh: Open) -> None:
@@ -347,7 +347,7 @@ async def test_memory_is_counted(fresh: Open) -> None:
 async def test_what_lies_on_the_disk_is_counted(fresh: Open) -> None:
     async with fresh(Spec()) as desk:
         with anyio.fail_after(40):
-            while not (before := await desk.usage()).disk:  # the kernel counts what it has committed
+            while not (before := await desk.usage()).disk:  # the kernel counts data once it is committed
                 await anyio.sleep(0.2)
         await desk.run(
             ["sh", "-c", "head -c 50000000 /dev/urandom >big; python3 -c 'import os; os.fsync(os.open(\"big\", 0))'"]

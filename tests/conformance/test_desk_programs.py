@@ -1,4 +1,4 @@
-"""How programs behave at any desk, whatever its wall."""
+"""Tests of programs at any desk: output, input, variables, signals, timeouts and followers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def first_line(output: AsyncIterator[tuple[str, bytes]]) -> bytes:
 
 
 async def until_still(desk: Desk, path: str) -> None:
-    """Wait until a heartbeat file was there and has stopped changing."""
+    """Wait until a heartbeat file exists and has stopped changing."""
     with anyio.fail_after(10):
         before, after = b"", await desk.read(path)
         while before != after:
@@ -65,7 +65,7 @@ async def until_there(desk: Desk, path: str) -> bytes:
             await anyio.sleep(0.02)
 
 
-# -- what a program says ------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------------
 
 
 async def test_stdout_and_stderr_are_apart(desk: Desk) -> None:
@@ -170,7 +170,7 @@ async def test_many_programs_at_once_do_not_mix(desk: Desk) -> None:
         assert (done.exit_code, done.stdout, done.stderr) == (number, b"%d" % number * 1000, b"%d\n" % number)
 
 
-# -- what it is given ---------------------------------------------------------------------------------------------
+# -- input, arguments, environment ---------------------------------------------------------------------------------
 
 
 async def test_binary_input_passes_through(desk: Desk) -> None:
@@ -298,7 +298,7 @@ async def test_a_working_folder_with_a_zero_byte_does_not_hurt_the_desk(fresh: O
         assert (await desk.run(["true"])).ok
 
 
-# -- what cannot start --------------------------------------------------------------------------------------------
+# -- programs that cannot start ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["no-such-program", "/no/such/program", "./no-such-program"])
@@ -346,7 +346,7 @@ async def test_the_user_is_1000_named_user(desk: Desk) -> None:
     assert (await desk.run(["id", "-u"], user="user")).text == "1000\n"
 
 
-# -- how it ends --------------------------------------------------------------------------------------------------
+# -- how a program ends --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGINT])
@@ -440,7 +440,7 @@ async def test_others_continue_while_one_is_cancelled(desk: Desk) -> None:
 async def test_a_signal_reaches_one_pid_and_no_child(desk: Desk) -> None:
     program = await desk.start(["sh", "-c", "sleep 4712 & echo $!; wait"])
     child = int(await first_line(program.output()))
-    with anyio.fail_after(5):  # until then it is the shell, forked
+    with anyio.fail_after(5):  # until then its process is still the forked shell
         while (await desk.run(["cat", f"/proc/{child}/comm"])).stdout != b"sleep\n":
             await anyio.sleep(0.02)
     await program.signal(signal.SIGTERM)

@@ -1,7 +1,6 @@
-"""Root inside a desk: by `user="root"`, and by `sudo`, with every act noted before it begins.
+"""Tests of root inside a desk: by `user="root"` and by `sudo`, with every act recorded before it begins.
 
-Not tried without a wall: `sudo` there would be this machine's.
-"""
+They do not run without a wall: `sudo` there would be this machine's."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ async def runtime(wall: str, settings: Config, events: list[Event], origin: Orig
 @pytest.fixture(scope="module")
 async def rooted(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
     opened = await runtime.open(Spec(root=True, env={"FROM_SPEC": "spec"}))
-    await opened.run(["true"], user="root")  # later its guest would look like something left behind
+    await opened.run(["true"], user="root")  # started here, or its guest would later look like something left behind
     yield opened
     await runtime.burn(opened.id)
 
@@ -86,7 +85,7 @@ async def until_there(desk: Desk, pattern: str) -> None:
 
 @asynccontextmanager
 async def terminal(desk: Desk, *argv: str) -> AsyncIterator[Process]:
-    """Start a program at a terminal; it is killed in the end."""
+    """Start a program at a terminal; kill it at the end of the block."""
     env = {"PS1": "$ ", "TERM": "dumb", "HISTFILE": ""}
     process = await desk.start(list(argv), pty=Size(24, 80), timeout=40, env=env)
     try:
@@ -547,7 +546,7 @@ async def test_root_ends_with_its_desk(runtime: KeeperRuntime) -> None:
     assert ended == ["desk.gone"]
 
 
-# -- what is noted ------------------------------------------------------------------------------------------------
+# -- the journal ---------------------------------------------------------------------------------------------------
 
 
 async def test_every_act_is_noted_in_order_before_it_begins(fresh: Open, events: list[Event]) -> None:

@@ -1,4 +1,4 @@
-"""Files kept at one moment: going back to them, starting anew from disk, and other desks that begin with them."""
+"""Tests of snapshots: rolling back to them, restarting from disk, and forking other desks from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ os.utime("/usr/share/doc", ns=(5, 5))
 os.chmod("/home/user", 0o711)
 os.system("cp -a /usr/bin/env /usr/local/bin/own-env; ln /usr/local/bin/own-env /usr/local/bin/env-again")
 """
-"""Writes something of every kind, as root: own files, links and holes; image files deleted, moved and written to."""
+"""Creates files of every kind as root: new files, links and holes; deletes, moves and writes files of the image."""
 
 HAVOC = r"""
 import os, shutil
@@ -107,7 +107,7 @@ else:
 
 @pytest.fixture(scope="module", params=[*WALLS, pytest.param("ext4", marks=pytest.mark.container)])
 def wall(request: pytest.FixtureRequest) -> str:
-    """Name the wall to try; once more where a snapshot is a copy."""
+    """Return the wall to test; it occurs a second time where snapshots are copies."""
     return str(request.param)
 
 
@@ -122,7 +122,7 @@ async def who(desk: Desk) -> tuple[str, str]:
 
 
 async def fill(desk: Desk, name: str, mebibytes: int) -> tuple[int, int]:
-    """Write random bytes to disk; return the MiB that went in, and the error that ended it."""
+    """Write random data to the disk; return the MiB written, and the errno of the write that failed."""
     done = await desk.run(["python3", "-c", FILL, name, str(mebibytes)])
     written, number = done.text.split()
     return int(written), int(number)
@@ -620,7 +620,7 @@ async def test_a_forks_deadline_begins_when_it_is_forked(fresh: Open, runtime: R
         assert (await fork.run(["echo", "here"])).text == "here\n"
 
 
-# -- room on the disk ---------------------------------------------------------------------------------------------
+# -- disk space -----------------------------------------------------------------------------------------------------
 
 
 async def test_going_back_wins_no_room(fresh: Open) -> None:
@@ -676,7 +676,7 @@ async def test_forgetting_a_snapshot_frees_its_space(fresh: Open) -> None:
             snapshot = await desk.snapshot()
             await desk.remove("file")
             await desk.forget(snapshot)
-            with anyio.fail_after(60):  # the kernel deletes when it writes out what it did, every half a minute
+            with anyio.fail_after(60):  # the kernel frees the space when it commits, every half a minute
                 while True:
                     if (await desk.usage()).disk < 20 * MIB:
                         break

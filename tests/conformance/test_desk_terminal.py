@@ -1,4 +1,4 @@
-"""How a program at a terminal behaves at any desk: what it sees, what can be typed, how it ends."""
+"""Tests of a program at a terminal at any desk: what it sees, what can be typed, how it ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ASK = "import getpass; print('heard', getpass.getpass('word: '), flush=True)"
 
 
 class Screen:
-    """What a terminal has shown, and what was typed at it."""
+    """The output and the input of a terminal."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -60,7 +60,7 @@ class Screen:
         self.streams: set[str] = set()
 
     async def until(self, *patterns: str, seconds: float = 15) -> bytes:
-        """Read on until every pattern has come, in this order; return what came, and forget it."""
+        """Read until every pattern has come, in this order; return the output up to there, and drop it."""
         wanted = re.compile(b".*?".join(pattern.encode() for pattern in patterns), re.DOTALL)
         with anyio.move_on_after(seconds):
             while not (found := wanted.search(self.seen)):
@@ -83,7 +83,7 @@ class Screen:
 async def terminal(
     desk: Desk, *argv: str, size: Size | None = None, timeout: float | None = 40, env: dict[str, str] | None = None
 ) -> AsyncIterator[Screen]:
-    """Start a program at a terminal; it is killed in the end."""
+    """Start a program at a terminal; kill it at the end of the block."""
     process = await desk.start(list(argv), pty=size or Size(), timeout=timeout, env=env)
     try:
         yield Screen(process)
@@ -101,7 +101,7 @@ BASH = ("bash", "--norc", "--noprofile", "-i")
 PLAIN = {"PS1": "$ ", "TERM": "dumb", "HISTFILE": ""}
 
 
-# -- what it sees -------------------------------------------------------------------------------------------------
+# -- what the program sees -----------------------------------------------------------------------------------------
 
 
 async def test_all_three_streams_are_one_controlling_terminal(desk: Desk) -> None:
@@ -160,7 +160,7 @@ async def test_the_kind_of_terminal_is_passed_and_colours_come_through(desk: Des
     assert said.endswith(b"\x1b[31mred\x1b[0m \xc3\xa9")
 
 
-# -- what is typed ------------------------------------------------------------------------------------------------
+# -- input ---------------------------------------------------------------------------------------------------------
 
 
 async def test_what_is_typed_is_echoed_and_read(desk: Desk) -> None:
@@ -203,7 +203,7 @@ async def test_jobs_are_stopped_and_brought_back(desk: Desk) -> None:
     async with terminal(desk, *BASH, env=PLAIN) as screen:
         await screen.until(r"\$ ")
         await screen.process.send(b"echo read$((6*7)); cat\r")
-        await screen.until("read42\r\n")  # until then the terminal is as bash edits its lines, and a return is none
+        await screen.until("read42\r\n")  # until then bash edits the line itself, and Return is not a newline
         await screen.process.send(b"one\r")
         await screen.until("one\r\n", "one\r\n")
         await screen.process.send(b"\x1a")
@@ -246,7 +246,7 @@ async def test_much_typed_before_the_end_arrives_before_it(desk: Desk) -> None:
         assert (await screen.rest()).split() == [b"2000", b"1999"]
 
 
-# -- how much, and for how long -----------------------------------------------------------------------------------
+# -- amounts and followers -----------------------------------------------------------------------------------------
 
 
 async def test_much_output_comes_without_loss(desk: Desk) -> None:
@@ -314,7 +314,7 @@ async def test_thirty_terminals_at_once(desk: Desk) -> None:
     assert sorted(ended) == list(range(30))
 
 
-# -- how it ends --------------------------------------------------------------------------------------------------
+# -- how the program ends ------------------------------------------------------------------------------------------
 
 
 async def test_the_exit_code_is_the_programs(desk: Desk) -> None:

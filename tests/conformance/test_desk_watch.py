@@ -1,4 +1,4 @@
-"""What a watched folder tells at any desk: everything that happened, under its right name, at once."""
+"""Tests of watched folders at any desk: every change is reported, with its correct name, at once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def paths(changes: list[Change], kind: str = "create") -> set[str]:
     return {change.path for change in changes if change.kind == kind}
 
 
-# -- what happens -------------------------------------------------------------------------------------------------
+# -- kinds of changes ----------------------------------------------------------------------------------------------
 
 
 async def test_every_kind_of_change_is_reported(desk: Desk) -> None:
@@ -114,7 +114,7 @@ async def test_waiting_ends_with_the_first_change(desk: Desk) -> None:
     await watch.close()
 
 
-# -- folders below ------------------------------------------------------------------------------------------------
+# -- subfolders ----------------------------------------------------------------------------------------------------
 
 
 async def test_folders_below_are_watched_too(desk: Desk) -> None:
@@ -205,7 +205,7 @@ async def test_a_folder_removed_and_made_again_is_watched_again(desk: Desk) -> N
     await watch.close()
 
 
-# -- what can be watched ------------------------------------------------------------------------------------------
+# -- what can be watched -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("recursive", [True, False])
@@ -258,7 +258,7 @@ async def test_a_folder_whose_name_is_not_text_is_watched(desk: Desk) -> None:
     await watch.close()
 
 
-# -- how much, how long -------------------------------------------------------------------------------------------
+# -- amounts and duration ------------------------------------------------------------------------------------------
 
 
 async def test_many_changes_are_all_reported(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""What every provider's driver does alike: the real libraries against servers that keep the providers' rules."""
+"""Tests of every model driver: the providers' real libraries against servers that enforce the providers' rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KEY = "key-of-mine"
 
 @dataclass(frozen=True)
 class Kind:
-    """A driver, and how its provider's model says things."""
+    """A driver, and how replies are written in its provider's protocol."""
 
     name: str
     serve: Callable[[Any], Any]
@@ -43,16 +43,16 @@ class Kind:
     thinking: Callable[[str], Body]
     tool: Callable[..., Body]
     broken: Body
-    """A call whose arguments are no JSON."""
+    """A call whose arguments are not JSON."""
     cut: Body
-    """A call that its length cut off."""
+    """A call that was cut off by the limit of its length."""
     refused: Body
     passing: Body
-    """An error amid a stream that may pass."""
+    """An error in the middle of a stream that is worth a retry."""
     lasting: Body
-    """An error amid a stream that will not."""
+    """An error in the middle of a stream that is not worth a retry."""
     garbage: Body
-    """An event that cannot be meant."""
+    """A malformed event."""
 
     @property
     def asks_again(self) -> bool:
@@ -109,7 +109,7 @@ class Pair:
 
 @asynccontextmanager
 async def asked(kind: Kind, *replies: Sequence[Body], **options: Any) -> AsyncIterator[Pair]:
-    """Yield a driver whose server says these replies, one after the other; nothing may be refused."""
+    """Yield a driver whose server sends these replies in order; no request may be refused."""
     left: Iterator[Sequence[Body]] = iter(replies)
     with kind.serve(lambda body: next(left)) as server:
         model = kind.make("m-1-vision", **{"base_url": server.base_url, "key": KEY, "patience": QUICK, **options})

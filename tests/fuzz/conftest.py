@@ -1,4 +1,4 @@
-"""What every fuzzer gets: its share of the time, its seeds, and what a real guest says."""
+"""Fixtures of all fuzzers: time, seeds, and the recorded replies of a real guest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fuzz.hostile import Corpus
 TOTAL = float(os.environ.get("HOTDESK_FUZZ_SECONDS") or 3600)
 """Seconds for all long fuzzers together."""
 FIRST = int(os.environ.get("HOTDESK_FUZZ_SEED") or 0)
-"""The seed to begin with: the one a failure named, to see it again."""
+"""The first seed; set it to the seed that a failure names to reproduce the failure."""
 LONG_FUZZERS = 5
 GRACE = 300.0
 
@@ -36,7 +36,7 @@ def share() -> float:
 
 @pytest.fixture
 def seeds(share: float, request: pytest.FixtureRequest) -> Seeds:
-    """Give seeds until a long fuzzer's time is up; say how many there were."""
+    """Yield seeds until a long fuzzer's share of the time is used; report how many there were."""
 
     def give() -> Iterator[int]:
         begun = time.monotonic()

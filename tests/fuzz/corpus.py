@@ -1,4 +1,4 @@
-"""What a real guest says, recorded: it is asked everything an owner can ask, and overheard."""
+"""Records a real guest: it gets every request an owner can make, and its replies are captured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START = "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk_guest import age
 
 
 class RealGuest:
-    """The guest as an ordinary process that dials a listener of ours."""
+    """The guest as an ordinary process that connects to our listener."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
@@ -43,7 +43,7 @@ class RealGuest:
             return await accept(self.listener)
 
     def close(self) -> str:
-        """End it; return what it complained about."""
+        """End the guest; return its error output."""
         self.listener.close()
         self.process.kill()
         return self.process.communicate()[1].decode(errors="replace")
@@ -64,7 +64,7 @@ async def overhear(source: socket.socket, sink: socket.socket, heard: bytearray)
 
 
 async def record(folder: Path) -> Corpus:
-    """Ask a real guest everything; return its answers by what was asked."""
+    """Send every request to a real guest; return its replies by request."""
     guest = RealGuest(folder)
     try:
         sock = await guest.call()
@@ -115,7 +115,7 @@ async def ask_everything(desk: LinkedDesk) -> None:
 
 
 def sort(to_host: bytes, to_guest: bytes) -> Corpus:
-    """Sort answers to their questions; of a question asked twice the last answer counts."""
+    """Match replies to requests; for a repeated request the last reply counts."""
     questions = {
         number: asked(wire.decode(payload))  # type: ignore[arg-type]
         for kind, number, payload in wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT).feed(to_guest)
@@ -124,6 +124,6 @@ def sort(to_host: bytes, to_guest: bytes) -> Corpus:
     found: Corpus = {}
     for number, question in questions.items():
         frames = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(to_host)
-        # what a guest says while its program takes input is made up when the host sends some
+        # the replies of a guest to a program's input are made up when the host sends some
         found[question] = [each for each in frames if each[1] == number and each[0] != wire.CREDIT]
     return found

@@ -1,4 +1,4 @@
-"""A guest that attacks its owner: it says what real guests said, spoilt. And a clock that makes waiting quick."""
+"""A guest that attacks its owner with corrupted replies of real guests; an event loop that skips idle time."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from hotdesk_guest.wire import CREDIT, DATA, EVENT, HELLO, OPEN, PONG, REPLY, SI
 
 Frame: TypeAlias = tuple[int, int, bytes]
 Corpus: TypeAlias = dict[str, list[Frame]]
-"""What a real guest said, by what it was asked; its channel was 1."""
+"""Frames of a real guest's reply, by request; their channel was 1."""
 
 GREETING = encode_frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "home": "/home/user"}))
 LINGERING = 1000.0
-"""Seconds until a guest that only listens hangs up: some calls wait as long as their program runs."""
+"""Seconds after which a guest that only listens disconnects: some calls wait as long as their program runs."""
 SLOW = 30.0
-"""Seconds between two bytes of a slow guest."""
+"""Seconds between two pieces sent by a slow guest."""
 
 
 # -- a clock -----------------------------------------------------------------------------------------------------
 
 
 class Watch(selectors.EpollSelector):
-    """Skips the time nobody uses, and notes the longest turn of its loop."""
+    """Skips idle time, and measures the longest turn of its loop."""
 
     def __init__(self, idle: float) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Watch(selectors.EpollSelector):
         self.since = time.thread_time()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for the sockets, but not for the clock."""
+        """Wait for the sockets, but skip the rest of the timeout when nothing happens."""
         self.turns += 1
         self.longest = max(self.longest, time.thread_time() - self.since)
         found = super().select(timeout if timeout is None else min(timeout, self.idle))
@@ -57,7 +57,7 @@ class Watch(selectors.EpollSelector):
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop in which an hour of silence passes in a moment, provided that all who talk are in it."""
+    """An event loop in which an hour of silence passes in a moment, provided that all peers run in it."""
 
     def __init__(self, idle: float = 0.0005) -> None:
         self.watch = Watch(idle)
@@ -77,7 +77,7 @@ class RealLoop(Loop):
 
 
 def run(work: Callable[..., Any], *arguments: object, loop: type[Loop] = Loop) -> Watch:
-    """Run until done; what nobody handled fails. Give the watch of the loop it ran in."""
+    """Run `work` to its end and fail on unhandled exceptions; return the watch of its loop."""
     made: list[Loop] = []
 
     def make() -> Loop:
@@ -85,7 +85,7 @@ def run(work: Callable[..., Any], *arguments: object, loop: type[Loop] = Loop) -
         return made[0]
 
     begin = functools.partial(anyio.run, backend_options={"loop_factory": make})
-    contextvars.Context().run(begin, work, *arguments)  # whatever other tests' loops left in ours
+    contextvars.Context().run(begin, work, *arguments)  # a fresh context, without what other tests' loops left in ours
     assert not made[0].trouble, made[0].trouble
     return made[0].watch
 
@@ -95,7 +95,7 @@ def run(work: Callable[..., Any], *arguments: object, loop: type[Loop] = Loop) -
 
 @contextmanager
 def memory_within(limit: int) -> Iterator[None]:
-    """Prove that this process never has more than so many bytes more than now."""
+    """Fail if this process's memory grows by more than `limit` bytes during the block."""
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmHWM")
     yield
@@ -104,15 +104,15 @@ def memory_within(limit: int) -> Iterator[None]:
 
 
 def resident(line: str, pid: int | str = "self") -> int:
-    """Return one of a process's counts of memory, in bytes."""
+    """Return one of a process's memory figures in /proc, in bytes."""
     return int(Path(f"/proc/{pid}/status").read_text().partition(f"{line}:")[2].split()[0]) * 1024
 
 
-# -- spoiling what was said --------------------------------------------------------------------------------------
+# -- corrupting replies --------------------------------------------------------------------------------------------
 
 
 class Raw(bytes):
-    """A value as it is on the wire, however wrong."""
+    """A value in its wire form, however malformed."""
 
 
 STRANGE = [
@@ -132,7 +132,7 @@ STRANGE = [
     Raw(b"s9:directory"),
     Raw(b"s7:symlink"),
 ]
-"""Values no honest guest has in that place."""
+"""Values that no honest guest sends in that place."""
 
 
 def render(value: object) -> bytes:
@@ -166,7 +166,7 @@ def spoil_value(chance: Random, value: object) -> object:
 
 
 def spoil_payload(chance: Random, payload: bytes) -> bytes:
-    """Change a frame's content: as a value where it is one, else as bytes."""
+    """Corrupt a frame's payload: as a value if it is one, else as bytes."""
     if chance.random() < 0.7:
         try:
             return render(spoil_value(chance, wire.decode(payload)))
@@ -209,7 +209,7 @@ def any_frame(chance: Random, last: int) -> Frame:
 
 
 def spoil_frames(chance: Random, frames: list[Frame], last: int) -> list[Frame]:
-    """Change one thing about an answer: a frame, their order, their number."""
+    """Change one thing in a reply: a frame, the order of frames, or their number."""
     changed = list(frames)
     place = chance.randrange(len(changed)) if changed else 0
     act = chance.randrange(8) if changed else 0
@@ -240,7 +240,7 @@ def asked(ask: dict[str, Any]) -> str:
 
 
 class HostileGuest:
-    """One guest for one link: honest but for a chance of spoiling each answer."""
+    """A guest for one link, honest except that it corrupts each reply with a given probability."""
 
     def __init__(self, sock: socket.socket, corpus: Corpus, chance: Random, malice: float) -> None:
         sock.setblocking(False)
@@ -258,7 +258,7 @@ class HostileGuest:
         return self.chance.random() < self.malice
 
     async def run(self) -> None:
-        """Greet, and answer until the host hangs up or there is no point in going on."""
+        """Greet, and reply until the host disconnects or `LINGERING` seconds are over."""
         with self.sock, anyio.move_on_after(LINGERING):
             await self.say(GREETING if not self.wicked() else spoil_bytes(self.chance, GREETING))
             while not self.gone and (frames := await self.hear()) is not None:
@@ -278,7 +278,7 @@ class HostileGuest:
             await self.say(encode_frame(*any_frame(self.chance, self.last)))
 
     def request(self, payload: bytes) -> dict[str, Any]:
-        """Read what the host asks; a borrower may have it ask nonsense."""
+        """Decode a request of the host; empty if it is malformed, as a borrower may make it."""
         try:
             found = wire.decode(payload)
         except wire.WireError:
@@ -307,7 +307,7 @@ class HostileGuest:
             pass  # the host did before
 
     async def say(self, data: bytes) -> None:
-        """Send bytes in this guest's style, as long as somebody takes them."""
+        """Send bytes in this guest's style, until the host stops reading."""
         self.said += 1
         for piece in self.pieces(data):
             view = memoryview(piece)
@@ -332,7 +332,7 @@ class HostileGuest:
             at += step
 
     async def hear(self) -> list[Frame] | None:
-        """Wait for frames; None when the host hung up."""
+        """Wait for frames; None if the host disconnected."""
         while True:
             try:
                 data = self.sock.recv(1 << 16)
@@ -348,10 +348,9 @@ class HostileGuest:
 
 
 class Flood(threading.Thread):
-    """A guest in a thread of its own: it greets, waits to be asked, then says one thing without end.
+    """A guest in a thread of its own: it greets, waits for a request, then repeats one message without end.
 
-    Within its credit if it is patient; else its channel must be over, or its link soon is.
-    """
+    A patient one stays within its credit; otherwise the host must have closed the channel, or will close the link."""
 
     def __init__(self, sock: socket.socket, noise: bytes, patient: bool) -> None:
         super().__init__(daemon=True)
@@ -379,7 +378,7 @@ class Flood(threading.Thread):
                 pass
 
     def hear(self) -> None:
-        """Take what the host says: credit."""
+        """Receive frames of the host, and add up the credit."""
         data = self.sock.recv(1 << 16)
         if not data:
             raise ConnectionResetError
@@ -394,7 +393,7 @@ IGNORED: dict[str, bytes] = {
     "words on a channel that is over": encode_frame(DATA, 1, b"\1x") * 6000,
     "large values on a channel that is over": encode_frame(REPLY, 1, b"l" + b"le" * 30_000 + b"e"),
 }
-"""What a guest may send without end and nobody reads."""
+"""Frames that a guest may send without end, and the host ignores."""
 HEARD: dict[str, bytes] = {
     "bytes": encode_frame(DATA, 1, b"\1" + bytes(wire.CHUNK)),
     "single bytes": encode_frame(DATA, 1, b"\1x") * 1000,
@@ -402,4 +401,4 @@ HEARD: dict[str, bytes] = {
     "values of many parts": encode_frame(EVENT, 1, b"l" + b"s0:" * 4000 + b"e") * 4,
     "nested values": encode_frame(EVENT, 1, b"l" + b"llleee" * 1200 + b"e") * 8,
 }
-"""What a guest may send as fast as it is consumed."""
+"""Frames that a guest may send as fast as they are consumed."""

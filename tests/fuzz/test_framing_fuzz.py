@@ -1,7 +1,6 @@
-"""Generated requests and answers: whatever our framing takes h11 takes too, and reads the same from it.
+"""Tests of HTTP framing with generated requests and answers: h11 accepts whatever ours accepts, and reads it the same.
 
-Where ours is stricter, that is counted and fine. `one(seed, answers)` makes a failure again from the seed it names.
-"""
+Where ours is stricter, that is counted and fine. `one(seed, answers)` reproduces a failure from the seed it names."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ from tests.fuzz.conftest import FIRST
 
 PARTS = 10
 REQUESTS = 100_000
-"""Generated requests of one part: a million in all."""
+"""Generated requests of one part; a million in all."""
 RESPONSES = 20_000
 ACCEPTED = 0.2
-"""The share ours must accept: a reader that refuses everything proves nothing."""
+"""The share that ours must accept: a reader that refuses everything proves nothing."""
 WIDE = 1 << 20
 
 Parse: TypeAlias = Callable[[bytes], Request | Response]
 Fields: TypeAlias = list[tuple[bytes, bytes]]
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------
+# -- generated messages -------------------------------------------------------------------------------------------
 
 METHODS = b"GET GET HEAD POST POST PUT DELETE OPTIONS PATCH CONNECT get M-SEARCH X!".split()
 BAD_METHODS = [b"G(T", b"", b"GET\0", b"\tGET", b"G\xc3T", b"GET:", b"\x16\x03\x01"]
@@ -97,7 +96,7 @@ def line_end(chance: Random) -> bytes:
 
 
 def chunked(chance: Random, body: bytes) -> bytes:
-    """Cut a body into chunks; sometimes play tricks."""
+    """Cut a body into chunks, sometimes with malformed ones."""
     out, at = [], 0
     while at < len(body):
         size = chance.randrange(1, 40)
@@ -114,7 +113,7 @@ def chunk_size(chance: Random, size: int) -> bytes:
 
 
 def framing(chance: Random) -> tuple[Fields, bytes]:
-    """Announce a body, rarely in two ways; return it."""
+    """Return the headers that announce a body, rarely in two ways at once, and the body."""
     body = chance.randbytes(chance.choice((0, 1, 3, 10, 60)))
     kind = chance.random()
     if kind < 0.3:
@@ -189,21 +188,21 @@ def make_response(chance: Random) -> bytes:
     return message(chance, rarely(chance, b"HTTP/1.1", VERSIONS, 0.1) + b" " + status + reason, [])
 
 
-# -- how it is read ----------------------------------------------------------------------------------------------
+# -- the two readers -----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Reading:
-    """What one reader made of some bytes."""
+    """The result of one reader for some bytes."""
 
     state: str = "head"
-    """`head` or `body`: more is wanted; `done`; `broken`."""
+    """`head` or `body` (more bytes are needed), `done`, or `broken`."""
     head: tuple[object, ...] | None = None
     fields: Fields | None = None
-    """Names as sent."""
+    """Header fields, with names as sent."""
     body: bytes = b""
     end: int = 0
-    """Where the next message begins."""
+    """Offset of the next message."""
     alive: bool = False
     waits: bool = False
     refusal: HttpMessageError | None = None
@@ -254,12 +253,12 @@ def take_head(reading: Reading, head: Request | Response) -> None:
 
 
 def normal(name: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """Write the one value h11 changes as h11 does."""
+    """Change a field as h11 does; there is only one that it changes."""
     return name, value.lower() if name.lower() == b"transfer-encoding" else value
 
 
 def read_theirs(data: bytes, method: bytes | None, closed: bool) -> Reading:
-    """Read with h11: a request, or the answer to one of a method."""
+    """Read with h11: a request, or the answer to a request with `method`."""
     link = h11.Connection(h11.SERVER if method is None else h11.CLIENT, max_incomplete_event_size=WIDE)
     if method is not None:
         link.send(h11.Request(method=method, target=b"/", headers=[(b"Host", b"a.test"), (b"Upgrade", b"x")]))
@@ -298,11 +297,11 @@ def follow(reading: Reading, link: h11.Connection, size: int) -> None:
             return
 
 
-# -- what must hold ----------------------------------------------------------------------------------------------
+# -- properties ----------------------------------------------------------------------------------------------------
 
 
 def agree(ours: Reading, theirs: Reading) -> None:
-    """Fail where ours lets through what h11 does not, or reads otherwise."""
+    """Fail if ours accepts what h11 refuses, or reads it differently."""
     if ours.refusal is not None:
         assert 400 <= ours.refusal.status < 600
         assert ours.refusal.reason.isascii()
@@ -321,13 +320,13 @@ def agree(ours: Reading, theirs: Reading) -> None:
 
 
 def same(whole: Reading, split: Reading) -> None:
-    """Fail where it matters how the bytes came."""
+    """Fail if the result depends on how the bytes were split."""
     assert (whole.state, whole.head, whole.fields) == (split.state, split.head, split.fields)
     assert whole.state == "broken" or (whole.body, whole.end) == (split.body, split.end)
 
 
 def split(chance: Random, data: bytes) -> list[bytes]:
-    """Cut bytes where chance wants: anywhere, or everywhere."""
+    """Split bytes at random: anywhere, or after every byte."""
     if chance.random() < 0.1:
         return [data[at : at + 1] for at in range(len(data))]
     at = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(1, 7)))
@@ -335,7 +334,7 @@ def split(chance: Random, data: bytes) -> list[bytes]:
 
 
 def check(data: bytes, chance: Random, method: str | None) -> Reading:
-    """Read bytes in every way; return what ours made of them."""
+    """Read bytes in every way; return our result."""
     closed = method is not None and chance.random() < 0.5
     parse: Parse = parse_request if method is None else lambda head: parse_response(head, method)
     ours = read_ours([data], parse, closed)
@@ -369,7 +368,7 @@ def one(seed: int, answers: bool) -> Reading:
 
 
 def campaign(first: int, count: int, answers: bool = False) -> Counter[str]:
-    """Check many cases; return what ours made of them."""
+    """Check many cases; count our results."""
     return Counter(one(seed, answers).state for seed in range(first, first + count))
 
 

@@ -1,4 +1,4 @@
-"""Borrowers that lie to the owner whose desk they use: they lose their loan, and the owner loses nothing."""
+"""Tests of borrowers that send lies to the owner whose desk they use: they lose access, and the owner loses nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def serve(sock: socket.socket, link: Link) -> None:
 
 
 async def hear(sock: socket.socket, reader: wire.FrameReader) -> list[tuple[int, int, bytes]]:
-    """Return the next frames the owner passes on; none when it took the loan back."""
+    """Return the next frames that the owner passes on; empty if it closed the connection."""
     while True:
         try:
             data = await receive(sock)
@@ -136,7 +136,7 @@ def test_a_call_that_is_over_is_forgotten_though_its_borrower_stays(corpus: Corp
 
 
 def test_a_borrower_that_reads_nothing_is_not_stored_for(corpus: Corpus) -> None:
-    """It opens many channels, to a guest that answers each with much, and never reads."""
+    """The borrower opens many channels to a guest that answers each with much data, and never reads."""
     ending = (wire.REPLY, 1, encode({"code": 0, "text": "x" * 60_000}))
     loud = {"exec": [*[(DATA, 1, b"\1" + bytes(60_000))] * 4, ending]}
 
@@ -147,7 +147,7 @@ def test_a_borrower_that_reads_nothing_is_not_stored_for(corpus: Corpus) -> None
                     for number in range(1, 4000):
                         await send(borrower, encode_frame(OPEN, number, RUN))
             except OSError:
-                pass  # it lost its loan
+                pass  # the owner closed its connection
             assert (await LinkedDesk(new_id(), link, "/").stat("x")).name == "file"
 
     with memory_within(160 * MIB):
@@ -193,7 +193,7 @@ def sentence(chance: Random) -> bytes:
 
 
 async def case(corpus: Corpus, seed: int) -> None:
-    """Play one borrower; the owner's own calls then work as well as its guest allows."""
+    """Run one borrower; the owner's own calls must then work as well as its guest allows."""
     chance = Random(seed)
     malice = chance.choice((0.0, 0.0, 0.0, 0.05, 0.3))
     with anyio.fail_after(4000):
@@ -217,7 +217,7 @@ async def case(corpus: Corpus, seed: int) -> None:
 
 
 def play(corpus: Corpus, seed: int) -> None:
-    """Play the case of one seed; a failure says which."""
+    """Run the case of one seed; a failure names the seed."""
     try:
         run(case, corpus, seed)
     except BaseException as e:

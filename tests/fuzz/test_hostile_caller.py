@@ -1,4 +1,4 @@
-"""Callers at an owner's control socket that break HTTP, stall, or come in crowds; and owners that answer nonsense."""
+"""Tests of callers at an owner's control socket that break HTTP, stall or come in crowds; and of malformed owners."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def request(chance: Random, desk: Desk) -> bytes:
 
 
 async def call(settings: Config, chance: Random, said: bytes) -> None:
-    """Be one caller: fast or slow, reading or not, hanging up somewhere."""
+    """Be one caller: fast or slow, reading or not, disconnecting at some point."""
     sock = socket.socket(socket.AF_UNIX)
     with sock:
         sock.connect(str(control_path(settings, os.getpid())))
@@ -151,7 +151,7 @@ async def settled(desk: Desk) -> None:
 
 @contextmanager
 def crowd(settings: Config, size: int) -> Iterator[int]:
-    """Have many callers stall amid their requests; say how many came through."""
+    """Have many callers stall in the middle of their requests; yield how many could connect."""
     path = str(control_path(settings, os.getpid()))
     argv = [sys.executable, "-c", CROWD, path, str(size)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as callers:
@@ -184,7 +184,7 @@ def crowded(settings: Config) -> int:
         return come
 
 
-# -- owners that answer nonsense ---------------------------------------------------------------------------------
+# -- owners with malformed answers ----------------------------------------------------------------------------------
 
 UPGRADE = b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n\r\n"
 NONSENSE: dict[str, bytes] = {

@@ -1,4 +1,4 @@
-"""Inside a real desk a program says hostile things wherever it can; its owner goes on using that desk and another."""
+"""Tests of a real desk with a program that sends hostile data everywhere: its owner keeps using it and another desk."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def host(settings: Config) -> AsyncIterator[Host]:
 
 
 async def attacked(host: Host, seed: int, seconds: float) -> tuple[int, int]:
-    """Use a hostile desk and its neighbour for a while; say how often, and how much the hostile one did."""
+    """Use a hostile desk and its neighbour for a while; return how often, and how much the hostile one sent."""
     spec = Spec(memory=256 * MIB, disk=256 * MIB, root=True)
     used = 0
     async with host.open_desk(spec) as desk, host.open_desk(spec) as neighbour:

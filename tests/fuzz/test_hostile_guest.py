@@ -1,4 +1,4 @@
-"""Guests that say nearly the right thing, or anything: every call ends with a value or an error of ours, in time."""
+"""Tests of guests that send corrupted data: every call ends in time, with a value or a HotdeskError."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ pytestmark = pytest.mark.timeout(60)
 
 Call = Callable[[LinkedDesk, Path], Awaitable[object]]
 BOUND = 4000.0
-"""Seconds, of a clock that skips what nobody uses, in which any case must end."""
+"""Seconds in which any case must end, on a clock that skips idle time."""
 SHORT = 250
 """Cases in a short run."""
 
 
-# -- what an owner may ask ---------------------------------------------------------------------------------------
+# -- the calls of an owner -------------------------------------------------------------------------------------------
 
 
 async def run_with_input(desk: LinkedDesk, _: Path) -> object:
@@ -97,7 +97,7 @@ async def write_stream(desk: LinkedDesk, _: Path) -> object:
 
 
 async def fetch(desk: LinkedDesk, folder: Path) -> object:
-    """Copy out what the guest pretends to have; nothing but plain files and folders may come of it."""
+    """Copy out the files that the guest claims to have; only plain files and folders may result."""
     found = await desk.stat("home")
     above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -158,7 +158,7 @@ def check_value(value: object) -> None:
 
 
 class Case:
-    """One link to one hostile guest, and what an owner asks it."""
+    """One link to one hostile guest, and the calls an owner makes over it."""
 
     def __init__(self, corpus: Corpus, seed: int, malice: float, folder: Path) -> None:
         self.corpus = corpus
@@ -184,7 +184,7 @@ class Case:
         assert link.channels == {}
 
     async def use(self, link: Link) -> None:
-        """Ask several things, some of them at once."""
+        """Make several calls, some of them at once."""
         try:
             await link.wait_for_hello()
         except HotdeskError as e:
@@ -196,7 +196,7 @@ class Case:
                     tasks.start_soon(self.attempt, name, desk)
 
     async def attempt(self, name: str, desk: LinkedDesk) -> None:
-        """Make one call; an error of ours is an answer as well."""
+        """Make one call; a HotdeskError is a valid outcome."""
         try:
             if self.chance.random() < 0.1:
                 with anyio.move_on_after(self.chance.random()):
@@ -211,7 +211,7 @@ class Case:
 
 
 def play(corpus: Corpus, seed: int, malice: float, folder: Path) -> tuple[Case, Watch]:
-    """Play the case of one seed; a failure says which."""
+    """Run the case of one seed; a failure names the seed."""
     case = Case(corpus, seed, malice, folder)
     try:
         return case, run(case.play)
@@ -266,7 +266,7 @@ def test_every_call_ends_whatever_its_guest_says_for_long(corpus: Corpus, tmp_pa
 
 
 async def flooded(corpus: Corpus, noise: bytes, heard: bool, seconds: float) -> int:
-    """Let one guest flood its link while another is asked things; say how often that one answered."""
+    """Let one guest flood its link while another is used; return how often the other one answered."""
     (ours, theirs), (others, good) = socket.socketpair(), socket.socketpair()
     flood, link, other = Flood(theirs, noise, patient=heard), Link(ours), Link(others)
     flood.start()
@@ -294,7 +294,7 @@ async def flooded(corpus: Corpus, noise: bytes, heard: bool, seconds: float) -> 
 
 
 async def listen(channel: Channel) -> None:
-    """Consume what comes until the link ends."""
+    """Consume frames until the link ends."""
     with suppress(DeskGone):
         while True:
             await channel.receive()
@@ -302,7 +302,7 @@ async def listen(channel: Channel) -> None:
 
 @pytest.fixture
 def _no_collector() -> Iterator[None]:
-    """Keep the garbage collector out of what is measured: it walks all that the tests have imported."""
+    """Disable the garbage collector during the measurement: it scans everything the tests have imported."""
     gc.disable()
     yield
     gc.enable()

@@ -1,7 +1,6 @@
-"""A host that is broken, or lends its link to somebody who is: the guest hangs up or answers, and never dies of it.
+"""Tests of a broken host, or one with a broken borrower: the guest answers or disconnects, and survives.
 
-The guest here is an ordinary process of the tests' user: no path in anything it is sent leads out of its folder.
-"""
+The guest is an ordinary process of the tests' user here: no path in anything it gets leads out of its folder."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ SLEEP_IN_TERMINAL = encode_frame(
     OPEN, 1, encode({"op": "exec", "argv": ["sleep", "5"], "pty": [24, 80], "timeout": 500})
 )
 VALUES: list[object] = [None, True, 5, -1, 10**18, b"bytes", "name", "", [], ["x"], {}, {"a": "b"}, [None], "~", "\0"]
-"""What may stand anywhere in a request and is no path to anything but a name in the guest's folder."""
+"""Values that may replace any part of a request; the only paths are names in the guest's folder."""
 ASKS: list[dict[str, object]] = [
     {"op": "exec", "argv": ["true"], "env": {"A": "b"}, "cwd": "", "stdin": True, "timeout": 500, "tell": True},
     {"op": "attach", "pid": 7},
@@ -86,7 +85,7 @@ BROKEN: dict[str, bytes] = {
 
 @pytest.fixture(scope="module")
 async def guest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealGuest]:
-    """Yield a guest several tests share: one that died would fail all after it."""
+    """Yield a guest that several tests share; if it died, all later tests would fail."""
     folder = tmp_path_factory.mktemp("guest")
     started = RealGuest(folder)
     yield started
@@ -111,7 +110,7 @@ async def shout(guest: RealGuest, *said: bytes) -> None:
 async def prove(guest: RealGuest) -> None:
     assert guest.process.poll() is None, guest.close()
     link = Link(await guest.call())
-    if not guest.home.is_dir():  # the last host may have had it removed, or a file put in its place
+    if not guest.home.is_dir():  # the previous host may have had it removed, or replaced by a file
         guest.home.unlink(missing_ok=True)
         guest.home.mkdir()
     async with anyio.create_task_group() as tasks:
@@ -171,7 +170,7 @@ async def test_a_path_that_is_not_a_text_is_an_error_and_not_the_end_of_the_desk
 
 
 def sentence(chance: Random) -> bytes:
-    """Return what a host says, or nearly; nothing of it is a path."""
+    """Return a correct or nearly correct message of a host, without paths."""
     number = chance.randint(1, 6)
     ask = dict(chance.choice(ASKS))
     for _ in range(chance.choice((0, 1, 1, 2))):
@@ -193,7 +192,7 @@ def sentence(chance: Random) -> bytes:
 
 
 async def play(guest: RealGuest, seed: int) -> None:
-    """Play the case of one seed; a failure says which."""
+    """Run the case of one seed; a failure names the seed."""
     chance = Random(seed)
     try:
         await shout(guest, *(sentence(chance) for _ in range(chance.randint(1, 5))))

@@ -1,4 +1,4 @@
-"""Every limit has a type of error, and a message that says what was too much, how much there may be, and what to do."""
+"""Tests of limits: the error has its own type, and names what was exceeded, the limit, and the remedy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHORT_CHANGES = encode([{"kind": "create", "path": "p"}] * 600)
 
 @asynccontextmanager
 async def asked(corpus: Corpus) -> AsyncIterator[LinkedDesk]:
-    """Yield a desk whose guest says what a corpus says, within its credit or not."""
+    """Yield a desk whose guest sends the replies of a corpus, within its credit or not."""
     ours, theirs = socket.socketpair()
     link = Link(ours)
     async with anyio.create_task_group() as tasks:
@@ -53,7 +53,7 @@ async def asked(corpus: Corpus) -> AsyncIterator[LinkedDesk]:
 
 
 class PatientGuest(HostileGuest):
-    """One that waits for credit, and has much to say."""
+    """A guest that waits for credit, and has much data to send."""
 
     async def answer(self, number: int, frames: list[Frame]) -> None:
         credit = WINDOW
@@ -68,7 +68,7 @@ class PatientGuest(HostileGuest):
 
 
 async def failure(call: Call, said: list[Frame], patient: bool = True) -> HotdeskError:
-    """Make one call of a guest that says too much; return what comes of it."""
+    """Make one call to a guest that sends too much; return the error."""
     ours, theirs = socket.socketpair()
     link = Link(ours)
     corpus = dict.fromkeys(("read", "list", "stat", "exec", "exec+tell", "watch", "processes"), said)
@@ -101,7 +101,7 @@ async def watch(desk: LinkedDesk) -> object:
     return await (await desk.watch("folder")).changes()
 
 
-# -- what a guest may say --------------------------------------------------------------------------------------------
+# -- limits of a guest's data -----------------------------------------------------------------------------------------
 
 PROTOCOL: dict[str, tuple[list[Frame], str]] = {
     "a frame": ([(DATA, 1, bytes(wire.GUEST_LIMIT + 1))], f"a frame of {wire.GUEST_LIMIT + 1} bytes"),
@@ -160,7 +160,7 @@ async def test_a_reason_is_cut() -> None:
     assert len(str(error)) < 600
 
 
-# -- what comes out of a desk ----------------------------------------------------------------------------------------
+# -- limits of what leaves a desk -------------------------------------------------------------------------------------
 
 
 async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) -> HotdeskError:
@@ -197,7 +197,7 @@ async def test_what_comes_out_has_a_most_of_entries(tmp_path: Path) -> None:
     check(error, FileError, "more than 200000 entries", "copy fewer at once")
 
 
-# -- what an owner may ask -------------------------------------------------------------------------------------------
+# -- limits of an owner's requests ------------------------------------------------------------------------------------
 
 
 async def test_a_request_to_a_desk_has_a_most_of_bytes() -> None:
@@ -242,7 +242,7 @@ async def test_an_owners_answer_has_a_most_of_bytes(tmp_path: Path) -> None:
                     f"HTTP/1.1 200 OK\r\nContent-Length: {2 * ANSWER_LIMIT}\r\n\r\n".encode() + bytes(2 * ANSWER_LIMIT),
                 )
             except OSError:
-                pass  # it was hung up on
+                pass  # its connection was closed
 
     with listen(tmp_path / "owner.sock") as listener:
         async with background() as tasks:

@@ -1,8 +1,7 @@
-"""A provider's mind that decides like a script: it reads a request of any protocol, and says what the script does next.
+"""A provider's model that follows a script: it reads a request of any protocol, and replies with the script's next act.
 
-It knows nothing but the request: step, attempt and all that came of its calls are in there. So whoever is asked next,
-in this process or another, at this provider or another, goes on where the last one was.
-"""
+It knows nothing but the request, which has the step, the attempt and all tool results. So any process or provider that
+gets the next request continues where the last one was."""
 
 from __future__ import annotations
 
@@ -26,28 +25,28 @@ from tests.providers.server import Body
 STEP = re.compile(r"^# Your step: (\w+)$", re.MULTILINE)
 FAILED_BEFORE = re.compile(r"^> Attempt (\d+) failed", re.MULTILINE)
 SENT_BACK = "The check found:\n"
-"""How the message begins with which a delivery comes back, in the same conversation."""
+"""Beginning of the message that returns a failed delivery in the same conversation."""
 ENDED = re.compile(r"\n?\[exit code (-?\d+)[^\n]*\]\Z")
 ERRORS = "standard error:\n"
 FAILED = "(this failed)"
 TASK = PlanningTask("", (), (), (), (), (), "")
 Seen: TypeAlias = tuple[str, dict[str, object], Observation]
-"""A tool, what it was used with, and what came of it."""
+"""A tool, its arguments, and its result."""
 
 
 @dataclass
 class Acting:
-    """Thinks like a script."""
+    """A model that follows a script."""
 
     script: Path
     hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Where each step goes: a model says so, where a script may leave it to the brief."""
+    """Hosts of each step, for the plan: a model must name them, while a script may leave them to the brief."""
     findings: list[str] = field(default_factory=list)
-    """What is said against the next plan: once."""
+    """Findings against the next plan; they are reported once."""
     fails: set[str] = field(default_factory=set)
-    """Steps it cannot take."""
+    """Steps in which it gives up."""
     shown: list[str] = field(default_factory=list)
-    """The step of every request, in order; `plan` and `findings` where it plans."""
+    """The step of every request, in order; `plan` and `findings` for planning requests."""
 
     def __call__(self, asked: Asked) -> Reply:
         if "plan" in asked.tools:
@@ -66,7 +65,7 @@ class Acting:
         return self.act(step, asked)
 
     def act(self, step: str, asked: Asked) -> Reply:
-        """Run the script up to where the conversation is; return its next wish in tools that models have."""
+        """Replay the script up to the end of the conversation; return its next calls, as tools that models have."""
         model = ScriptedModel.read(self.script)
         scene = model.scenes[step].act
         failed, sent_back = FAILED_BEFORE.findall(asked.told[0]), [each for each in asked.told if SENT_BACK in each]
@@ -85,11 +84,11 @@ class Acting:
         return Reply(reply.text, f"In {step} I use {', '.join(call.tool for call in calls)} next.", calls)
 
 
-# -- what a script wants, in the tools of models ----------------------------------------------------------------------
+# -- calls of a script, as tools of models ----------------------------------------------------------------------------
 
 
 def translated(call: Call) -> Call:
-    """Return a use of the tools that only scripts have as one of those that models have."""
+    """Return a call of a tool that only scripts have as the equivalent call of a model's tool."""
     match call.tool, call.arguments:
         case "exact_run", dict(given):
             return Call("", "run", given)
@@ -101,7 +100,7 @@ def translated(call: Call) -> Call:
 
 
 def told_back(call: Call, seen: Observation) -> Observation:
-    """Return what came of it as the script's own tool would tell; what was not done is told as it is."""
+    """Return a result in the form of the script's own tool; calls that failed to run are returned unchanged."""
     if call.tool == "exact_write" and seen.ok:
         return Observation(json.dumps({"size": 0}))
     ended = ENDED.search(seen.text)
@@ -122,11 +121,11 @@ def decoded(data: str) -> str:
     return base64.b64decode(data).decode()
 
 
-# -- a conversation, as each protocol has it --------------------------------------------------------------------------
+# -- conversations in each protocol ------------------------------------------------------------------------------------
 
 
 def since_sent_back(body: Body) -> Body:
-    """Return a request without what was said before its delivery last came back; what stands first stays."""
+    """Return a request without the messages before its delivery was last sent back, but with its first message."""
     key = "input" if "input" in body else "messages"
     items = body[key]
     last = max((place for place, item in enumerate(items) if SENT_BACK in said_in(item)), default=0)
@@ -139,7 +138,7 @@ def said_in(item: Body) -> str:
 
 
 def turns(body: Body) -> Iterator[list[Seen]]:
-    """Yield what was used in each turn of a request, and what came of it; turns without a use are left out."""
+    """Yield the calls of each turn of a request with their results; turns without calls are left out."""
     if "input" in body:
         groups = openai_turns(body["input"])
     elif body["messages"][0]["role"] == "system":
@@ -150,7 +149,7 @@ def turns(body: Body) -> Iterator[list[Seen]]:
 
 
 def anthropic_turns(messages: list[Body]) -> Iterator[list[Seen]]:
-    """Read Messages: uses in one message, their results in the next."""
+    """Read Messages: calls are in one message, their results in the next."""
     for said, told in pairwise(messages):
         if said["role"] == "assistant":
             results = {each["tool_use_id"]: each for each in told["content"] if each["type"] == "tool_result"}
@@ -185,5 +184,5 @@ def chat_turns(messages: list[Body]) -> Iterator[list[Seen]]:
 
 
 def seen_of(text: str) -> Observation:
-    """Read a result where the protocol has no word for failures: ours stands first."""
+    """Read a result where the protocol cannot mark failures: our own mark is its first line."""
     return Observation(text.removeprefix(FAILED).removeprefix("\n"), not text.startswith(FAILED))

@@ -1,4 +1,4 @@
-"""A server that speaks Anthropic's Messages, streamed, and holds requests to its rules."""
+"""A server that speaks Anthropic's Messages, streamed, and enforces its rules for requests."""
 
 from __future__ import annotations
 
@@ -46,33 +46,33 @@ def computer(name: str, **given: object) -> Body:
 
 @contextmanager
 def anthropic_server(script: Script) -> Iterator[Anthropic]:
-    """Run a server whose model follows a script. Give `base_url` to a client; see `requests`; set `trouble`."""
+    """Run a server whose model follows a script. Clients use `base_url`; tests read `requests` and set `trouble`."""
     with serving(Anthropic(script, "")) as made:
         yield made
 
 
 @dataclass
 class Anthropic(Provider):
-    """Anthropic's side."""
+    """A server with Anthropic's protocol."""
 
     cache: MarkedCache = field(default_factory=MarkedCache)
     bound: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
-    """What stood before each thought: a digest of it, and which thoughts."""
+    """For each thought, what preceded it: a digest of the request, and the earlier thoughts."""
     rules: ModelRules | None = None
-    """Other than those of the model's name."""
+    """Rules to use instead of those of the requested model."""
     batches: dict[str, list[Body]] = field(default_factory=dict)
-    """Results of batches, by name."""
+    """Results of batches, by batch id."""
     polls: dict[str, int] = field(default_factory=dict)
-    """How often each is still in progress when asked for."""
+    """How many more polls report each batch as in progress."""
     failing_polls: int = 0
-    """How many of the next looks at a batch have no answer."""
+    """How many of the next polls fail."""
     cancelled: list[str] = field(default_factory=list)
-    """Batches that were cancelled."""
+    """Ids of batches that were cancelled."""
     outcome: str = "succeeded"
-    """Of the next batches."""
+    """Outcome of the requests in the next batches."""
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
-        """Check a request and give its events. A block may say `stop` (a reason) or `raw` (of a tool's input)."""
+        """Check a request; return its events. A block may have `stop` (a stop reason) or `raw` (a tool's input as text)."""
         if path != "/v1/messages" or "anthropic-version" not in headers:
             raise Refused(f"there is no {path}")
         if not (headers.get("x-api-key") or headers.get("authorization")):
@@ -84,7 +84,7 @@ class Anthropic(Provider):
         return [(event["type"], event) for event in events]
 
     def remember(self, events: list[Body], body: Body) -> None:
-        """Keep what each thought was thought after."""
+        """Record what preceded each thought of a reply."""
         begun = [event["content_block"] for event in events if event["type"] == "content_block_start"]
         deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
         thoughts = [each["signature"] for each in deltas if "signature" in each]
@@ -152,7 +152,7 @@ class Anthropic(Provider):
         return signature
 
     def begin(self, path: str, headers: dict[str, str], body: Body) -> str | None:
-        """Take a batch of requests; or cancel one."""
+        """Take a batch of requests, or cancel one."""
         if path.endswith("/cancel"):
             self.cancelled.append(path.split("/")[-2])
             return json.dumps(self.batch_of(path.split("/")[-2], "canceling"))
@@ -170,7 +170,7 @@ class Anthropic(Provider):
         return json.dumps(self.batch_of(name, "in_progress"))
 
     def result_of(self, each: Body, where: str) -> Body:
-        """Give what comes of one request of a batch; what is wrong with it is said there and nowhere else."""
+        """Return the result of one request of a batch; an invalid request fails alone."""
         only(each, where, "custom_id params")
         try:
             message = self.whole_message(each["params"])
@@ -181,7 +181,7 @@ class Anthropic(Provider):
         return {"custom_id": each["custom_id"], "result": result or {"type": self.outcome}}
 
     def find(self, path: str) -> str:
-        """Return how a batch is; return its results, in no order."""
+        """Return the state of a batch, or its results in no particular order."""
         if self.failing_polls:
             self.failing_polls -= 1
             raise ConnectionError("nobody answers")
@@ -282,7 +282,7 @@ class Anthropic(Provider):
             raise Refused(f"messages: too many images: {count} > {MOST_IMAGES}")
 
     def check_binding(self, body: Body) -> None:
-        """Refuse thoughts that stand after something else than what they were thought after."""
+        """Refuse thoughts that follow anything else than what preceded them when they were produced."""
         seen: list[str] = []
         for number, message in enumerate(body["messages"]):
             for place, block in enumerate(message["content"]):
@@ -317,7 +317,7 @@ class Anthropic(Provider):
                 raise Refused("thinking.budget_tokens: must be at least 1024 and less than max_tokens")
 
     def check_message(self, message: Body, where: str, waiting: list[Body]) -> list[Body]:
-        """Check a message; return the uses that the next one must answer."""
+        """Check a message; return the tool calls that the next one must answer."""
         only(message, where, "role content")
         content = message["content"]
         if not content:
@@ -373,7 +373,7 @@ class Anthropic(Provider):
             raise Refused(f"{where}: is no picture")
 
     def check_use(self, block: Body, where: str) -> None:
-        """Check a use: one of ours came from elsewhere, else it is as it was said."""
+        """Check a tool call: one made here must be unchanged; one with an unknown id came from another provider."""
         only(block, where, "type id name input", "toolset_name caller cache_control")
         if not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]) or not isinstance(block["input"], dict):
             raise Refused(f"{where}: bad id or input")
@@ -398,7 +398,7 @@ def thoughts_in(messages: list[Body]) -> list[str]:
 
 
 def digest_before(body: Body, number: int) -> str:
-    """Name what stands before a message: tools, system and all that was said, thoughts left out."""
+    """Return a digest of everything before a message (tools, system, all messages) without thoughts."""
     parts = [plain(block) for block in (*body.get("tools", []), *body.get("system", []))]
     for message in body["messages"][:number]:
         parts += [plain(block) for block in message["content"] if block["type"] not in THOUGHTS]

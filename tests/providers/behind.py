@@ -1,4 +1,4 @@
-"""One brain behind any provider's protocol: what it is asked and what it says, in neutral words."""
+"""One function as the model behind any provider's protocol; it reads and writes protocol-independent values."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from tests.providers.server import Body, Provider
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request says, whatever its protocol."""
+    """The content of a request, whatever its protocol."""
 
     system: str
     told: tuple[str, ...]
-    """What we said, in order."""
+    """Our messages, in order."""
     results: tuple[str, ...]
-    """What came of the last reply's calls, in their order; empty where it had none."""
+    """Results of the last reply's calls, in order; empty if it had none."""
     pictures: int
-    """In the whole request."""
+    """Number of pictures in the whole request."""
     turns: int
-    """How often the model spoke before."""
+    """Number of earlier replies of the model."""
     tools: tuple[str, ...]
     body: Body
 
 
 Brain: TypeAlias = Callable[[Asked], Reply]
-"""Of a reply only text, thought and calls are said; a call's id is the server's choice."""
+"""Makes a reply, of which only text, thought and calls are sent; the server chooses the ids of calls."""
 
 
 @contextmanager
 def behind(kind: str, brain: Brain) -> Iterator[Provider]:
-    """Run a server of a kind (`anthropic`, `openai`, `chat`) whose model is a brain of ours."""
+    """Run a server of a kind (`anthropic`, `openai`, `chat`) whose replies come from `brain`."""
     serve, read, say = KINDS[kind]
     with serve(lambda body: say(brain(read(body)))) as server:
         yield server
@@ -59,7 +59,7 @@ def from_anthropic(body: Body) -> Asked:
 
 
 def from_openai(body: Body) -> Asked:
-    """Read a request of Responses; a turn ends where we speak."""
+    """Read a request of Responses; a turn ends with our next message."""
     items = body["input"]
     ours = [item.get("role") == "user" or str(item.get("type")).endswith("_output") for item in items]
     last = items[max((n for n, own in enumerate(ours) if not own), default=-1) + 1 :]
@@ -99,7 +99,7 @@ def joined(parts: list[Body]) -> str:
 
 
 def to_anthropic(reply: Reply) -> list[Body]:
-    """Return a reply in blocks: each native action is a use of its own."""
+    """Return a reply as blocks: each native action is a tool call of its own."""
     said = [anthropic.thinking(reply.thought)] if reply.thought else []
     said += [anthropic.text(reply.text)] if reply.text else []
     for call in reply.calls:

@@ -1,4 +1,4 @@
-"""What providers' prompt caches hit, worked out from requests by the providers' own rules. No constants, no trust."""
+"""Computes prompt cache hits from requests by the providers' documented rules, without assumed constants."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from tests.providers.server import CHARACTERS, PICTURE, PICTURE_TOKENS, Body, estimate_tokens
 
 LOOKBACK = 20
-"""Blocks before a mark in which Anthropic looks for what it has."""
+"""How many blocks before a cache mark Anthropic searches for a stored prefix."""
 TTL = 300.0
 OPENAI_FLOOR, OPENAI_STEP = 1024, 128
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What one request read, wrote and had from the cache, in tokens."""
+    """Tokens of one request: read from the cache, written to it, and neither."""
 
     fresh: int
     cached: int
@@ -35,14 +35,14 @@ class Counts:
 
 @dataclass
 class MarkedCache:
-    """Anthropic's: prefixes that end at a mark are kept for five minutes, and found from marks of later requests."""
+    """Anthropic's cache: prefixes that end at a mark are stored for five minutes, and found from later marks."""
 
     clock: Callable[[], float] = time.monotonic
     entries: dict[str, float] = field(default_factory=dict)
     counts: list[Counts] = field(default_factory=list)
 
     def count(self, body: Body, floor: int) -> Counts:
-        """Take a request; say what of it was kept."""
+        """Process a request; return its token counts."""
         now, blocks = self.clock(), list(blocks_of(body))
         keys, sizes, total = [], [], 0
         digest = hashlib.sha256(body["model"].encode())
@@ -64,10 +64,9 @@ class MarkedCache:
 
 
 def blocks_of(body: Body) -> Iterator[tuple[str, bool]]:
-    """Yield a request's blocks in the order they are read, without marks, and whether each had one.
+    """Yield a request's blocks in reading order, without marks, and whether each had one.
 
-    How thinking is asked for is part of what messages are kept by, and not of tools and system.
-    """
+    The thinking parameters are part of the cache key of messages, but not of tools and system."""
     for block in (*body.get("tools", []), *body.get("system", [])):
         yield plain(block), "cache_control" in block
     before = json.dumps(body.get("thinking"), sort_keys=True)
@@ -83,14 +82,14 @@ def plain(block: Body) -> str:
 
 @dataclass
 class AutomaticCache:
-    """OpenAI's: the longest prefix of a recent request with the same key, in steps of 128 tokens from 1024 on."""
+    """OpenAI's cache: the longest prefix of a recent request with the same key, in steps of 128 tokens from 1024 on."""
 
     clock: Callable[[], float] = time.monotonic
     entries: list[tuple[str, str, float]] = field(default_factory=list)
     counts: list[Counts] = field(default_factory=list)
 
     def count(self, body: Body) -> Counts:
-        """Take a request; say what of it was kept."""
+        """Process a request; return its token counts."""
         now = self.clock()
         key = f"{body['model']} {body.get('prompt_cache_key', '')}"
         parts = [body.get("tools", []), body.get("instructions", ""), *body["input"]]
@@ -106,7 +105,7 @@ class AutomaticCache:
 
 
 def weigh_pictures(written: str) -> str:
-    """Give a text in which each picture has as many characters as its tokens are worth, and is told from others."""
+    """Replace each picture in a text by a hash of it with as many characters as its tokens are worth."""
     return PICTURE.sub(lambda found: hashlib.sha256(found[0].encode()).hexdigest() * 100, written)
 
 

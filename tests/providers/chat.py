@@ -1,4 +1,4 @@
-"""A server that speaks chat completions, streamed, as those do that people run themselves."""
+"""A server that speaks chat completions, streamed, like the self-hosted servers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def tool(name: str, **given: object) -> Body:
 
 @contextmanager
 def chat_server(script: Script) -> Iterator[Chat]:
-    """Run a server whose model follows a script. Give `base_url` to a client; see `requests`; set `trouble`."""
+    """Run a server whose model follows a script. Clients use `base_url`; tests read `requests` and set `trouble`."""
     with serving(Chat(script, "/v1")) as made:
         yield made
 
 
 class Chat(Provider):
-    """The server's side."""
+    """A server of chat completions."""
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
-        """Check a request and give its events. What is said may have a `stop`: a finish reason."""
+        """Check a request and return its events. A scripted message may have a `stop`: a finish reason."""
         if path != "/v1/chat/completions":
             raise Refused(f"there is no {path}")
         self.check(body)
@@ -75,7 +75,7 @@ class Chat(Provider):
             yield {**common, "choices": [], "usage": usage}
 
     def pieces(self, index: int, each: Body, thoughts: Body) -> Iterator[Body]:
-        """Return a call: its name, then its arguments in two halves."""
+        """Yield a call in pieces: its name, then its arguments in two halves."""
         name = each.get("id", f"call_{self.number()}")
         self.sealed[name] = dict(thoughts)
         half = len(each["arguments"]) // 2
@@ -96,7 +96,7 @@ class Chat(Provider):
             raise Refused(f"messages: calls have no result, or nothing is left to answer: {waiting}")
 
     def check_message(self, message: Body, where: str, waiting: list[str]) -> list[str]:
-        """Check a message; return the calls that still wait for their results."""
+        """Check a message; return the calls that still lack a result."""
         if waiting and message["role"] != "tool":
             raise Refused(f"{where}: tool calls must be followed by their results: {waiting}")
         match message["role"]:
@@ -123,7 +123,7 @@ class Chat(Provider):
                 picture(part["image_url"]["url"], where)
 
     def check_said(self, message: Body, where: str) -> list[str]:
-        """Check what a model said: arguments are an object, thoughts are those its calls came with."""
+        """Check a message of the model: its arguments are an object, and its thoughts are those its calls came with."""
         only(message, where, "role content", "tool_calls reasoning reasoning_content")
         names = []
         for call in message.get("tool_calls", []):

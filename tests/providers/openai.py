@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's Responses, streamed, and holds requests to its rules."""
+"""A server that speaks OpenAI's Responses, streamed, and enforces its rules for requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refusal(said: str) -> Body:
 
 
 def thinking(thought: str) -> Body:
-    """Think; only a summary is shown."""
+    """Return a reasoning item, of which only a summary is visible."""
     return {"type": "reasoning", "summary": thought}
 
 
@@ -35,27 +35,27 @@ def tool(name: str, **given: object) -> Body:
 
 
 def computer(*actions: Body, checks: tuple[str, ...] = ()) -> Body:
-    """Use the native computer tool: actions, each with a type; raise safety checks by code."""
+    """Return a call of the native computer tool, with actions by type and safety checks by code."""
     return {"type": "computer_call", "actions": list(actions), "checks": checks}
 
 
 @contextmanager
 def openai_server(script: Script) -> Iterator[OpenAI]:
-    """Run a server whose model follows a script. Give `base_url` to a client; see `requests`; set `trouble`."""
+    """Run a server whose model follows a script. Clients use `base_url`; tests read `requests` and set `trouble`."""
     with serving(OpenAI(script, "/v1")) as made:
         yield made
 
 
 @dataclass
 class OpenAI(Provider):
-    """OpenAI's side."""
+    """A server with OpenAI's protocol."""
 
     cache: AutomaticCache = field(default_factory=AutomaticCache)
     rules: ModelRules | None = None
-    """Other than those of the model's name."""
+    """Rules to use instead of those of the requested model."""
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
-        """Check a request and give its events. What is said may have a `status`: incomplete."""
+        """Check a request and return its events. A scripted item may have the `status` incomplete."""
         if path != "/v1/responses" or not headers.get("authorization", "").startswith("Bearer "):
             raise Refused(f"there is no {path}, or no key")
         self.check(body)
@@ -89,7 +89,7 @@ class OpenAI(Provider):
         return {**common, "id": f"cu_{number}", "call_id": f"call_{number}", **given}
 
     def remember(self, output: list[Body]) -> None:
-        """Keep each item, and which reasoning came right before it."""
+        """Record each item, and the reasoning that came right before it."""
         thoughts: list[str] = []
         for item in output:
             self.sealed[item["id"]] = {"item": item, "needs": list(thoughts)}
@@ -119,7 +119,7 @@ class OpenAI(Provider):
         yield {"type": f"response.{status}", "response": last}
 
     def check(self, body: Body) -> None:
-        """Refuse what OpenAI refuses; and what we must not do: have it stored."""
+        """Refuse what OpenAI refuses, and requests that would have it store the conversation."""
         only(body, "body", "model input", FIELDS)
         if body.get("store") is not False:
             raise Refused("store: it would be kept")
@@ -159,7 +159,7 @@ class OpenAI(Provider):
             raise Refused("Invalid content type. image_url is only supported by certain models.", "input")
 
     def check_item(self, item: Body, where: str) -> None:
-        """Check one item: what was said here is as it was said."""
+        """Check one item: items of the model are unchanged."""
         if item.get("id") in self.sealed:
             if self.sealed[item["id"]]["item"] != item:
                 raise Refused(f"{where}: {item['id']} is not what was said")
@@ -199,7 +199,7 @@ class OpenAI(Provider):
             picture(part["image_url"], where)
 
     def check_calls(self, items: list[Body]) -> None:
-        """Refuse calls without output, outputs without a call, and safety checks nobody acknowledged."""
+        """Refuse calls without output, outputs without a call, and safety checks that were not acknowledged."""
         calls = {item["call_id"]: item for item in items if item.get("type") in ("function_call", "computer_call")}
         outputs = {item["call_id"]: item for item in items if str(item.get("type")).endswith("_output")}
         if calls.keys() ^ outputs.keys():
@@ -212,7 +212,7 @@ class OpenAI(Provider):
                 raise Refused(f"{name}: safety checks must be acknowledged, these and no others")
 
     def check_thoughts(self, items: list[Body]) -> None:
-        """Refuse what was said without the reasoning it came with, and reasoning that nothing follows."""
+        """Refuse an item without the reasoning it came with, and reasoning that no item follows."""
         before: list[Any] = []
         for item in items:
             name = item.get("id")

@@ -1,4 +1,4 @@
-"""What each model takes, as its provider documents it: written for the servers here, apart from the product's table."""
+"""What each model accepts, by its provider's documentation; written independently of the product's table."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 @dataclass(frozen=True)
 class ModelRules:
-    """What one model takes."""
+    """What one model accepts."""
 
     output: int
     thinking: tuple[str, ...]
-    """Types of thinking it takes."""
+    """Types of thinking it accepts."""
     efforts: tuple[str, ...] = LEVELS
     images: bool = True
     computer: bool = True
     bound: bool = False
-    """Whether thinking is valid after the prefix it was produced with, and nowhere else."""
+    """Whether a thought is valid only after the prefix it was produced with."""
     floor: int = 1024
     summaries: bool = True
-    """Whether the account is verified, and may see summaries of reasoning."""
+    """Whether the account is verified, and so may see summaries of reasoning."""
 
 
 NEW = ModelRules(128_000, ("adaptive",), bound=True, floor=512)

@@ -1,4 +1,4 @@
-"""What the providers' servers have in common: real HTTP, a script, and trouble on demand."""
+"""The common part of the providers' servers: real HTTP, a script, and faults on demand."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import Any, TypeAlias
 
 Body: TypeAlias = dict[str, Any]
 Script: TypeAlias = Callable[[Body], Sequence[Body]]
-"""From a request, as JSON, to what the model says."""
+"""Returns the model's reply to a request; both are JSON."""
 CHARACTERS = 4
-"""A token, roughly."""
+"""Characters of a token, roughly."""
 PICTURE_TOKENS = 1600
-"""What the largest picture counts that a provider does not scale down."""
+"""Tokens of the largest picture that a provider does not scale down."""
 REPLY_TOKENS = 7
 PICTURE = re.compile(r"[A-Za-z0-9+/=]{4000,}")
 
 
 def estimate_tokens(written: str) -> int:
-    """Estimate the tokens of a part of a request, written as JSON: its characters, and a fixed number for a picture."""
+    """Estimate the tokens of a part of a request, written as JSON, by its characters; a picture has a fixed number."""
     text, pictures = PICTURE.subn("", written)
     return len(text) // CHARACTERS + 1 + pictures * PICTURE_TOKENS
 
 
 class Refused(Exception):  # noqa: N818 - it becomes an answer
-    """A request that the provider would answer with 400: says why, and which parameter it is."""
+    """A request that the provider would answer with 400: the reason, and the parameter at fault."""
 
     def __init__(self, why: str, param: str = "") -> None:
         super().__init__(why)
@@ -40,49 +40,49 @@ class Refused(Exception):  # noqa: N818 - it becomes an answer
 
 @dataclass(frozen=True)
 class Trouble:
-    """What goes wrong with one request, instead of its answer."""
+    """A fault to inject in the answer to one request."""
 
     status: int = 0
-    """An error's; 0: none."""
+    """Status of an error response, or 0 for none."""
     why: str = "trouble"
     retry_after: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     param: str = ""
-    """The parameter an error names, where the provider's do."""
+    """The parameter an error names, for providers that name one."""
     location: str = ""
-    """Where a redirection leads."""
+    """Target of a redirect."""
     cut: int = -1
-    """The stream breaks off after so many events; -1: it does not."""
+    """Number of events after which the stream is cut, or -1 to send all."""
     stall: float = 0.0
-    """Seconds in which nothing comes after so many events as `cut` says (or before the first)."""
+    """Seconds of silence after `cut` events (or before the first)."""
     event: Body | None = None
-    """Told instead of the next event, after so many as `cut` says: an error amid a stream."""
+    """An event to send after `cut` events instead of the next one: an error in the middle of a stream."""
     name: str = "error"
-    """Of that event."""
+    """Name of that event."""
 
 
 @dataclass
 class Provider:
-    """A server that runs: what it saw, and what it shall do."""
+    """A running server: the requests it got, and the faults it will inject."""
 
     script: Script
     path: str
-    """Below the address: where `base_url` ends."""
+    """Path of `base_url`."""
     requests: list[Body] = field(default_factory=list)
-    """Every request that was taken, as JSON; also those that met trouble."""
+    """Every accepted request as JSON, including those that met a fault."""
     refusals: list[str] = field(default_factory=list)
     """Why requests were answered with 400."""
     headers: list[dict[str, str]] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
-    """Of each body."""
+    """Size of each request body."""
     trouble: deque[Trouble] = field(default_factory=deque)
-    """For the next requests, one each."""
+    """Faults of the next requests, one each."""
     sealed: dict[str, Body] = field(default_factory=dict)
-    """What was said that must come back unchanged, by what names it."""
+    """Parts of replies that must come back unchanged, by id."""
     port: int = 0
     said: int = 0
     counts_output: bool = False
-    """Whether the tokens of a reply are worked out from what it says; otherwise there are always `REPLY_TOKENS`."""
+    """Whether a reply's token count is estimated from its content; otherwise it is always `REPLY_TOKENS`."""
     closing: threading.Event = field(default_factory=threading.Event)
 
     def count_output(self, reply: list[Body]) -> int:
@@ -100,15 +100,15 @@ class Provider:
         return hashlib.sha256("\0".join(("sealed", *parts)).encode()).hexdigest()
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
-        """Check a request and give the stream's events: each one's name, if it has one, and data."""
+        """Check a request and return the stream's events: each with its name, if it has one, and data."""
         raise NotImplementedError
 
     def begin(self, path: str, headers: dict[str, str], body: Body) -> str | None:
-        """Begin something that is asked for later; None: nothing of that kind is asked for."""
+        """Start something that is polled later; None if the path starts nothing of that kind."""
         return None
 
     def find(self, path: str) -> str:
-        """Return what was begun before; empty: there is none."""
+        """Return the state of something started before; empty if there is none."""
         return ""
 
     def error(self, status: int, why: str, param: str = "") -> Body:
@@ -124,7 +124,7 @@ class Talk(BaseHTTPRequestHandler):
     provider: Provider
 
     def do_GET(self) -> None:
-        """Answer a question about something that was begun before."""
+        """Answer a poll of something that was started before."""
         try:
             data = self.provider.find(self.path).encode()
         except ConnectionError:
@@ -197,16 +197,16 @@ class Talk(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(event.encode()), event.encode()))
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Threads(ThreadingHTTPServer):
-    """Takes each connection in a thread, and does not mind one that ends."""
+    """Serves each connection in a thread, and ignores errors of connections that end."""
 
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that hangs up is part of the tests."""
+        """Ignore the error: a client that disconnects is part of the tests."""
 
 
 @contextmanager
