@@ -1,4 +1,4 @@
-"""Two nodes and a server as processes of their own, on loopback: each with a state directory, as on other machines."""
+"""A cluster for tests: two nodes and a server as separate processes on loopback, each with its own state directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 60.0
 
 @dataclass(slots=True)
 class NodeProcess:
-    """A node's agent that runs."""
+    """A running node agent."""
 
     name: str
     address: str
@@ -40,7 +40,7 @@ class NodeProcess:
 
 @dataclass(slots=True)
 class ServerProcess:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     key: str
@@ -49,13 +49,13 @@ class ServerProcess:
 
     @property
     def e2b(self) -> dict[str, Any]:
-        """Return what an E2B program is told instead of E2B's own cloud."""
+        """Return the SDK options that make an E2B program use this server."""
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
 
 @dataclass(slots=True)
 class ClusterRoom:
-    """The folder in which a cluster's machines have theirs."""
+    """A cluster's folder, with a state directory for each of its machines."""
 
     folder: Path
     nodes: dict[str, NodeProcess] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class ClusterRoom:
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until a server can open desks; return its address."""
+    """Wait until a server is ready to open desks; return its address."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         url = log.read_text().partition("\n")[0]

@@ -1,9 +1,8 @@
 """A real model that can do one short thing when every step is named: Qwen2.5-Coder with 1.5 billion parameters.
 
-It comes from the package index in 22 wheels, of an uploader nobody here knows; the joined file must have the hash of
-Qwen's own. llama.cpp serves it on loopback with a chat template of ours (`coder_model.jinja`), because with the
-model's own template the server finds no tool calls in what the model writes. For tests only.
-"""
+The package index has it in 22 wheels from an unknown uploader, so the joined file must have the hash that Qwen
+publishes. llama.cpp serves it on loopback with our own chat template (`coder_model.jinja`), because with the model's
+own template the server finds no tool calls in its output. For tests only."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ FILE = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
 SERVER = Path(__file__).with_name("coder_model_server.py")
 TEMPLATE = Path(__file__).with_name("coder_model.jinja")
 SERVER_WINDOW, WINDOW = 8192, 5000
-"""Tokens of a request and its reply: those the server has, and those a client counts on, which counts roughly."""
+"""Tokens of a request with its reply: the server's limit, and the lower one clients use, because they only estimate."""
 
 
 @contextmanager
 def serve_coder_model() -> Iterator[str]:
-    """Serve the model for the length of a block; yield its name. The first time it is fetched, which takes minutes."""
+    """Serve the model for the length of a block; yield its name. The first call downloads it, which takes minutes."""
     python, _ = small_model.environment(small_model.cache())
     file = fetch(small_model.cache().with_name("coder-model"))
     log = file.with_name("server.log")
@@ -48,7 +47,7 @@ def serve_coder_model() -> Iterator[str]:
 
 
 def fetch(folder: Path) -> Path:
-    """Return the model's file, fetched unless it is there; `NotThere` where the packages cannot be had."""
+    """Return the model's file, downloaded if needed; raise `NotThere` if the packages cannot be downloaded."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / FILE
     with (folder / "lock").open("w") as lock:
@@ -74,7 +73,7 @@ def download(package: str, folder: Path) -> Path:
 
 
 def append_part(file: Path, wheel: Path) -> None:
-    """Append the data a wheel holds to a file, and remove the wheel: the disk need not hold the model twice."""
+    """Append a wheel's data to a file and delete the wheel, so that the disk never has to hold the model twice."""
     with zipfile.ZipFile(wheel) as archive, file.open("ab") as output:
         [member] = [name for name in archive.namelist() if name.endswith(".bin")]
         with archive.open(member) as source:
@@ -83,7 +82,7 @@ def append_part(file: Path, wheel: Path) -> None:
 
 
 def check_hash(file: Path) -> None:
-    """Remove a file that is not the model, and fail: somebody changed the packages."""
+    """Delete the file and fail if its hash is wrong: the packages were changed."""
     with file.open("rb") as source:
         found = hashlib.file_digest(source, "sha256").hexdigest()
     if found != SHA256:

@@ -1,4 +1,4 @@
-"""Serve a model's file on loopback with llama.cpp's own server; runs in an environment of its own."""
+"""Serve a model's file on loopback with llama.cpp's server; runs in its own virtual environment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 
 def main(file: str, template: str, window: str) -> None:
-    """Serve until ended; print the port once the model is loaded.
+    """Serve until terminated; print the port once the model is loaded.
 
-    One thread: where other programs run, two wait for each other most of the time and are slower.
-    """
+    Use one thread: beside other programs, two threads mostly wait for each other and are slower."""
     library: Any = import_module("xllamacpp")
     params = library.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel = file, int(window), 1

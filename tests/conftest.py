@@ -1,4 +1,4 @@
-"""What every test gets: one event loop, settings of its own, and the proof that nothing is left behind."""
+"""Fixtures of all tests: one event loop, separate settings, and a check that each test leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pool.mount()
 print(*pool.list_leftovers())
 """
 
-# A busy machine is no fault of what is tested: time is never a reason to fail.
+# On a busy machine operations take longer, so no test fails because of elapsed time.
 hypothesis.settings.register_profile("hotdesk", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("hotdesk")
 os.environ[SWITCH] = "1"
@@ -52,22 +52,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Collect no garbage while tests are collected: nothing of thirty thousand of them is any, and it takes a fifth."""
+    """Disable the garbage collector while tests are collected: it finds nothing, and takes a fifth of the time."""
     gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Collect garbage from here on, without looking at the tests again."""
+    """Enable garbage collection for the run, without scanning the collected tests again."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test on desks of every origin, most of them in the long run; those opened are not named.
+    """Parametrise a test over the origins of its desks; most are `long`, and `opened` is hidden in the test's id.
 
-    With `behind` in place of `origin`, desks are opened, behind every wall.
-    """
+    A test with `behind` instead of `origin` runs behind every wall, on opened desks only."""
     fixture = next((name for name in ("origin", "behind") if name in metafunc.fixturenames), None)
     if fixture is None:
         return
@@ -84,10 +83,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def walled_cases(metafunc: pytest.Metafunc) -> dict[str, Any]:
-    """Return the walls that an attack is made from beside the usual one, most in the long run.
+    """Return the cases that run a security test behind other walls; all but a sample are `long`.
 
-    Not where a file is about one wall.
-    """
+    Empty for a test file that is about one wall."""
     folder, marks = Path(str(metafunc.module.__file__)).parent.name, getattr(metafunc.module, "pytestmark", [])
     named = {mark.name for mark in (marks if isinstance(marks, list) else [marks])}
     if folder != "security" or named & WALLED.keys():
@@ -97,20 +95,20 @@ def walled_cases(metafunc: pytest.Metafunc) -> dict[str, Any]:
 
 
 def choose_case(name: str, cases: dict[str, Any]) -> Any:
-    """Return the case of an origin that a run asked for: not a long one."""
+    """Return the case of an origin requested by `--origins`, without its `long` mark."""
     if name == "opened":
         return cases[name]
     return pytest.param(name, marks=[mark for mark in cases[name].marks if mark.name != "long"])
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name a case with a placeholder by its argument: what is random in it would be another in every worker."""
+    """Use the argument's name as the id of a case with a placeholder, which is random: xdist's workers must agree."""
     told = val.decode("utf-8", "replace") if isinstance(val, bytes) else val
     return argname if isinstance(told, str) and PLACEHOLDER.search(told) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave virtual machines to the long run, which boot for up to a minute without KVM, and cases beyond a sample."""
+    """Mark as `long` tests of virtual machines (which boot for up to a minute without KVM), and cases beyond a sample."""
     cases: Counter[str] = Counter()
     for item in items:
         sample = item.get_closest_marker("sample")
@@ -124,7 +122,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test that needs what this machine lacks: skipped, it would prove nothing."""
+    """Fail, rather than skip, a test whose requirements this machine lacks: a skipped test proves nothing."""
     if item.get_closest_marker("container") is None:
         return
     if os.geteuid() != 0:
@@ -149,14 +147,14 @@ def origin(request: pytest.FixtureRequest) -> Origin:
 
 @pytest.fixture(scope="module")
 def behind(request: pytest.FixtureRequest) -> Origin:
-    """Give the wall that desks are opened behind: for what would show nothing new on desks of other origins."""
+    """Return the wall to open desks behind, for tests that would show nothing new on desks of other origins."""
     return {**ORIGINS, **WALLED}[request.param]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def home() -> Iterator[Path]:
     with state_directory() as folder:
-        if "PYTEST_XDIST_WORKER" in os.environ:  # local desks of a session beside ours are not ours
+        if "PYTEST_XDIST_WORKER" in os.environ:  # desks without a wall that belong to other xdist workers are not ours
             (folder / "tmp").mkdir(mode=0o1777)
             tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
         yield folder
@@ -180,7 +178,7 @@ def settings(home: Path) -> Config:
 
 
 def settings_in(folder: Path) -> Config:
-    """Give settings for a state directory of its own: for desks that live on from test to test, and change."""
+    """Return settings with a separate state directory, for desks that are shared by several tests and change."""
     return Config(run=folder / "run", lib=folder / "lib", images=images(), gvisor_program=RUNSC)
 
 
@@ -200,16 +198,15 @@ def _nothing_is_left(request: pytest.FixtureRequest, home: Path) -> Iterator[Non
 
 
 def is_shared(thing: str, home: Path) -> bool:
-    """Return whether a thing may stay: a runtime that several tests share mounts its pool and starts parts when needed.
+    """Return whether a thing may stay: a runtime that tests share mounts its pool and starts processes when needed.
 
-    Those are its door, its keys, and readers that it keeps ready; at the end of the session they must be gone, too.
-    """
+    These are its door, its keys process and readers kept ready; they must be gone at the end of the session."""
     is_part = thing.startswith("process") and "importlib.import_module(sys.argv[2]).main()" in thing
     return (thing.startswith("loop") or is_part) and bool(keepers(home))
 
 
 def pool_left(home: Path) -> list[str]:
-    """List the layers left in a session's pool, mounted for that where nobody else sees it."""
+    """List the layers left in a session's pool, which is mounted in a private mount namespace to read it."""
     pool = home / "lib/pool.btrfs"
     if not pool.exists():
         return []

@@ -1,4 +1,4 @@
-"""Exported images made by hand, as `hotdesk image export` writes them and as no honest machine would."""
+"""Exported images made by hand: some as `hotdesk image export` writes them, others as only an attacker would."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pack(*entries: Entry) -> bytes:
             for key, value in fields.items():
                 setattr(info, key, value)
             tar.addfile(info, io.BytesIO(data))
-    return gzip.compress(out.getvalue(), 0, mtime=0)  # not compressed, so that one length means one length
+    return gzip.compress(out.getvalue(), 0, mtime=0)  # uncompressed: its length must not depend on content
 
 
 def fields_of(payload: bytes, signer: Signer, **changes: object) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The guides as tests read them: their blocks, and the lines of those that are typed."""
+"""Parse the guides for tests: their code blocks, and the command lines in them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 OF_THE_SERVER = ("agents", "api", "e2b", "e2b-templates", "mcp", "server")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$|(?<=\n\n)((?: {4}[^\n]*\n(?:\n(?= {4}))*)+)", re.MULTILINE | re.DOTALL)
-"""A fenced one with its form, or an indented one without."""
+"""A fenced block with its language, or an indented block without one."""
 PYTHON = re.compile(r"(from|with|import) |\w+ = ")
 """How an indented block of Python begins."""
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
-    """List the blocks of a guide, each with its form: `sh`, `python`, `json` or `toml`."""
+    """List the blocks of a guide, each with its language: `sh`, `python`, `json` or `toml`."""
     text = (ROOT / "docs/guide" / f"{name}.md").read_text()
     found = []
     for form, fenced, indented in BLOCK.findall(text):

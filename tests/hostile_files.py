@@ -1,4 +1,4 @@
-"""Files of real kinds that do something when they are opened, each in one way; and their honest neighbours."""
+"""Files of real formats that each attack in one way when they are opened, and harmless counterparts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ TYPES = {
     "ppt/slides/slide1.xml": "presentationml.slide",
 }
 Relation = tuple[str, str, str, bool]
-"""Id, kind, target, whether it leads out."""
+"""Id, type, target, and whether the target is external."""
 
 
 def packed(parts: Mapping[str, str | bytes]) -> bytes:
-    """Make an archive; a member `mimetype` is stored."""
+    """Make a zip archive; the member `mimetype` is stored uncompressed."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in parts.items():
@@ -94,7 +94,7 @@ def picture(attribute: str) -> str:
 
 
 def xlsx(formula: str, more: str = "", *listed: Relation, parts: Mapping[str, str | bytes] | None = None) -> bytes:
-    """Make a workbook with one formula; `more` stands behind its cells."""
+    """Make a workbook with one formula; `more` is XML that follows its cells."""
     cells = f'<row r="1"><c r="A1"><f>{formula}</f><v>0</v></c></row>'
     sheet = f"<worksheet {SHEET_SPACES}><sheetData>{cells}</sheetData>{more}</worksheet>"
     book = f'<workbook {SHEET_SPACES}><sheets><sheet name="A" sheetId="1" r:id="r1"/></sheets></workbook>'
@@ -109,7 +109,7 @@ def xlsx(formula: str, more: str = "", *listed: Relation, parts: Mapping[str, st
 
 
 def pptx(blip: str, *listed: Relation, event: str = "hlinkClick", click: str = "") -> bytes:
-    """Make slides: one, with a picture that is where an attribute says, and what happens at it."""
+    """Make a presentation of one slide: a picture with the attribute `blip`, and an action on `event`."""
     size = '<a:off x="0" y="0"/><a:ext cx="914400" cy="914400"/>'
     shape = f'<p:spPr><a:xfrm>{size}</a:xfrm><a:prstGeom prst="rect"/></p:spPr>'
     link = f'<a:{event} r:id="{listed[0][0] if listed else ""}" action="{click}"/>'
@@ -155,7 +155,7 @@ def framed(inside: str) -> str:
 
 
 def ods(cell: str, above: str = "") -> bytes:
-    """Make an OpenDocument spreadsheet of one cell; `above` stands before its row."""
+    """Make an OpenDocument spreadsheet of one cell; `above` is XML before its row."""
     row = f"<table:table-row>{cell}</table:table-row>"
     return open_document("spreadsheet", f'<table:table table:name="A">{above}{row}</table:table>')
 

@@ -1,4 +1,4 @@
-"""A state directory with a journal and jobs in it, written as an owner's keys write it, without any desk."""
+"""A state directory with a journal and jobs, written as an owner's keys process writes them, but without desks."""
 
 from __future__ import annotations
 

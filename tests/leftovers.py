@@ -1,8 +1,7 @@
-"""What desks hold on this machine, so that a test can prove it leaves nothing behind: processes, mounts, cgroups, ids.
+"""Lists what desks use on this machine (processes, mounts, cgroups, ids), to check that a test leaves nothing behind.
 
-Other runs have desks on the same machine. Theirs are told apart by the state directory in which their ids are claimed.
-A look costs milliseconds, because it is taken twice for every test: each process is read once.
-"""
+Other test runs may have desks on the same machine; they are told apart by the state directory that claims their ids.
+A snapshot must take only milliseconds, because two are taken for every test: each process is read once."""
 
 from __future__ import annotations
 
@@ -20,18 +19,18 @@ from pathlib import Path
 from hotdesk.linux import uids
 
 SETTLING = 20.0
-"""Seconds the kernel may take to let go of what was closed."""
+"""Seconds the kernel may take to release closed resources."""
 LOCAL_FOLDER = re.compile(r"/[^\0 ]*/hotdesk-i[a-z0-9]{20}-[^\0/ ]*")
 STATUS = re.compile(r"\nState:\t(\w).*?\nPPid:\t(\d+)\n.*?\nUid:\t\d+\t(\d+)", re.DOTALL)
 HOLDER = "holder import process"
-"""In the arguments of every holder."""
+"""Part of every holder's command line."""
 KERNEL_THREADS = 2
-"""The parent of every thread of the kernel."""
+"""Process id of kthreadd, the parent of all kernel threads."""
 LAST_UID = uids.FIRST + uids.WIDTH * uids.SLOTS
 
 
 def settle(difference: Callable[[], set[str]]) -> set[str]:
-    """Return what is different, and stays so for a while: desks of others come and go meanwhile."""
+    """Return the differences that persist for a while; those that end sooner belong to desks of other runs."""
     end = time.monotonic() + SETTLING
     left = difference()
     while left and time.monotonic() < end:
@@ -42,14 +41,14 @@ def settle(difference: Callable[[], set[str]]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process, as it was when it was looked at."""
+    """A process at the time of the snapshot."""
 
     pid: int
     parent: int
     uid: int
     zombie: bool
     line: str
-    """Its arguments."""
+    """Its command line."""
 
     @property
     def is_keeper(self) -> bool:
@@ -57,7 +56,7 @@ class Running:
 
 
 class Look:
-    """One look at the machine, for one state directory."""
+    """A snapshot of the machine, for one state directory."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -67,13 +66,13 @@ class Look:
 
     @cached_property
     def keepers(self) -> set[int]:
-        """The keepers of this folder; not what one is just forking, which has its command line for a moment."""
+        """Process ids of this folder's keepers, without just forked children, which briefly look the same."""
         found = {each.pid: each.parent for each in self.running if each.is_keeper and f"{self.home}/" in each.line}
         return {pid for pid, parent in found.items() if parent not in found}
 
     @cached_property
     def strangers(self) -> set[str]:
-        """Name the desks that other runs on this machine hold: by id, and local ones by folder."""
+        """Name the desks of other runs on this machine: by id, and desks without a wall by folder."""
         names = {desk.name for desk in self.claims.values() if self.home not in desk.parents}
         for each in self.running:
             if (folder := LOCAL_FOLDER.search(each.line)) and each.parent not in (os.getpid(), 1):
@@ -99,13 +98,13 @@ class Look:
         return f"{self.home}/" in text
 
     def is_ours(self, each: Running) -> bool:
-        """Return whether a process belongs to our desks: keeper, door, runtime, guest, a child, or our zombie."""
+        """Return whether a process belongs to our desks: keeper, door, runtime, guest, their child, or our zombie."""
         if each.uid in (uids.DOOR, uids.KEYS, uids.RESOLVER, uids.READER, uids.VOLUMES):
             above = self.by_pid.get(each.parent)
             return each.parent in (1, *self.keepers) or (above is not None and above.parent in self.keepers)
         if uids.FIRST <= each.uid < LAST_UID:
             desk = self.claims.get((each.uid - uids.FIRST) // uids.WIDTH)
-            return desk is None or self.home in desk.parents  # a range is claimed before and after its processes
+            return desk is None or self.home in desk.parents  # a range outlasts its processes
         if each.zombie:
             return each.parent == os.getpid()
         return self.owns(each.line) or self.is_local(each)
@@ -113,13 +112,12 @@ class Look:
     def is_stub(self, each: Running) -> bool:
         """Return whether a process is a program behind gVisor as the host sees it; they come and go with an open desk.
 
-        It has no arguments and root's id of its desk. What is left of one shows in the desk's cgroup.
-        """
+        It has no arguments, and the uid of its desk's root. One that is left behind shows in the desk's cgroup."""
         is_root = uids.FIRST <= each.uid < LAST_UID and (each.uid - uids.FIRST) % uids.WIDTH == 0
         return is_root and not each.line and not each.zombie
 
     def is_local(self, each: Running) -> bool:
-        """Return whether a process is a guest without a wall, or was started by one."""
+        """Return whether a process is the guest of a desk without a wall, or was started by one."""
         folder = LOCAL_FOLDER.search(each.line)
         if folder is None:
             environment = read(each.pid, "environ")
@@ -147,12 +145,12 @@ def end_holders(home: Path) -> None:
 
 
 def environment(pid: int) -> str:
-    """Read a process's variables, each with a slash after it."""
+    """Read a process's environment, with a slash after each variable."""
     return read(pid, "environ").replace("\0", "/")
 
 
 def read_processes() -> Iterator[Running]:
-    """Read every process but ourselves and threads of the kernel."""
+    """Yield every process but ourselves and the kernel's threads."""
     for pid in pids():
         if pid == KERNEL_THREADS or parent(pid) == KERNEL_THREADS:
             continue
@@ -181,12 +179,12 @@ def cgroups() -> Iterator[Path]:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         if right.startswith(("cgroup ", "cgroup2 ")):
-            for pattern in ("hotdesk-*", "hotdesk/hotdesk-*"):  # on v2 desks' are below one of hotdesk's
+            for pattern in ("hotdesk-*", "hotdesk/hotdesk-*"):  # with cgroups v2, desks are below hotdesk's own cgroup
                 yield from Path(left.split()[4]).glob(pattern)
 
 
 def namespaces(pid: int) -> Iterator[str]:
-    """List the namespaces a process lives in or holds open, but for those it shares with us."""
+    """Yield the namespaces a process is in or has open, without those it shares with us."""
     ours = {os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "user")}
     with suppress(OSError):
         links = [*Path(f"/proc/{pid}/fd").iterdir(), *(Path(f"/proc/{pid}/ns/{kind}") for kind in ("net", "user"))]
@@ -202,7 +200,7 @@ def pids() -> list[int]:
 
 
 def cmdline(pid: int) -> str:
-    """Read a process's arguments; nothing when it is gone."""
+    """Read a process's command line; empty if the process is gone."""
     return read(pid, "cmdline").replace("\0", " ")
 
 
@@ -220,7 +218,7 @@ def parent(pid: int) -> int:
 
 
 def read(pid: int, name: str) -> str:
-    """Read a file of a process; nothing when it is gone."""
+    """Read a file of a process in /proc; empty if the process is gone."""
     try:
         with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
             return file.readall().decode(errors="replace")

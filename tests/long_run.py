@@ -1,10 +1,9 @@
-"""A pytest plugin for the long tests: they run in pieces, and what has passed on this commit is not run again.
+"""A pytest plugin for the long tests: they run in pieces, and tests that passed on this commit are not run again.
 
-`make test-long` runs for at most MINUTES (60) and records every outcome in `out/test-long.jsonl`; the next call goes on
-with what has not passed, tests that have not run before those that failed. SINCE=REV also accepts what passed on the
-commits from REV on. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when nothing is
-left. With pytest-xdist the workers choose and stop, and the controller records.
-"""
+`make test-long` runs for at most MINUTES (60) and records every outcome in `out/test-long.jsonl`; the next call runs
+the tests that have not passed, new ones before failed ones. SINCE=REV also accepts tests that passed on the commits
+from REV on. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when no test is left.
+With pytest-xdist the workers choose and stop, and the controller records."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ class LongRun:
         self.left = len(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record how a test ended; its set-up and tear-down count."""
+        """Record the outcome of a test, including its set-up and tear-down."""
         if report.when == "call" or not report.passed:
             outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
             self.outcomes[report.nodeid] = outcome
@@ -83,7 +82,7 @@ class LongRun:
             session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print a table: outcomes by file."""
+        """Print a table of outcomes by file."""
         count = Counter((test.partition("::")[0], outcome) for test, outcome in self.outcomes.items())
         terminalreporter.section(f"long tests on {self.commit[:12]} and {len(self.accepted) - 1} before")
         for name in sorted({name for name, _ in count}):
@@ -93,7 +92,7 @@ class LongRun:
 
 
 def git(*args: str) -> list[str]:
-    argv = ["git", "-c", "safe.directory=*", *args]  # root may run this in a user's checkout
+    argv = ["git", "-c", "safe.directory=*", *args]  # root may run this in a checkout that belongs to a user
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

@@ -1,4 +1,4 @@
-"""A server as this very code has it, in a process of its own, and MCP's own client at it."""
+"""A server that runs this checkout's code in a separate process, and MCP's official client for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     settings: Config
@@ -34,7 +34,7 @@ class Here:
 
 @contextmanager
 def served_here(folder: Path, **serve: object) -> Iterator[Here]:
-    """Serve desks of the image base that reach nothing; `serve` is what `[serve]` says beside."""
+    """Serve desks of the image `base` without egress; `serve` adds settings to `[serve]`."""
     (folder / "etc").mkdir(mode=0o755, parents=True)
     chosen = {"mcp_image": '"base"', "egress": '"deny"', **serve}
     lines = [f"{name} = {value}" for name, value in chosen.items()]

@@ -1,8 +1,7 @@
-"""The command line as another user of the machine runs it, with no capability and no file that is not everybody's.
+"""Runs the command line as another user, without capabilities and with access to world-readable files only.
 
-Python, its packages and this checkout may lie where only root looks: they are shown to that user at another place, in a
-mount namespace of its own.
-"""
+Python, its packages and this checkout may be in folders that only root can read; a mount namespace shows them to that
+user at another path."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 UID = 60000
-"""The uid of a person with an account."""
+"""The uid of a person's account."""
 SOURCE = Path(__file__).parents[1] / "src"
 SHOW = """
 for name in python site src; do mount --bind "$1" "$ROOM/$name" || exit 99; shift; done
@@ -28,7 +27,7 @@ COMMAND = "from hotdesk.cli import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class OrdinaryUser:
-    """A user, and the folder that is theirs."""
+    """An unprivileged user, and a folder of theirs."""
 
     folder: Path
     groups: tuple[int, ...] = ()
@@ -36,7 +35,7 @@ class OrdinaryUser:
     uid: int = UID
 
     def prepare(self) -> OrdinaryUser:
-        """Make the folder; every folder above it must let others pass."""
+        """Create the folder, and let other users traverse every folder above it."""
         for name in ("python", "site", "src", "home", "runtime"):
             (self.folder / name).mkdir(mode=0o755)
         self.make_environment()
@@ -45,7 +44,7 @@ class OrdinaryUser:
         return self
 
     def make_environment(self) -> None:
-        """Make a virtual environment of what is shown: processes of ours that take no variables find packages there."""
+        """Create a virtual environment of the shown files: processes started without variables find the packages there."""
         packages = self.folder / "venv" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
         packages.parent.mkdir(mode=0o755, parents=True)
         packages.symlink_to(self.folder / "site")
@@ -55,11 +54,11 @@ class OrdinaryUser:
 
     @property
     def python(self) -> Path:
-        """Return where this user sees Python."""
+        """Return the path of Python as this user sees it."""
         return self.folder / "python" / Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
 
     def run(self, *argv: str, program: str = COMMAND, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run `hotdesk` with arguments, or another program of Python's."""
+        """Run `hotdesk`, or another Python program, with arguments."""
         return subprocess.run(
             self.command(*argv, program=program),
             env=self.environment,
@@ -72,7 +71,7 @@ class OrdinaryUser:
         )
 
     def command(self, *argv: str, program: str = COMMAND) -> list[str]:
-        """Return what runs `hotdesk`, or another program of Python's, as this user."""
+        """Return the command line that runs `hotdesk`, or another Python program, as this user."""
         shown = [sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE)]
         member = ["--groups", ",".join(map(str, self.groups))] if self.groups else ["--clear-groups"]
         who = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), *member, "--bounding-set=-all"]

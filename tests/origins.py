@@ -1,9 +1,9 @@
-"""Where a desk may come from: opened, kept ready and claimed, forked, rolled back, or stopped and resumed.
+"""The ways a desk can come to be: opened, kept ready and claimed, forked, rolled back, or stopped and resumed.
 
-Whatever is promised of a desk holds wherever it came from. Every test runs on desks that were opened; of those that
-share a desk with others of their file one in three, by its name, also runs on the origin whose turn it is by the
-file's. On the others it is `long`; so is, but on desks that were opened, what opens its own or takes seconds.
-"""
+What is promised for a desk must be true whatever its origin. Every test runs on opened desks. Of the tests that share a
+desk with others of their file, one in six (chosen by a hash of its name) also runs on one other origin (chosen by a
+hash of its file's name). On the remaining origins tests are `long`, as are all tests that open desks themselves or
+take seconds."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.gvisor.wall import MIN_MEMORY
 
 Origin: TypeAlias = Callable[[KeeperRuntime], KeeperRuntime]
-"""Gives the same runtime, with another way to open."""
+"""Wraps a runtime so that it opens desks in another way."""
 
 
 class Opened(KeeperRuntime):
-    """Desks as they are opened; all that a runtime holds is shared with the one it is made of."""
+    """Desks as they are opened; everything a runtime has is shared with the runtime it wraps."""
 
     def __init__(self, runtime: KeeperRuntime) -> None:
         self.__dict__ = runtime.__dict__
@@ -36,14 +36,14 @@ class Opened(KeeperRuntime):
 
 
 class BehindGvisor(Opened):
-    """Desks behind gVisor, whatever their spec says; a sentry takes more memory than a small container has."""
+    """Desks behind gVisor, whatever their spec says, with the extra memory that gVisor's sentry needs."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         return await super().open(replace(spec, wall="gvisor", memory=max(spec.memory, MIN_MEMORY)), scope)
 
 
 class BehindMicrovm(Opened):
-    """Desks as virtual machines, whatever their spec says; with what a kernel of its own takes at least."""
+    """Desks in virtual machines, whatever their spec says, with at least the memory that a guest kernel needs."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         memory = max(256 * MIB, min(spec.memory, 512 * MIB))
@@ -54,7 +54,7 @@ class Pooled(Opened):
     """Desks that were kept ready, and claimed."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Have one ready, and claim it; none is kept with a volume."""
+        """Keep one desk ready, and claim it; a desk with a volume is opened instead, because a pool keeps none."""
         if spec.volumes:
             return await super().open(spec, scope)
         async with self.turns:
@@ -76,7 +76,7 @@ class Pooled(Opened):
 
 
 class Forked(Opened):
-    """Desks forked from another, which is gone."""
+    """Desks forked from another one, which is burnt."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         first = await super().open(spec, scope)
@@ -92,7 +92,7 @@ class Forked(Opened):
 
 
 class RolledBack(Opened):
-    """Desks that were changed, and had their files put back."""
+    """Desks that were changed and rolled back."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         desk = await super().open(spec, scope)
@@ -108,7 +108,7 @@ class RolledBack(Opened):
 
 
 class Resumed(Opened):
-    """Desks that were stopped, with their memory and without, and went on."""
+    """Desks that were paused and resumed, with memory and without."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         desk = await super().open(spec, scope)
@@ -128,7 +128,7 @@ ORIGINS: dict[str, Origin] = {
 }
 OTHERS = tuple(ORIGINS)[1:]
 WALLED: dict[str, Origin] = {"gvisor": BehindGvisor}
-"""Other walls that the attacks of tests/security are made from, too, by their names."""
+"""Walls, by name, behind which the tests of tests/security also run."""
 WALL_SAMPLE: frozenset[str] = frozenset(
     """
     test_a_watch_sees_nothing_of_another_desk
@@ -136,10 +136,10 @@ WALL_SAMPLE: frozenset[str] = frozenset(
     test_the_hosts_own_address_cannot_be_reached
     """.split()
 )
-"""Attacks that are made from behind those in every run; the rest is long."""
+"""Security tests that run behind those walls in every run; the others are `long`."""
 ONE_IN = 6
 OPENERS = frozenset({"crafted", "fresh", "host", "owning", "room", "runtime"})
-"""Fixtures by which a test opens desks of its own."""
+"""Fixtures with which a test opens desks itself."""
 SLOW = frozenset(
     """
     test_a_desk_in_use_is_not_idle
@@ -159,11 +159,11 @@ SLOW = frozenset(
     test_what_the_command_line_prints_is_escaped
     """.split()
 )
-"""Tests that take seconds at a desk they share."""
+"""Tests that take seconds although they share a desk."""
 
 
 def turn(test: Callable[..., object]) -> str | None:
-    """Say on which origin a test runs beside `opened` where it is not long; None if on none."""
+    """Return the origin besides `opened` on which a test is not `long`, or None if there is none."""
     if test.__name__ in SLOW or OPENERS & inspect.signature(test).parameters.keys():
         return None
     if zlib.crc32(test.__name__.encode()) % ONE_IN:

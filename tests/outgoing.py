@@ -1,4 +1,4 @@
-"""Grants and requests for tests of what goes out with a request."""
+"""Grants and requests for tests of the outgoing requests of the door."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def send(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VA
 
 
 def sent(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VALUE) -> OutgoingRequest:
-    """Return a request as it goes; it does."""
+    """Return the request as the door sends it; fail if it is refused."""
     done = send(out, *grants, body=body, value=value)
     assert isinstance(done, OutgoingRequest), done
     return done
 
 
 def refused(out: Outgoing, *grants: LiveGrant, body: bytes = b"") -> Refusal:
-    """Return why a request does not go; it does not."""
+    """Return why the door refuses the request; fail if it is sent."""
     done = send(out, *grants, body=body)
     assert isinstance(done, Refusal), done.headers
     return done

@@ -1,4 +1,4 @@
-"""Debian's pebble on loopback: a real ACME authority for tests, and the name server it asks."""
+"""Debian's pebble on loopback: a real ACME authority for tests, and the name server it uses."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Pebble:
-    """An authority that runs."""
+    """A running authority."""
 
     directory: str
     ca: Path
-    """What its own address is trusted by."""
+    """The CA certificate of its own HTTPS address."""
     root: Path
-    """What signs the certificates it issues."""
+    """The root of the certificates it issues."""
     http_port: int
-    """Where it looks for the answers to http-01 challenges."""
+    """The port where it looks for responses to http-01 challenges."""
     log: Path
 
 

@@ -1,8 +1,7 @@
 """A container to run hotdesk in: Podman on a bare Debian root file system, with this checkout and an exported image.
 
 No registry is used: mmdebstrap makes the root file system from the machine's own package sources. The containers have
-no network, and an overlay for a root as containers from images have.
-"""
+no network; their root is an overlay, as in containers made from images."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ from hotdesk.hands.page import novnc
 
 SUITE = "bookworm"
 LIBRARIES = ("libssl3", "libffi8", "libsqlite3-0", "libbz2-1.0", "liblzma5", "libreadline8", "zlib1g", "libexpat1")
-"""What a Python that was built on this machine links to."""
+"""Libraries that a Python built on this machine links to."""
 SOURCE = Path(__file__).parents[1] / "src"
 INSTALLED = Path("/usr/lib/hotdesk")
 SECLUDE = 'if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi; exec "$@"'
-"""crun before 1.9 refuses to start where it sees both kinds of cgroups."""
+"""crun before 1.9 refuses to start if both versions of cgroups are mounted."""
 NEEDED = (
     "--cap-add=NET_ADMIN",
     "--cap-add=SYS_PTRACE",
@@ -32,12 +31,12 @@ NEEDED = (
     "--device-cgroup-rule=c 10:237 rwm",
     "--device-cgroup-rule=b 7:* rwm",
 )
-"""The options that a restricted container needs beside its volumes, as the guide lists them."""
+"""The options that a restricted container needs besides its volumes, as the guide lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodmanHost:
-    """A root file system, and where Podman keeps what it knows of containers on it."""
+    """A root file system, and the folders where Podman stores the state of its containers."""
 
     folder: Path
     signer: str
@@ -61,7 +60,7 @@ class PodmanHost:
         podman += [
             "--ulimit=nofile=20000:20000",
             "--ulimit=nproc=4096:4096",
-        ]  # more is refused to root on some machines
+        ]  # on some machines root is refused more than that
         shared = {sys.prefix, sys.base_prefix}
         volumes = [f"--volume={path}:{path}:ro" for path in sorted(shared)]
         volumes.append(f"--volume={self.folder / 'base.image'}:/base.image:ro")
@@ -70,7 +69,7 @@ class PodmanHost:
         return subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=timeout)
 
     def clear(self) -> None:
-        """Remove what Podman left: cgroups without processes, and its folders."""
+        """Remove what Podman left: its folders, and cgroups without processes."""
         for hierarchy in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*")):
             parent = hierarchy / "libpod_parent"
             for each in sorted(parent.rglob("*"), reverse=True):
@@ -82,7 +81,7 @@ class PodmanHost:
 
 
 def make(folder: Path, images: Path) -> PodmanHost:
-    """Make the root file system with hotdesk's command in it, and export the image `base`."""
+    """Make a root file system with the command `hotdesk` in it, and export the image `base`."""
     root = folder / "debian"
     lines = sources.format_lines(sources.read(), "debian", SUITE, sources.list_keyrings("debian"))
     packages = (*requirements.list_packages(requirements.look()), *LIBRARIES)
@@ -111,7 +110,7 @@ def install(root: Path) -> None:
 
 
 def export(folder: Path, images: Path) -> str:
-    """Export the machine's base image, signed with a key made for it; return the key's fingerprint."""
+    """Export the machine's base image, signed with a new key; return the key's fingerprint."""
     env = {**os.environ, "HOTDESK_HOME": str(folder / "home"), "HOTDESK_IMAGES": str(images)}
     env["PYTHONPATH"] = str(SOURCE)
     hotdesk = [sys.executable, "-c", "from hotdesk.cli import main; main()"]

@@ -1,4 +1,4 @@
-"""A job that went through everything a report tells of, each text of a desk's or a model's of one's own choosing."""
+"""A job with everything that a report can contain; the texts a desk or a model would write are chosen by the caller."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def verdict(word: str, *, passed: bool) -> bytes:
 
 
 def reported_job(ledger: Ledger, word: str = "plain", brain: str = "anthropic:claude", more: int = 0) -> None:
-    """Write a job that went through everything; `more` acts are added to its second step."""
+    """Write a job with everything that a report can contain; `more` acts are added to its second step."""
     kept = papers.create(ledger.jobs, JOB)
     plan = Plan(
         (Step("read", f"Read the orders {word}", makes=(word,)), Step("write", f"Write it {word}", risk="high"))
@@ -83,7 +83,7 @@ def reported_job(ledger: Ledger, word: str = "plain", brain: str = "anthropic:cl
 
 
 def begin(ledger: Ledger, kept: Papers, word: str, brain: str, plan: Plan) -> None:
-    """Write its beginning: planned, tried, approved, changed."""
+    """Write the beginning of a job: planned, tried, approved, changed."""
     paper = kept.write(to_json(plan))
     ledger.note(JobBegun(JOB, f"Compare the invoices with their orders {word}", "ab" * 32, brain, f"uid 0 {word}"))
     ledger.note(Planned(JOB, "11" * 32, (word,), paper, 1, (f"step 1 goes beyond the brief {word}",)))

@@ -1,8 +1,7 @@
-"""Runs the tests that failed in the last run once more, alone, and names those that pass then: each is a defect.
+"""Runs the tests that failed in the last run once more, alone, and names those that then pass: each is a defect.
 
-`make test` does not retry. `make test RETRY=1` does, for a machine that is busy with other work: what fails alone fails
-the run, and what passes alone is printed as FLAKY.
-"""
+`make test` does not retry. `make test RETRY=1` does, for a machine that is busy with other work: a test that fails
+again fails the run, and one that passes alone is printed as FLAKY."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ def failed() -> set[str]:
 
 
 def main() -> int:
-    """Run what failed; return pytest's exit code."""
+    """Run the failed tests again; return pytest's exit code."""
     before = failed()
     options = ["-m", "not long", "--last-failed", "--last-failed-no-failures", "none"]
     done = subprocess.run([sys.executable, "-m", "pytest", *options], check=False)

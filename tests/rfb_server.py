@@ -1,4 +1,4 @@
-"""Streams as an RFB server sends them, right ones and hostile ones."""
+"""Byte streams as an RFB server sends them, correct and hostile ones."""
 
 from __future__ import annotations
 

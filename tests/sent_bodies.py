@@ -1,4 +1,4 @@
-"""Requests whose bytes come in pieces, as a server hands them over."""
+"""Requests whose bodies arrive in pieces, as from a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(what: Awaitable[T]) -> T:
 def asked(
     data: bytes = b"", cuts: Iterable[int] = (), headers: Mapping[str, str] | None = None, *, whole: bool = True
 ) -> Request:
-    """Return a request with a body that comes in pieces; one that is not whole breaks off."""
+    """Return a request whose body arrives in pieces; an incomplete body ends with a disconnect."""
     lines = [(name.encode(), value.encode("latin-1", "replace")) for name, value in (headers or {}).items()]
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": lines}
     events = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces(data, cuts)]
@@ -36,6 +36,6 @@ def asked(
 
 
 def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
-    """Cut bytes at these places; no piece is empty."""
+    """Cut bytes at these offsets, without empty pieces."""
     places = sorted({0, len(data), *(cut for cut in cuts if 0 < cut < len(data))})
     return [data[first:last] for first, last in pairwise(places)]

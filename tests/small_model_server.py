@@ -1,8 +1,7 @@
-"""Serve a small model on loopback as chat completions; runs in an environment of its own, without any of ours.
+"""Serve a small model on loopback as chat completions; runs in its own virtual environment, without hotdesk's packages.
 
-The model was never taught to use tools: they are listed for it, and the first characters of a use are written for it.
-What it goes on with is passed on as it is, unknown names and broken arguments included.
-"""
+The model was never taught to use tools: the tools are listed for it, and the first characters of a call are written
+for it. Its continuation is passed on unchanged, including unknown names and broken arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from urllib.request import ProxyHandler, build_opener
 
 WINDOW = 8192
 LONGEST = 160
-"""Tokens of a reply: what it says after that it has said before."""
+"""Most tokens of a reply; a model of this size repeats itself after that."""
 BEGIN = '<tool_call>\n{"name": "'
 NEXT = '", "arguments": '
 END = "</tool_call>"
@@ -47,7 +46,7 @@ def written(message: dict[str, Any]) -> str:
 
 
 def delta(said: str, has_tools: bool) -> dict[str, Any]:
-    """Return what the model said as a message: a use where there are tools and it has the form of one, else text."""
+    """Return the model's output as a message: a tool call if there are tools and it has that form, else text."""
     name, found, rest = said.partition(NEXT.strip())
     if not has_tools or not found:
         return {"content": said}
@@ -71,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers one request after another."""
 
     beneath = ""
-    """Where llama.cpp answers."""
+    """Address of llama.cpp's server."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -98,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main(file: str) -> None:
-    """Serve a model's file until ended: with tools, and below /plain as one that knows none. Say at which port."""
+    """Serve a model's file until terminated: with tools, and below /plain without. Print the port."""
     library: Any = import_module("xllamacpp")
     params = library.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel = file, WINDOW, 1

@@ -1,4 +1,4 @@
-"""A real SOCKS5 proxy on loopback for doors: with or without TLS and a password, and with names it knows."""
+"""A real SOCKS5 proxy on loopback: with or without TLS and a password, and with its own names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 
 @dataclass
 class SocksServer:
-    """A proxy that runs, and what it was asked for."""
+    """A running proxy, and the requests it got."""
 
     port: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
-    """Where names lead: to HOST:PORT."""
+    """Names it resolves, each to HOST:PORT."""
     credentials: tuple[str, str] | None = None
     reply: int = 0
-    """What it answers to every request, if not 0."""
+    """The reply code to every request, or 0 to carry requests out."""
     requests: list[tuple[int, str, int]] = field(default_factory=list)
-    """The kind of address, host and port of each request."""
+    """Address type, host and port of each request."""
     users: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -31,7 +31,7 @@ class SocksServer:
         return f"127.0.0.1:{self.port}"
 
     def serve(self, client: socket.socket) -> None:
-        """Answer one client, and pass bytes on both ways."""
+        """Answer one client, then pass bytes both ways."""
         with client, contextlib.suppress(OSError, ValueError, struct.error):
             _, count = take(client, 2)
             methods = take(client, count)
@@ -81,7 +81,6 @@ def read_target(client: socket.socket) -> tuple[int, str, int]:
 
 
 def pump(source: socket.socket, target: socket.socket) -> None:
-    """Pass bytes on until one side ends."""
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
@@ -91,7 +90,7 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 @contextlib.contextmanager
 def socks_server(chain: Path | None = None, **options: object) -> Iterator[SocksServer]:
-    """Run a proxy, with the certificate and key of `chain` if there is one."""
+    """Run a proxy; `chain` has the certificate and key for TLS, if it uses TLS."""
     listener = socket.create_server(("127.0.0.1", 0))
     found = SocksServer(listener.getsockname()[1], **options)  # type: ignore[arg-type]
     context = None

@@ -1,4 +1,4 @@
-"""The other end of an SSH server: a client that can also do what no client does."""
+"""A client for tests of the SSH server, which can also send what no real client sends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kexinit(kinds: tuple[bytes, ...] = OFFER, cipher: bytes = b"aes128-gcm@opens
 
 
 class SshTestClient:
-    """The other end of a transport."""
+    """The client's end of a transport."""
 
     def __init__(self) -> None:
         self.transport = Transport(HostKey(bytes(32)))
@@ -40,7 +40,7 @@ class SshTestClient:
         self.opening: PacketCipher | None = None
 
     def send(self, data: bytes) -> list[bytes]:
-        """Send bytes; return the messages that were for others."""
+        """Send bytes; return the messages in the reply that belong to the layers above the transport."""
         self.transport.buffer += data
         found = []
         while (payload := self.transport.receive()) is not None:
@@ -66,7 +66,7 @@ class SshTestClient:
         return body[1 : length - body[0]]
 
     def exchange(self, session: bytes = b"") -> bytes:
-        """Exchange keys; return the session's id."""
+        """Exchange keys; return the session id."""
         if not session:
             line, _, _ = self.transport.out.partition(b"\r\n")
             assert line == ssh.VERSION

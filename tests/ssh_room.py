@@ -1,4 +1,4 @@
-"""A desk that OpenSSH's real programs are used at, by way of this very code."""
+"""A desk for tests with OpenSSH's real programs, which connect through this checkout's code."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def answer(caller):
 while True:
     threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
 """
-"""A server for a desk: echoes, and says when its caller is done."""
+"""Server program for a desk: echoes, and reports when its client has disconnected."""
 
 
 @dataclass(slots=True)
 class SshRoom:
-    """An open desk, and a configuration of ssh's that knows it."""
+    """An open desk, and an ssh configuration that reaches it."""
 
     folder: Path
     settings: Config
@@ -61,7 +61,7 @@ class SshRoom:
         return self.call([*HOTDESK, *argv])
 
     def ssh(self, *argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run `ssh` with options and a command; the desk is put before what follows `--`."""
+        """Run `ssh` with options and a command; the name of the desk is inserted before what follows `--`."""
         at = argv.index("--") if "--" in argv else len(argv)
         return self.call(["ssh", "-F", str(self.config), *argv[:at], self.name, *argv[at + 1 :]], stdin)
 
@@ -83,14 +83,14 @@ class SshRoom:
 
     @contextmanager
     def port(self) -> Iterator[int]:
-        """Have a server inside that echoes; yield its port."""
+        """Run an echo server in the desk; yield its port."""
         with self.running([*HOTDESK, "exec", self.desk, "--", "/usr/bin/python3", "-c", ECHO]) as inside:
             assert inside.stdout is not None
             yield int(inside.stdout.readline())
 
     @property
     def config(self) -> Path:
-        """Give ssh's configuration, as `hotdesk ssh --config` prints it but for who is started."""
+        """Return the ssh configuration that `hotdesk ssh --config` prints, with this checkout's program in it."""
         path = self.folder / "config"
         if not path.exists():
             command = f"{sys.executable} -c 'from hotdesk.cli import main; main()'"
@@ -114,9 +114,8 @@ def ssh_room(settings: Config, *options: str) -> Iterator[SshRoom]:
 def end(process: subprocess.Popen[bytes]) -> None:
     """Terminate a program; what it runs at the desk ends with it.
 
-    OpenSSH 9.2 misses a signal that arrives after its look at `quit_pending` and before its wait for input, so an idle
-    `ssh -N` would stay forever: the signal is repeated.
-    """
+    OpenSSH 9.2 misses a signal that arrives after it checks `quit_pending` and before it waits for input, so an idle
+    `ssh -N` would stay forever: the signal is repeated."""
     for _ in range(100):
         process.terminate()
         try:

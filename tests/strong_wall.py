@@ -1,7 +1,6 @@
-"""One more wall for tests of routing: containers that go by another name and say that they have a kernel of their own.
+"""An extra wall for tests of routing: containers under another name that claim a kernel of their own.
 
-`install` registers it in this process; `start_keeper` starts a keeper that has it, with the standard library alone.
-"""
+`install` registers it in this process; `start_keeper` starts a keeper that has it, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ ROOT = str(Path(__file__).parents[1])
 
 
 class StrongWall(ContainerWall):
-    """Containers by another name."""
+    """Containers under another name."""
 
     name = NAME
     traits = replace(TRAITS["container"], kernel="own")

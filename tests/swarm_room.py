@@ -1,4 +1,4 @@
-"""A small swarm on a machine without walls: lines of a text, each counted by a worker of its own."""
+"""A small swarm on a machine without walls: its items are the lines of a text, and each worker counts one."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class SwarmRoom:
     script: str = SCRIPT
     job: str = ""
     turn: Callable[[ScriptedModel], LanguageModel] | None = None
-    """Puts another in the place of whoever takes an item."""
+    """Replaces the model that takes an item, or None to keep the script."""
     brains: Brains | None = None
-    """Who works instead of the script."""
+    """The brains that work instead of the script."""
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:

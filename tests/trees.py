@@ -1,4 +1,4 @@
-"""All that a desk's files are, as seen inside: one line a path."""
+"""Everything about the files of a desk as seen from inside: one line for each path."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeAlias
 from hotdesk.desk.seam import Desk
 
 IDENTITY = frozenset({"/etc/hostname", "/etc/hosts", "/etc/machine-id"})
-"""What makes a desk itself and no other."""
+"""Files that differ between desks, because they identify one."""
 OWN = IDENTITY | {"/", "/etc", "/etc/resolv.conf", "/usr", "/usr/local", "/usr/local/bin", "/usr/local/bin/sudo"}
-"""What is written for each desk, and the folders made for it; its time is when."""
+"""Files and folders written for each desk; their times are those of its opening."""
 Tree: TypeAlias = dict[str, list[object]]
-"""What there is to say of every path."""
+"""What was found for each path."""
 
 WALK = r"""
 import hashlib, json, os, stat
@@ -47,7 +47,7 @@ for paths in groups.values():
         found[path].append(sorted(each.hex() for each in paths))
 print(json.dumps({path.decode("utf-8", "backslashreplace"): told for path, told in found.items()}))
 """
-"""Mode, owner, time, xattrs, content or target, and the other names of every path; what lies in memory left out."""
+"""Collects mode, owner, time, xattrs, content or target, and hard links of every path that is not in memory."""
 
 
 async def tree(desk: Desk, user: str = "root") -> Tree:
@@ -58,7 +58,7 @@ async def tree(desk: Desk, user: str = "root") -> Tree:
 
 
 def differences(one: Tree, other: Tree, own: Collection[str] = ()) -> list[str]:
-    """Say in which paths two trees differ; what is a desk's own differs in time at most, or is who it is."""
+    """List the paths in which two trees differ. Those in `own` may differ in time, and in all if in `IDENTITY`."""
     found = []
     for path in sorted(one.keys() | other.keys()):
         told = [each.get(path) for each in (one, other)]

@@ -1,4 +1,4 @@
-"""A real server on loopback for doors to reach: HTTP and HTTPS, its certificate from an authority of its own."""
+"""A real server on loopback that doors can reach: HTTP and HTTPS, with a certificate of its own authority."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 @dataclass
 class Seen:
-    """One request as it arrived."""
+    """A request as it arrived."""
 
     method: str
     path: str
@@ -34,14 +34,14 @@ class Seen:
 
 @dataclass
 class Upstream:
-    """A server that runs, and what it saw."""
+    """A running server, and the requests it got."""
 
     port: int
     ca: Path
-    """The authority to trust."""
+    """The certificate of the authority to trust."""
     seen: list[Seen] = field(default_factory=list)
     answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
-    """What to answer by path; anything else is told back as JSON."""
+    """Answers by path; any other request is echoed as JSON."""
 
     @property
     def address(self) -> str:
@@ -49,21 +49,21 @@ class Upstream:
 
 
 class Talk(BaseHTTPRequestHandler):
-    """Answers what the table says, else tells the request back."""
+    """Answers from the table, or echoes the request."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     disable_nagle_algorithm = True
-    """An answer leaves in one piece: two would wait for each other's acknowledgement."""
+    """Send an answer at once; two packets would wait for each other's acknowledgement."""
     upstream: Upstream
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
-        if len(body) < length:  # the connection was closed: an incomplete request is not one that arrived
+        if len(body) < length:  # the client disconnected: an incomplete request is not recorded
             self.close_connection = True
             return
         if self.headers.get("Transfer-Encoding") == "chunked":
@@ -90,7 +90,7 @@ class Talk(BaseHTTPRequestHandler):
 
 
 def make_certificates(folder: Path, *names: str) -> tuple[Path, Path]:
-    """Make an authority and a server's certificate and key; return both files."""
+    """Create an authority, and a server's certificate and key; return the files of both."""
     now = datetime.now(UTC)
 
     def sign(

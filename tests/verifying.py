@@ -1,4 +1,4 @@
-"""A machine that verifies: files are brought to clean desks and judged as a job does it, without a job around it."""
+"""A machine that verifies files in clean desks as a job does, but without a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hotdesk.job.verify import Candidate, DeliverableVerifier
 
 @dataclass
 class Verifier:
-    """Has files looked at, and remembers what was written down."""
+    """Has files verified, and records the events."""
 
     verifying: DeliverableVerifier
     host: Host
