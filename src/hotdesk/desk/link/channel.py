@@ -150,7 +150,7 @@ class Channel:
         return item
 
     async def answer(self, silence: float = SILENCE_TIMEOUT_S) -> Item:
-        """Wait for the guest, for a limited time. A paused guest is given more."""
+        """Wait for the next item from the guest for `silence` seconds; while it is paused, wait on."""
         while True:
             with anyio.move_on_after(silence):
                 return await self.receive()

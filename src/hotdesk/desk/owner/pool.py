@@ -43,7 +43,7 @@ class Kind:
     """The image's digest: a name may refer to another image by now."""
     sterile: bool
     proven: bool
-    """Whether it has egress that was tested from inside, and that no rule allows anything yet."""
+    """Whether it has egress, tested from inside, without any rules yet."""
     wall: str
     disk_in: str
     disk: int

@@ -210,7 +210,7 @@ class KeeperRuntime:
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope, gated: bool = False) -> tuple[Spec, str]:
         """Prepare the record of root's acts and egress of a desk; return the adapted spec and a certificate.
 
-        A `gated` desk gets egress that no rule allows anything yet.
+        A `gated` desk gets egress without any rules yet.
         """
         if scope == CLOSED and not spec.root and not gated:
             return spec, ""
