@@ -154,7 +154,7 @@ class _Trials:
         if child == 0:
             os._exit(_mount_proc_as_desk(self.userns, str(target)))
         if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-            raise OSError(status, f"mount proc in a user namespace: {os.strerror(status)}")
+            raise OSError(status, f"mounting /proc in a new user namespace failed: {os.strerror(status)}")
 
 
 def _mount_proc_as_desk(userns: int, target: str) -> int:

@@ -34,7 +34,7 @@ class Measure:
     theme: str
     promise: str
     how: str
-    """How it is tested, beginning with the side that observes it: `host:` or `inside:`."""
+    """How it is tested, beginning with the side that observes it: `tested from the host:` or `tested from inside:`."""
     remedy: str
 
 

@@ -188,7 +188,7 @@ def judge_disk(outcome: FilledDisk) -> Finding:
 
 _STALE = "reinstall hotdesk; check whether the release of runsc is supported"
 _CGROUP = "enable the cgroup controllers memory, pids and cpu in the kernel; /proc/cgroups lists them"
-_STATUS = "host: read /proc/PID/status of every process in the desk's cgroup"
+_STATUS = "tested from the host: read /proc/PID/status of every process in the desk's cgroup"
 VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
     JudgedMeasure(
         Measure(
@@ -215,7 +215,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-namespaces",
             "user",
             "gVisor's processes (sentry, gofer) share no namespace with the host",
-            "host: read inodes in /proc/PID/ns of every process in the desk's cgroup",
+            "tested from the host: read inodes in /proc/PID/ns of every process in the desk's cgroup",
             _STALE,
         ),
         judge_namespaces,
@@ -225,7 +225,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-environment",
             "user",
             "gVisor's processes (sentry, gofer) get no environment variable of the process that opened the desk",
-            "host: read /proc/PID/environ of every process in the desk's cgroup",
+            "tested from the host: read /proc/PID/environ of every process in the desk's cgroup",
             _STALE,
         ),
         judge_environment,
@@ -245,7 +245,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-network",
             "network",
             "gVisor's processes (sentry, gofer) have a loopback interface and no other",
-            "host: read dev and route in /proc/PID/net",
+            "tested from the host: read dev and route in /proc/PID/net",
             "end the program that moved an interface into the desk's network namespace, and burn the desk",
         ),
         judge_network,
@@ -255,7 +255,7 @@ VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
             "sentry-files",
             "files",
             "gVisor's sentry sees no file of the host, and its gofer only the files of the desk",
-            "host: read /proc/PID/root of every process in the desk's cgroup",
+            "tested from the host: read /proc/PID/root of every process in the desk's cgroup",
             _STALE,
         ),
         judge_files,
@@ -267,7 +267,7 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "sentry-kernel",
             "calls",
             "gVisor's kernel, not the host's, serves the system calls of programs",
-            "inside: compared `uname -r` with this machine's",
+            "tested from inside: compare `uname -r` with this machine's",
             "reinstall runsc: `hotdesk setup --wall gvisor`",
         ),
         judge_kernel,
@@ -277,7 +277,7 @@ PROBE_CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "sentry-no-way-out",
             "network",
             "no address beyond the desk can be reached",
-            "inside: connected UDP sockets to outside addresses, which looks up a route and sends nothing",
+            "tested from inside: connect UDP sockets to outside addresses, which looks up a route and sends nothing",
             "gVisor's sentry has a network interface or route: reinstall hotdesk",
         ),
         lambda result: inside.judge_beyond(result, ("EHOSTUNREACH", "ENETUNREACH")),
@@ -293,7 +293,8 @@ FREEZE = JudgedMeasure(
         "sentry-freeze",
         "life",
         "a desk behind gVisor can be frozen at any time",
-        "host: read the CPU time of the desk's cgroup, with a busy program in it: before, while frozen and after",
+        "tested from the host: read the CPU time of the desk's cgroup, with a busy program in it: before, while frozen "
+        "and after",
         "enable the cgroup freezer in the kernel; /proc/cgroups lists it",
     ),
     judge_freeze,
@@ -303,7 +304,8 @@ MEMORY = JudgedMeasure(
         "sentry-memory",
         "limits",
         "programs and gVisor's sentry together cannot use more than the memory limit of the desk",
-        "host: read from the keeper process why the desk ended, after a program in it allocated too much",
+        "tested from the host: read from the keeper process why the desk ends, after a program in it allocates too "
+        "much",
         _CGROUP,
     ),
     judge_end,
@@ -313,7 +315,7 @@ PROCESSES = JudgedMeasure(
         "sentry-processes",
         "limits",
         "programs and gVisor's sentry together cannot have more processes than the limit of the desk",
-        "host: read from the keeper process why the desk ended, after a program in it forked without end",
+        "tested from the host: read from the keeper process why the desk ends, after a program in it forks without end",
         _CGROUP,
     ),
     judge_end,
@@ -323,7 +325,7 @@ DISK = JudgedMeasure(
         "sentry-disk",
         "limits",
         "a desk cannot write more than the size of its disk",
-        "host: read the size of a file that a program in the desk wrote until refused",
+        "tested from the host: read the size of a file that a program in the desk writes until refused",
         'disk quotas are off: when no desk is open, remove pool.btrfs from the state folder, or set disk = "ext4"',
     ),
     judge_disk,
@@ -333,7 +335,8 @@ BURNT = JudgedMeasure(
         "sentry-burnt",
         "life",
         "a burn of a desk behind gVisor leaves nothing behind",
-        "host: searched /proc, cgroups, state folders, mounts, the disk pool and reservations of user ids",
+        "tested from the host: search /proc, cgroups, state folders, mounts, the disk pool and reservations of user "
+        "ids",
         "run `sudo hotdesk gc`, then see `sudo hotdesk ps`",
     ),
     judge_burn,
