@@ -74,6 +74,10 @@ class Otherwise(NamedTuple):
     why: str
 
 
+REQUIRED = "it is missing"
+"""The reason of an error about a required key; `path` names the key."""
+
+
 class StrictError(ValueError):
     """A value is not as expected: the reason `why`, and the place `path`."""
 
@@ -298,7 +302,7 @@ def _read_object(
     if type(value) is not dict:
         raise StrictError(f"expected {what}")
     if not needed <= value.keys():
-        raise StrictError("it is missing", (next(key for key in readers if key in needed - value.keys()),))
+        raise StrictError(REQUIRED, (next(key for key in readers if key in needed - value.keys()),))
     done: dict[str, object] = {}
     for key, each in value.items():
         if (entry := readers.get(key)) is not None:

@@ -61,7 +61,9 @@ def _read_input(field: BriefValue, folder: Path) -> tuple[str, str]:
 
 def _read_file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     """Read the path of a file or folder beside the brief; refuse a link that leaves the brief's folder."""
-    path = fields.read_path(field)
+    path = fields.read_path(
+        field, "input", "a path relative to the brief's folder, without '..'; copy the file there and write its name"
+    )
     place = folder / path
     if path.startswith(ITEM):
         raise field.make_error(
@@ -96,7 +98,11 @@ def _read_drive_input(field: BriefValue) -> tuple[str, str]:
         raise field.make_error(
             f"{make_printable(version[:80])!r} is not a version number; write the input like '{DRIVE}orders.csv@3'"
         )
-    path = fields.read_path(replace(field, value=name))
+    path = fields.read_path(
+        replace(field, value=name),
+        f"the name after {DRIVE!r}:",
+        f"a relative path without '..'; write the input like '{DRIVE}orders.csv'",
+    )
     if is_inside(path, MEMORY):
         raise field.make_error(
             f"{path!r} belongs to a memory: a worker stored it for later jobs; to use it as an input, review it and "
@@ -142,7 +148,9 @@ def _read_deliverable(item: BriefValue, find_check: FindCheck | None) -> Deliver
         raise item.make_error(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
     if not item.has("path"):
         return None
-    path = fields.read_path(item.get("path"))
+    path = fields.read_path(
+        item.get("path"), "deliverable", "a path relative to the desk's home folder; write it like 'out/report.xlsx'"
+    )
     suffix = PurePosixPath(path).suffix[1:].lower()
     kind = item.get("kind", suffix if _KIND_SHAPE.fullmatch(suffix) else OTHER)
     if not isinstance(kind.value, str) or not _KIND_SHAPE.fullmatch(kind.value):

@@ -42,11 +42,16 @@ def read_name(field: BriefValue, key: str, instead: str) -> str:
     return field.value
 
 
-def read_path(field: BriefValue) -> str:
-    found = PurePosixPath(field.value) if isinstance(field.value, str) else PurePosixPath("/")
-    if found.is_absolute() or not found.parts or ".." in found.parts or not field.value.isprintable():
-        shown = make_printable(str(field.value)[:80])
-        raise field.make_error(f"{shown!r} is not a relative path without '..'; write it like 'out/report.xlsx'")
+def read_path(field: BriefValue, what: str, needed: str) -> str:
+    """Read a path below a folder; errors name what it is the path of and say what is needed."""
+    shown = f"{what} {make_printable(str(field.value)[:80])!r}"
+    if not isinstance(field.value, str):
+        raise field.make_error(f"{shown} is not a text; write the path in quotes")
+    if not field.value.isprintable():
+        raise field.make_error(f"{shown} contains control characters; use a name without them")
+    found = PurePosixPath(field.value)
+    if found.is_absolute() or not found.parts or ".." in found.parts:
+        raise field.make_error(f"{shown} must be {needed}")
     return str(found)
 
 

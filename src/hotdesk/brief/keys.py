@@ -46,6 +46,11 @@ def explain_place(field: BriefValue, key: str) -> str:
     """Return a hint for the end of an error if a key belongs to another table, else `""`."""
     table = ".".join(str(part) for part in field.where[:-1])
     if not table:
+        if key in ("secrets", "credentials"):
+            place = "above the first line that begins with `[`, " if field.form == "toml" else ""
+            return (
+                f"; did you mean 'grants'? Write, {place}{format_example(field, 'grants')} (SECRET@HOST and its form)"
+            )
         for name in _TABLES:
             if key in cast(Mapping[str, object], KEYS[name]):
                 return f"; {key!r} is a field of {name}: write {format_example(field, f'{name}.{key}')}"

@@ -99,7 +99,9 @@ def _refuse_placeholder(brief: BriefValue) -> None:
 
 def _read_over(field: BriefValue) -> str:
     """Read the location of the items, below the brief's folder."""
-    path = fields.read_path(field)
+    path = fields.read_path(
+        field, "each.over", f"a path relative to the brief's folder; write {format_example(field, 'each.over')}"
+    )
     if "**" in path:
         raise field.make_error(
             f"each.over may use `*` within a folder, but not `**`; write {format_example(field, 'each.over')}"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 from hotdesk.brief.brief import DRIVE
 from hotdesk.brief.faults import ExpectationError
 from hotdesk.checks.count_range import Span, read_span
-from hotdesk.strict import By, Length, Range, StrictError, read
+from hotdesk.strict import REQUIRED, By, Length, Range, StrictError, read
 
 MOST_WORDS = 1000
 T = TypeVar("T")
@@ -19,6 +19,10 @@ def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], e
     try:
         return read(kind, dict(expect))
     except StrictError as e:
+        if e.why == REQUIRED:
+            raise ExpectationError(
+                f"check {check} needs `{e.where}` in expect; write expect = {example}", e.path
+            ) from None
         why = f": invalid {e.where}: {e.why}" if e.path else f": {e.why}"
         raise ExpectationError(f"{check}{why}; write expect = {example}", e.path) from None
 

@@ -28,8 +28,8 @@ REMEDIES: Mapping[str, str] = {
     "applies": "Make the patch with `git diff` inside the repository; test it with `git apply --check` in a new copy.",
     "red before": "Run the tests on the repository as it was given: the patch must fix a test that fails there.",
     "green after": "Run the same tests with the patch, and correct the program until they pass.",
-    "allowed": "Leave this file unchanged.",
-    "tests unchanged": "Leave this file unchanged: correct the program, not its tests.",
+    "allowed": "Do not change or add this file.",
+    "tests unchanged": "Do not change or add this file: correct the program, not its tests.",
     "plain files": "Change regular files only, no symbolic links.",
 }
 _TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",

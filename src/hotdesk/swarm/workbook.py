@@ -59,6 +59,10 @@ def parse_rows(report: bytes, over: str) -> list[TableRow]:
         raise BriefError(
             f"{name} has a column without a heading, or two columns with the same heading; correct its first row"
         )
-    if any(len(row) > len(headings) for row in rows):
-        raise BriefError(f"{name} has a row with more cells than headings; correct it")
+    for number, row in enumerate(rows, 2):
+        if len(row) > len(headings):
+            raise BriefError(
+                f"row {number} of {name} (empty rows not counted) has more cells ({len(row)}) than row 1 has headings "
+                f"({len(headings)}); correct row {number}, or add headings"
+            )
     return [dict(zip(headings, row + [""] * (len(headings) - len(row)), strict=True)) for row in rows]

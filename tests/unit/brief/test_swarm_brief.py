@@ -55,7 +55,7 @@ def test_little_is_needed() -> None:
     ("old", "new", "why"),
     [
         ('over = "rows.csv"\n', "", "line 5: \\[each\\] has no `over`"),
-        ('"rows.csv"', '"../rows.csv"', "line 6: .* is not a relative path"),
+        ('"rows.csv"', '"../rows.csv"', "line 6: each.over .* must be a path relative to the brief's folder"),
         ('"rows.csv"', '"in/**/*.pdf"', "line 6: each.over may use"),
         ("batch = 5", "batch = 0", "line 8: each.batch must be a number"),
         ("attempts = 3", "attempts = 9", "line 10: each.attempts must be a number"),

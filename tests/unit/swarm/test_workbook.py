@@ -33,7 +33,10 @@ def test_rows_are_read_by_their_headings_and_short_ones_are_filled_up() -> None:
         (say(rows=[]), "it is empty"),
         (say(rows=[["a", "a"], ["1", "2"]]), "two columns with the same heading"),
         (say(rows=[["a", ""], ["1", "2"]]), "without a heading"),
-        (say(rows=[["a"], ["1", "2"]]), "more cells than headings"),
+        (
+            say(rows=[["a"], ["1", "2"]]),
+            r"row 2 of rows.xlsx \(.*\) has more cells \(2\) than row 1 has headings \(1\)",
+        ),
     ],
 )
 def test_an_invalid_table_is_refused(report: bytes, why: str) -> None:
