@@ -170,7 +170,8 @@ class Nodes:
             if other.code == node.code:
                 raise HostError(
                     f"node {node.name} at {node.dialer.address} and node {other.name} at "
-                    f"{other.dialer.address} would give their desks the same ids; rename one of them"
+                    f"{other.dialer.address} would give their desks the same ids; "
+                    "give one of them another name (`hotdesk node run --name`, and a certificate for that name)"
                 )
         self.by_name[node.name] = node
         for hear in self.on_join:

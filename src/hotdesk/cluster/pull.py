@@ -63,6 +63,7 @@ class PulledJournal:
     """A tenant's events from one node, in files of this server: one for each signing key."""
 
     def __init__(self, folder: Path) -> None:
+        """Read from and write to a folder; its name is the node's."""
         self.folder = folder
         self.walk: Walk | None = None
         self.name = ""
@@ -79,7 +80,7 @@ class PulledJournal:
         """
         pem, lines = reply.get("key"), reply.get("events")
         if not isinstance(pem, str) or not isinstance(lines, list) or len(lines) > BATCH:
-            raise KeeperError("malformed journal reply from a node")
+            raise KeeperError(f"malformed journal reply from node {self.folder.name}")
         if not lines:
             return 0
         walk = self._find_walk(pem)
@@ -87,13 +88,18 @@ class PulledJournal:
         for line in lines:
             row = parse_row(load_json(line)) if isinstance(line, str) else None
             if row is None:
-                raise KeeperError("a node sent a malformed journal event")
+                raise KeeperError(f"node {self.folder.name} sent a malformed journal event")
             walk.step(row)
             rows.append(row)
             if walk.faults:
                 self.walk = None
                 fault = walk.faults[0]
-                raise KeeperError(f"a node's journal contradicts events it sent before: {fault.chain}: {fault.why}")
+                raise KeeperError(
+                    f"node {self.folder.name} sent journal events that do not follow those it sent before "
+                    f"({fault.chain}: {fault.why}), so its new events are not stored here; run "
+                    "`hotdesk journal verify` on the node to learn whether its journal was changed. To fetch it again "
+                    f"from the beginning, move {self.folder / self.name} away"
+                )
         try:
             pass_on(rows)
         except BaseException:

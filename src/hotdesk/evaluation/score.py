@@ -128,7 +128,7 @@ def judge(task: str, seed: int, figures: JobFigures, grade: Grade | None, second
     outcome: Outcome = "passed" if passed else "failed"
     if not passed and (figures.outcome == "broken" or not figures.turns):
         outcome = "broken"
-    ended = f"the job ended as {figures.outcome}" if figures.outcome != "done" else ""
+    ended = "" if figures.outcome == "done" else _describe_end(figures.outcome)
     failure = figures.failure or shorten(faults[0] if faults else "") or ended or figures.step_failure
     first = passed and figures.passed_checks_first
     return TaskResult(task, seed, outcome, first, figures, seconds, faults, failure)
@@ -172,6 +172,12 @@ def _find_outcome(events: Sequence[Event]) -> str:
         if isinstance(event, JobPaused):
             return "paused"
     return "unknown"
+
+
+def _describe_end(outcome: str) -> str:
+    if outcome == "unknown":
+        return "the job's events record no end; see `hotdesk show JOB`"
+    return f"the job ended as {outcome}"
 
 
 def _is_failed_delivery(event: Event) -> bool:

@@ -111,18 +111,20 @@ class Doors:
             else ()
         ):
             raise BriefError(
-                f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling` in config.toml"
+                f"{', '.join(outside)}: beyond the operator's ceiling; leave it out, or ask the operator to extend "
+                "`[door] ceiling` in config.toml"
             )
         if self.settings.ceiling and scope.proxy is not None:
             way = Rule(scope.proxy.host, port=scope.proxy.port, methods=ANY)
             if find_beyond_ceiling(Scope((way,)), tuple(map(parse_rule, self.settings.ceiling))):
                 raise BriefError(
-                    f"the egress proxy {scope.proxy.host}:{scope.proxy.port} is beyond what this machine's operator "
-                    "allows; see `[door] ceiling` in config.toml"
+                    f"the egress proxy {scope.proxy.host}:{scope.proxy.port} is beyond the operator's ceiling; use "
+                    "another proxy, or ask the operator to extend `[door] ceiling` in config.toml"
                 )
         if self.settings.ceiling and scope.names:
             raise BriefError(
-                "this machine has a `[door] ceiling`, so only the operator may map host names: in `[door] names`"
+                "this machine has a `[door] ceiling`, so only the operator may map host names to addresses; leave out "
+                "`names`, or ask the operator to add them to `[door] names` in config.toml"
             )
         if scope != CLOSED:
             scope = replace(scope, names={**scope.names, **self.settings.names})

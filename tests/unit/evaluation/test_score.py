@@ -76,7 +76,7 @@ ENDS: dict[str, tuple[list[Event], str, str]] = {
     "the worker failed": ([JobEnded(JOB, "failed", "it gave up")], "failed", "the job ended as failed: it gave up"),
     "its time was up": ([JobPaused(JOB, "300 seconds were up")], "failed", "the job stopped: 300 seconds were up"),
     "hotdesk failed": ([JobEnded(JOB, "broken", "no disk")], "broken", "the job ended as broken: no disk"),
-    "nobody knows": ([], "failed", "the job ended as unknown"),
+    "nobody knows": ([], "failed", "the job's events record no end; see `hotdesk show JOB`"),
 }
 
 

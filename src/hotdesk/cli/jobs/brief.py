@@ -128,7 +128,10 @@ def _check_hosts(job: Brief, settings: Config) -> None:
     if not settings.ceiling:
         return
     if outside := find_beyond_ceiling(job.scope, tuple(map(parse_rule, settings.ceiling))):
-        raise BriefError(f"{'; '.join(outside)}; remove it from the brief, or ask the operator")
+        raise BriefError(
+            f"{', '.join(outside)}: beyond the operator's ceiling; remove this from the brief, or ask the operator to "
+            "extend `[door] ceiling` in config.toml"
+        )
     if job.scope.names:
         raise BriefError(
             "this machine has a `[door] ceiling`, so only the operator may map host names, in `[door] names` of "

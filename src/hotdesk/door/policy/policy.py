@@ -398,12 +398,13 @@ def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | No
 
 
 def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...]:
+    """Return the rules and grants, as text, that the operator's ceiling does not admit."""
     top = Policy(ceiling)
     if not top.rules:
         return ()
     rules = [rule_text(rule) for rule in scope.rules if rule.verdict != "deny" and not can_overlap(rule, top)]
     grants = [f"{each.secret}@{each.host}" for each in scope.grants if not top.can_reach("https", each.host, each.port)]
-    return tuple(f"{text}: the operator's ceiling does not admit it" for text in (*rules, *grants))
+    return (*rules, *grants)
 
 
 def can_overlap(rule: Rule, top: Policy) -> bool:

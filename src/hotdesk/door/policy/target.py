@@ -90,7 +90,7 @@ def read(
     elif text.startswith("/"):
         authority, rest = inside, text
     else:
-        authority, rest = split_absolute(text, scheme)
+        authority, rest = split_absolute(text, scheme, inside)
     if named != (authority.host, authority.port) and named != (authority.host, _omit_default_port(authority, scheme)):
         raise UnclearTargetError("the Host header does not match the host of the request")
     if inside not in (None, authority):
@@ -131,13 +131,20 @@ def parse_single_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
     return _parse_authority(check_ascii("Host header", hosts[0]))
 
 
-def split_absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
-    """Split `http://host:port/path` into authority and target."""
+def split_absolute(text: str, scheme: Scheme, inside: Authority | None = None) -> tuple[Authority, str]:
+    """Split `http://host:port/path` into authority and target; `inside` is the authority of the CONNECT it is in."""
     found = _ABSOLUTE_SHAPE.fullmatch(text)
     if not found:
-        raise UnclearTargetError("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
+        raise UnclearTargetError(
+            "the request line must be `GET http://HOST/PATH HTTP/1.1` when it is sent to the proxy itself, or "
+            "`GET /PATH HTTP/1.1` inside a CONNECT"
+        )
     if found[1].lower() != scheme:
-        raise UnclearTargetError(f"this connection accepts only {scheme} requests; use CONNECT for https and others")
+        if inside is None:
+            raise UnclearTargetError("without CONNECT the door accepts only http:// requests; use CONNECT for https")
+        raise UnclearTargetError(
+            f"this connection carries {scheme}; send /path or {scheme}://{bracket_ipv6(inside.host)}/path"
+        )
     host, port = _parse_authority(found[2])
     return Authority(host, PORTS[scheme] if port is None else port), found[3]
 

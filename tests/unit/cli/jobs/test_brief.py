@@ -135,11 +135,11 @@ def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief
         ("[ceiling]\ngrants = []", "does not allow the secret erp-token (allowed: none); remove its grant"),
         (
             '[ceiling]\nhosts = ["read other.test"]',
-            "GET https://erp.test/orders/*: the operator's ceiling does not admit it",
+            "GET https://erp.test/orders/*, erp-token@erp.test: beyond the operator's ceiling; remove this from the",
         ),
         (
             '[door]\nceiling = ["read other.test"]',
-            "GET https://erp.test/orders/*: the operator's ceiling does not admit it",
+            "GET https://erp.test/orders/*, erp-token@erp.test: beyond the operator's ceiling; remove this from the",
         ),
         ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: "),
     ],

@@ -343,9 +343,7 @@ def test_what_the_ceiling_can_never_admit_is_known_up_front(text: str, ceiling: 
 
 def test_a_grant_outside_the_ceiling_is_known_up_front() -> None:
     scope = Scope(grants=(parse_grant("erp@erp.test"),))
-    assert find_beyond_ceiling(scope, rules("read a.test")) == (
-        "erp@erp.test: the operator's ceiling does not admit it",
-    )
+    assert find_beyond_ceiling(scope, rules("read a.test")) == ("erp@erp.test",)
     assert find_beyond_ceiling(scope, rules("read erp.test")) == ()
 
 
