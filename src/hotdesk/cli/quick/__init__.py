@@ -1,12 +1,12 @@
-"""`run`, `exec`, `ps` and `ssh --stdio` as mostly typed, importing little: Python's start is most of their time.
+"""Fast paths of usual `run`, `exec`, `ps` and `ssh --stdio` commands, with few imports: Python's start dominates them.
 
-`run` has the resident holder (`hotdesk.cli.holder`) open a desk for the length of one call, and follows its command
-over that call. `exec` does so at the socket of the desk's owner, and `ssh --stdio` there or at the server's. `ps` reads
-files. Whatever is unusual (an option that is not listed here, an ordinary user, a holder that is not there or not the
-right one) is left to the command itself, which does the same without a holder: `attempt` then returns None, and nothing
-has happened yet.
+`run` has the resident holder (`hotdesk.cli.holder`) open a desk for one connection, and follows its command over that
+connection. `exec` uses the socket of the desk's owner, and `ssh --stdio` that one or the server's. `ps` reads files.
+Anything unusual (an option that is not listed here, an ordinary user, a missing or different holder) is left to the
+regular command, which does the same without a holder: `attempt` then returns `None`, and nothing has happened.
 
-No module here imports `json`, `re`, `socket`, `signal` or `typing`, nor anything of ours that does.
+A module here imports `json` only where it needs it, and never `re`, `socket`, `signal` or `typing`, nor modules of
+hotdesk that do.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import os
 from hotdesk.cli.quick import arguments
 
 SWITCH = "HOTDESK_HOLDER"
-"""The variable that says whether a holder may be used."""
+"""Environment variable that disables the use of a holder."""
 OFF = ("0", "no", "off", "false")
 
 
 def attempt(argv: list[str]) -> int | None:
-    """Carry a command line out; None: nothing was done, and the command itself has to."""
+    """Run a command line; return its exit code, or `None` if nothing was done and the regular command must run."""
     if not argv or os.environ.get("HOTDESK_DEBUG") or (os.geteuid() != 0 and argv[0] != "ssh"):
         return None
     match argv[0]:

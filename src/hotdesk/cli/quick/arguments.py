@@ -1,15 +1,16 @@
-"""Read the usual command lines of `run`, `exec`, `ps` and `ssh --stdio`; None leaves any other to the real parser."""
+"""Parses the usual command lines of `run`, `exec`, `ps` and `ssh --stdio`; `None` leaves any other to the real
+parser."""
 
 from __future__ import annotations
 
 SIZES = frozenset({"--image", "--cpus", "--memory", "--disk", "--disk-in", "--pids", "--env", "--wall", "--timeout"})
-"""Options of `run` that take a value. The holder reads them with the command's own parser."""
+"""Options of `run` that take a value. The holder parses them with the command's own parser."""
 FLAGS = frozenset({"--root"})
 ALONE = "--no-holder"
 EXEC = frozenset({"--cwd", "--user", "--timeout", "--env"})
 MAX_SECONDS = 365 * 86400
 DESK_SUFFIX = ".desk"
-"""What follows an id where SSH wants a host's name."""
+"""Suffix of a desk's id as an SSH host name."""
 
 
 class QuickRun:
@@ -17,7 +18,7 @@ class QuickRun:
 
     def __init__(self, own: list[str], command: list[str], timeout: float | None, *, is_alone: bool = False) -> None:
         self.own = own
-        """Its options but `--no-holder`, each with its value."""
+        """Its options with their values, without `--no-holder`."""
         self.is_alone = is_alone
         self.command = command
         self.timeout = timeout
@@ -89,7 +90,7 @@ def parse_ssh(argv: list[str]) -> str | None:
 def _split(
     argv: list[str], with_value: frozenset[str], flags: frozenset[str], before: int
 ) -> tuple[list[tuple[str, str | None]], list[str], list[str]] | None:
-    """Part options from the words before a command and from the command; None for what only the real parser knows."""
+    """Split options, leading words and command; return `None` if only the real parser can parse the line."""
     options: list[tuple[str, str | None]] = []
     words: list[str] = []
     at = 0
@@ -119,7 +120,7 @@ def _split(
 
 
 def _read_timeout(options: list[tuple[str, str | None]]) -> float | None:
-    """Read a command's time limit: None where there is none, 0 where it is not one."""
+    """Read the time limit of a command: `None` if there is none, 0 if it is invalid."""
     seconds: float | None = None
     for name, value in options:
         if name == "--timeout":

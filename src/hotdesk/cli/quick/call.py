@@ -1,4 +1,4 @@
-"""Calls to an owner's control socket, and their upgrade to a link to a desk."""
+"""Calls to an owner's control socket, which become links to a desk."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hotdesk.cli.quick.place import MAX_PATH_BYTES
 from hotdesk.cli.quick.signals import EndingSignals
 
 OPEN_SECONDS = 60.0
-"""Seconds an owner may take to answer: on a busy machine a desk waits for its turn."""
+"""Seconds an owner may take to reply: on a busy machine a desk waits for its turn."""
 _MAX_HEAD_BYTES = 1 << 14
 _END = b"\r\n\r\n"
 
 
 def dial(path: str) -> _socket.socket | None:
-    """Connect to the listener at a path if only this user can have put it there; None: there is no such owner."""
+    """Connect to a socket that only this user can have created; return `None` if there is no such owner."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES or not (is_private(os.path.dirname(path)) and is_own_socket(path)):
         return None
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -35,7 +35,7 @@ def dial(path: str) -> _socket.socket | None:
 
 
 def is_private(folder: str) -> bool:
-    """Return whether only this user can put something into a folder, or replace it and the one above it."""
+    """Return whether only this user can create files in a folder, or replace it or its parent."""
     for each in (folder, os.path.dirname(folder)):
         try:
             found = os.lstat(each)
@@ -47,7 +47,7 @@ def is_private(folder: str) -> bool:
 
 
 def is_own_socket(path: str) -> bool:
-    """Return whether a path is a socket of this user's, not a link to one, and closed to everybody else."""
+    """Return whether a path is a socket of this user, not a link, and closed to other users."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -58,12 +58,13 @@ def is_own_socket(path: str) -> bool:
 def upgrade(
     sock: _socket.socket, signals: EndingSignals, target: str, body: bytes | None = None
 ) -> tuple[dict[str, str], bytes] | None:
-    """Turn a call into a link; return the answer's headers and what came after. None: the owner refused or is gone."""
+    """Turn a connection into a link; return the reply's headers and the bytes after it, or `None` if the owner
+    refused."""
     return read_answer(sock, signals) if ask(sock, target, body) else None
 
 
 def ask(sock: _socket.socket, target: str, body: bytes | None = None) -> bool:
-    """Send the request that turns a call into a link; return whether the owner accepted it."""
+    """Send the request that turns a connection into a link; return whether it was sent."""
     method = "GET" if body is None else "POST"
     head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n"
     length = "" if body is None else f"Content-Length: {len(body)}\r\n"
@@ -75,7 +76,7 @@ def ask(sock: _socket.socket, target: str, body: bytes | None = None) -> bool:
 
 
 def read_answer(sock: _socket.socket, signals: EndingSignals) -> tuple[dict[str, str], bytes] | None:
-    """Read an owner's answer: its headers, and what came after them. None: it refused or is gone."""
+    """Read an owner's reply; return its headers and the bytes after it, or `None` if it refused or is gone."""
     answer = b""
     try:
         while _END not in answer:

@@ -1,4 +1,4 @@
-"""`hotdesk exec` at the control socket of the desk's owner."""
+"""`hotdesk exec` through the control socket of the desk's owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWNER = b'"owner": '
 
 
 def run(order: QuickExec) -> int | None:
-    """Run a command on an open desk; None: its owner cannot be called this way, and nothing was done."""
+    """Run a command on an open desk; return `None` if its owner cannot be called this way, before anything was done."""
     place = Place()
     owner = find_owner(place, order.desk) if place.is_known and has_standard_streams() else None
     if owner is None:
@@ -36,7 +36,7 @@ def run(order: QuickExec) -> int | None:
 
 
 def follow(follower: Follower, order: QuickExec) -> int:
-    """Follow the command; broken off, it is killed with all its descendants."""
+    """Follow the command; on an interruption, kill it with all its descendants."""
     ask: dict[str, object] = {"op": "exec", "argv": order.command, "stdin": True, "tell": True}
     ask |= {name: value for name, value in (("env", order.env), ("cwd", order.cwd)) if value}
     if order.timeout is not None:
@@ -56,7 +56,7 @@ def follow(follower: Follower, order: QuickExec) -> int:
 
 
 def find_owner(place: Place, desk: str) -> int | None:
-    """Read which process owns a desk; only a whole id will do."""
+    """Return the process id of a desk's owner, or `None`. Only a complete id is accepted."""
     if len(desk) != ID_LENGTH or not (desk.isascii() and desk.isalnum()):
         return None
     try:

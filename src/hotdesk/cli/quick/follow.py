@@ -1,7 +1,7 @@
-"""Follow one program of a desk over a link: streams as they are, signals, an exit code as a shell gives it.
+"""Follows one program of a desk over a link: streams, signals, and an exit code as a shell returns it.
 
-The same as `cli/terminal.py` and `desk/link/process.py` do for every other command, in one loop without asyncio. Every
-frame is a desk's and progressed as hostile: bounded by the reader, checked, and waited for only so long.
+It does what `cli/terminal.py` and `desk/link/process.py` do for all other commands, in one loop without asyncio. Every
+frame comes from a desk and is treated as hostile: bounded by the reader, checked, and waited for with a timeout.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 HELLO_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
-"""Seconds a guest may take to say that a program was started."""
+"""Seconds a guest may take to report that a program was started."""
 START_SECONDS, EXIT_GRACE_S = 5.0, 2.0
-"""Seconds a program with less time may take to start, and those after its time is up until its guest must say so."""
+"""Minimum seconds allowed for a program's start, and seconds after a program's time limit for the guest to report
+it."""
 KILL_SECONDS = 10.0
 HANG_UP_SECONDS = 2.0
-"""Seconds the desk's owner may take to pass a kill order on and hang up."""
+"""Seconds the desk's owner may take to pass on a kill request and close the connection."""
 TIMED_OUT = 124
 CHANNEL = 1
 _TEXT_LIMIT = 500
@@ -44,7 +45,7 @@ class Deaf(Exception):  # noqa: N818 - no error: `| head` has read enough
 
 
 class Follower:
-    """One program, from its start to its end."""
+    """Follows one program from its start to its end."""
 
     def __init__(
         self,
@@ -58,21 +59,21 @@ class Follower:
         self.sock = sock
         self.signals = signals
         self.explain = explain
-        """Says why the other end hung up."""
+        """Returns the error for a connection that the other end closed."""
         self.pulse = pulse
-        """Called at least once in a while."""
+        """Called at least every `PULSE_INTERVAL_S`."""
         self.reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
         self.reader.buffer += rest
         self.out = bytearray()
         self.greeted = self.started = False
         self.stdin_open = True
         self.credit = wire.WINDOW
-        """What we may still send."""
+        """Bytes of input that may still be sent."""
         self.eaten = 0
-        """What was written out, and not yet given back."""
+        """Bytes of output that were written but not yet returned as credit."""
         self.reply: dict[str, object] | None = None
         self.due: float | None = time.monotonic() + HELLO_SECONDS
-        """When whatever is waited for must have come."""
+        """Time by which the awaited message must arrive."""
 
     def run(self, ask: dict[str, object], timeout: float | None) -> int:
         """Start a program and follow it; return its exit code."""
@@ -109,7 +110,7 @@ class Follower:
     # -- one turn ---------------------------------------------------------------------------------------------
 
     def turn(self, late: str) -> None:
-        """Wait for whatever comes next, and take it; `late` is the error when nothing came in time."""
+        """Wait for the next event and handle it; `late` is the error text if nothing arrives in time."""
         if self.reader.buffer and self.take_frames():
             return
         watched = select.poll()
@@ -157,7 +158,7 @@ class Follower:
         send_some(self.sock, self.out)
 
     def receive(self) -> None:
-        """Read once, and take the frames that are whole."""
+        """Read once, and handle the complete frames."""
         data = read_some(self.sock)
         if data is None:
             return
@@ -167,7 +168,7 @@ class Follower:
         self.take_frames()
 
     def take_frames(self) -> bool:
-        """Take the frames that are whole; return whether there were any."""
+        """Handle the complete frames; return whether there were any."""
         progressed = False
         try:
             while self.reply is None and (frame := self.reader.read_next()) is not None:
@@ -220,13 +221,14 @@ class Follower:
             self.reply = reply
 
     def give_back(self, cost: int) -> None:
-        """Give credit back for what was written out: nothing more is read before, so a flood waits in the socket."""
+        """Return credit for output that was written. Until then the desk sends no more, so a flood waits in the
+        socket."""
         self.eaten += cost
         if self.eaten >= wire.WINDOW // 4:
             granted, self.eaten = self.eaten, 0
             self.put(wire.CREDIT, granted.to_bytes(4, "big"))
 
-    # -- the end ----------------------------------------------------------------------------------------------
+    # -- end --------------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
         self.put(wire.SIGNAL, wire.encode({"signal": 9, "tree": True}))
@@ -240,9 +242,9 @@ class Follower:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Send the end of input, and discard output until the owner hangs up, too.
+        """Shut down the sending side, and discard output until the owner closes the connection too.
 
-        Closing a socket with unread output would break the owner's next write, and with it the reading of our order.
+        Closing a socket with unread output would reset it, and the owner might then not read the kill request.
         """
         end = time.monotonic() + HANG_UP_SECONDS
         try:
@@ -266,7 +268,7 @@ def _tell_timeout(timeout: float | None) -> int:
 
 
 def write_all(fd: int, data: bytes, signals: EndingSignals) -> None:
-    """Write to a terminal or pipe of ours, also to one whose reader sleeps: a signal ends the wait."""
+    """Write to this process's own terminal or pipe; a signal ends the wait for a reader that does not read."""
     try:
         while data:
             try:

@@ -1,4 +1,4 @@
-"""Send and read the bytes of a link on a socket that never blocks."""
+"""Sends and reads the bytes of a link on a non-blocking socket."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def send_some(sock: _socket.socket, out: bytearray) -> None:
     except BlockingIOError:
         pass
     except OSError:
-        out.clear()  # reading the socket tells why
+        out.clear()  # reading the socket reports the reason
 
 
 def read_some(sock: _socket.socket) -> bytes | None:
-    """Read once; None: there is nothing yet. Empty: the other end is gone."""
+    """Read once; return `None` if there is no data yet, and `b""` if the other end is gone."""
     try:
         return sock.recv(CHUNK)
     except BlockingIOError:

@@ -1,7 +1,7 @@
 """Finds the state directory, and the holder in it that fits this command.
 
-A holder opens desks with the settings, the code and the surroundings it was started with. Whatever of these differs
-makes another name, and so another holder: nothing has to be compared, and a holder of yesterday is not found.
+A holder opens desks with the settings, code and environment it was started with. A difference in any of them results in
+another holder name, so nothing has to be compared and an outdated holder is not found.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from _blake2 import blake2b
 from hotdesk import __version__
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-"""The folder of our packages."""
+"""Folder that has hotdesk's packages."""
 OF_ONE_CALL = frozenset({"HOTDESK_HOLDER", "HOTDESK_REQUESTER"})
-"""Variables that a call tells its holder, or that no holder knows of."""
+"""Variables that are passed to a holder with each call, or not at all."""
 IDENTITY = ("SUDO_UID", "SUDO_GID", "HOTDESK_REQUESTER")
-"""Variables that say on whose behalf root acts, for the journal."""
+"""Variables that name the user for whom root acts, for the journal."""
 NAMESPACES = ("mnt", "net", "pid", "user", "cgroup", "ipc", "uts", "time")
 MAX_PATH_BYTES = 107
-"""Bytes a unix socket's path may have."""
+"""Maximum bytes of a Unix socket's path."""
 DEFAULT_TENANT = "default"
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
 class Place:
-    """The state directory of this command, as root has it."""
+    """Paths of this command's state directory, as for root."""
 
     def __init__(self) -> None:
         home = os.environ.get("HOTDESK_HOME")
@@ -35,7 +35,7 @@ class Place:
         self.settings = f"{base}/etc/config.toml" if home else "/etc/hotdesk/config.toml"
         tenant = os.environ.get("HOTDESK_TENANT", DEFAULT_TENANT)
         self.is_known = is_tenant(tenant)
-        """Whether this is a state directory at all."""
+        """Whether the tenant's name is valid."""
         if tenant != DEFAULT_TENANT:
             self.run = f"{self.run}/tenants/{tenant}"
 
@@ -55,7 +55,7 @@ def get_holder_environment() -> dict[str, str]:
 
 
 def read_settings(place: Place) -> bytes:
-    """Read the settings file as it is; none is an empty one."""
+    """Return the content of the settings file, or nothing if there is none."""
     try:
         with open(place.settings, "rb") as file:
             return file.read()
@@ -64,7 +64,8 @@ def read_settings(place: Place) -> bytes:
 
 
 def name_holder(settings: bytes) -> str:
-    """Name the holder for this command: by code, settings, variables, and what a process hands down to its children."""
+    """Compute the name of the holder for this command from code, settings, variables and inherited process
+    attributes."""
     digest = blake2b(digest_size=8)
     root = os.stat("/")
     facts = (
@@ -82,7 +83,7 @@ def get_socket_path(place: Place, name: str) -> str:
 
 
 def list_holders(place: Place) -> list[int]:
-    """List the processes that are holders here: each has a second name for its control socket."""
+    """Return the process ids of the holders here, which have a second name for their control socket."""
     owners: dict[int, int] = {}
     holders: set[int] = set()
     try:
@@ -93,7 +94,7 @@ def list_holders(place: Place) -> list[int]:
             elif name.endswith(".sock") and name.startswith("holder-"):
                 holders.add(inode)
     except OSError:
-        return []  # there are none, or one ended while we looked
+        return []  # there are none, or one ended meanwhile
     return sorted(pid for inode, pid in owners.items() if inode in holders and os.path.exists(f"/proc/{pid}"))
 
 

@@ -1,4 +1,4 @@
-"""`hotdesk ps` for root: the files of every tenant's state directory."""
+"""`hotdesk ps` for root: reads the files of every tenant's state directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 def run(tenant: str | None, as_json: bool) -> int | None:
-    """List open desks; None: that is not the name of a tenant."""
+    """List open desks; return `None` if the tenant's name is invalid."""
     place = Place()
     if not place.is_known or not (tenant is None or is_tenant(tenant)):
         return None
@@ -27,7 +27,7 @@ def run(tenant: str | None, as_json: bool) -> int | None:
 
 
 def _mention_holders(place: Place) -> None:
-    """Print on standard error that a process without a desk stays for a while."""
+    """Name resident holders on standard error, since they stay for a while without a desk."""
     if pids := list_holders(place):
         listed = ", ".join(map(str, pids))
         print(
@@ -49,7 +49,7 @@ def _get_tenant_folder(run: str, tenant: str) -> str:
 
 
 def _describe_wall(facts: dict[str, object]) -> str:
-    """Write a desk's proven wall with its platform; a requested, unproven one in brackets."""
+    """Format a desk's proven wall with its platform, or a requested, unproven one in brackets."""
     proof = facts.get("proof")
     if not isinstance(proof, dict):
         return f"({facts.get('wall', '')})"

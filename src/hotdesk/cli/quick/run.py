@@ -1,4 +1,4 @@
-"""`hotdesk run`: a desk of the resident holder for the length of one call; without a holder, one of this process."""
+"""`hotdesk run`: a desk of the resident holder for one connection, or without a holder a desk of this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hotdesk_guest import wire
 
 
 def run(order: QuickRun, *, may_hold: bool) -> int | None:
-    """Run a command on a fresh desk; None: it cannot be had this way, and nothing was done."""
+    """Run a command on a fresh desk; return `None` if that is not possible this way, before anything was done."""
     place = Place()
     if not place.is_known or not has_standard_streams():
         return None
@@ -64,12 +64,12 @@ def _is_holder_allowed() -> bool:
 def _lease(
     sock: _socket.socket, name: str, order: QuickRun, signals: EndingSignals
 ) -> tuple[_socket.socket, bytes] | None:
-    """Turn a call into the lease of a desk; None: the listener is not this holder, or opens no desk."""
+    """Turn a connection into the lease of a desk; return `None` if the listener is not this holder or refuses."""
     variables = {each: value for each in IDENTITY if (value := os.environ.get(each))}
     answer = None
     try:
         if ask(sock, "/leases", wire.encode({"argv": order.own, "variables": variables})):
-            import hotdesk.cli.quick.run_follow  # noqa: F401  while the desk is opened
+            import hotdesk.cli.quick.run_follow  # noqa: F401  imported while the desk is opened
 
             answer = read_answer(sock, signals)
     except Interrupted:

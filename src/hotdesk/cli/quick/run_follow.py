@@ -1,4 +1,4 @@
-"""Follow the command of `hotdesk run` on the desk that was opened for it, and have the desk burnt."""
+"""Follows the command of `hotdesk run` on the desk that was opened for it, and then burns the desk."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BURN_SECONDS = 30.0
-"""Seconds a desk may take to burn before no one waits for it any longer."""
+"""Maximum seconds to wait until a desk is burnt."""
 
 
 def follow(follower: Follower, order: QuickRun, burn: Callable[[], None]) -> int:
-    """Run the command and give its exit code; whatever happens, its desk is burnt before this returns."""
+    """Run the command and return its exit code. Its desk is burnt before this returns, whatever happens."""
     ask: dict[str, object] = {"op": "exec", "argv": order.command, "stdin": True, "tell": True}
     if order.timeout is not None:
         ask["timeout"] = int(order.timeout * 1000)
@@ -45,12 +45,12 @@ def follow_lease(sock: _socket.socket, rest: bytes, signals: EndingSignals, orde
 
 
 def _explain_end() -> HotdeskError:
-    """Return why a holder hung up without a message."""
+    """Return the error for a holder that closed the connection without a message."""
     return DeskGone("the background process that opened the desk ended, so the desk was burnt; run the command again")
 
 
 def wait_burnt(sock: _socket.socket) -> None:
-    """Send the end of input, and wait until the holder has burnt the desk and hangs up."""
+    """Shut down the sending side, and wait until the holder has burnt the desk and closed the connection."""
     end = time.monotonic() + BURN_SECONDS
     try:
         sock.shutdown(_socket.SHUT_WR)

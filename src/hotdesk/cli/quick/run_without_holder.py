@@ -1,7 +1,7 @@
-"""`hotdesk run` without a holder, and without asyncio: this process owns one desk, through a keeper of its own.
+"""`hotdesk run` without a holder and without asyncio: this process owns one desk, through a keeper of its own.
 
-The first command takes this way, and those that find no holder. It knows plain desks only: every option that makes one
-another computer is left to the command itself, and so is every error, which no one tells better.
+It serves a first command and those that find no holder. It supports plain desks only: other options are left to the
+regular command, and so are errors, which that command explains better.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 MAX_PACKET_BYTES = 1 << 16
 OPEN_SECONDS, GREET_SECONDS, END_EVENT_SECONDS = 60.0, 15.0, 5.0
-"""Seconds for a keeper to open a desk, for its guest to call, and for the keeper to say why a desk ended."""
+"""Seconds for a keeper to open a desk, for its guest to connect, and for the keeper to report why a desk ended."""
 PULSE_INTERVAL_S = 1.0
 DAY, SPARE_SECONDS, MAX_SECONDS = 86400.0, 300.0, 365 * 86400.0
 _ORDER = sys.byteorder
 
 
 def run(order: QuickRun, signals: EndingSignals, when_open: Callable[[], None]) -> int | None:
-    """Run a command on a fresh desk; None: it could not be opened, and nothing was done.
+    """Run a command on a fresh desk; return `None` if none could be opened, before anything was done.
 
-    `when_open` is what else needs privileges, and can wait until the desk is open.
+    `when_open` is called once the desk is open, while this process still has its privileges.
     """
     if not all(_is_plain(text) for text in order.own):
         return None
@@ -62,7 +62,7 @@ def _is_plain(option: str) -> bool:
 
 
 def _describe_actor() -> str:
-    """Return on whose behalf root acts, if known; otherwise the keeper knows this process."""
+    """Return for whom root acts, or `""` if unknown; the keeper identifies this process itself."""
     if not any(os.environ.get(name) for name in IDENTITY):
         return ""
     from hotdesk.drive.identity import describe_actor
@@ -71,7 +71,7 @@ def _describe_actor() -> str:
 
 
 class _Owner:
-    """The owner of one desk: its keeper burns the desk when this process ends, however it does."""
+    """Owner of one desk; its keeper burns the desk when this process ends, for whatever reason."""
 
     def __init__(self, order: QuickRun, signals: EndingSignals) -> None:
         self.signals = signals
@@ -99,11 +99,12 @@ class _Owner:
         self.pulsed = time.monotonic()
 
     def open(self) -> _socket.socket | None:
-        """Open the desk, and take its guest's call; None: the keeper refused, or the guest is silent."""
+        """Open the desk and accept its guest's connection; return `None` if the keeper refused or the guest did not
+        connect."""
         if len(self.request) > MAX_PACKET_BYTES:
             return None
         self.sock.sendall(self.request)
-        import json  # noqa: F401  these two while the keeper starts
+        import json  # noqa: F401  both while the keeper starts
 
         import hotdesk.cli.quick.run_follow  # noqa: F401
 
@@ -121,7 +122,7 @@ class _Owner:
         return None
 
     def receive(self) -> tuple[dict[str, object], list[int]]:
-        """Read one message of the keeper, with its descriptors; an empty one once it is gone."""
+        """Read one message of the keeper with its file descriptors; return an empty one once the keeper is gone."""
         try:
             data, controls, _, _ = self.sock.recvmsg(MAX_PACKET_BYTES, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
         except OSError:
@@ -134,7 +135,7 @@ class _Owner:
         return message if isinstance(message, dict) else {}, fds
 
     def accept(self, listener: _socket.socket, body: dict[str, object]) -> _socket.socket | None:
-        """Take the call of the very process the keeper started; any other is hung up on."""
+        """Accept the connection of the process that the keeper started; close any other."""
         end = time.monotonic() + GREET_SECONDS
         watched = select.poll()
         for fd in (listener.fileno(), self.sock.fileno(), self.signals.fd):
@@ -155,7 +156,7 @@ class _Owner:
                         return sock
                     sock.close()
                 elif self.sock.fileno() in ready:
-                    return None  # the desk ended, or its keeper did
+                    return None  # the desk or its keeper has ended
         except BlockingIOError:
             pass
         finally:
@@ -163,7 +164,7 @@ class _Owner:
         return None
 
     def pulse(self) -> None:
-        """Tell the keeper that the desk is in use, so that it updates the usage that programs see."""
+        """Report to the keeper that the desk is in use, so that it updates the desk's visible usage figures."""
         if time.monotonic() - self.pulsed >= PULSE_INTERVAL_S:
             self.pulsed = time.monotonic()
             try:
@@ -175,7 +176,8 @@ class _Owner:
                 pass  # the keeper is gone, and the desk with it
 
     def explain_end(self) -> HotdeskError:
-        """Return why the guest hung up: the keeper reports that within a moment."""
+        """Return the error for a guest that closed the connection, with the keeper's reason if it reports one in
+        time."""
         from hotdesk.errors import DeskGone
 
         self.sock.settimeout(END_EVENT_SECONDS)
@@ -187,7 +189,7 @@ class _Owner:
         return DeskGone(f"desk {self.desk} is gone: {why}; open another desk")
 
     def close(self) -> None:
-        """Hang up; the keeper burns the desk, and this waits for that."""
+        """Close the connection to the keeper, and wait until it has burnt the desk."""
         from hotdesk.cli.quick.run_follow import BURN_SECONDS
 
         try:
@@ -196,7 +198,7 @@ class _Owner:
             while self.sock.recv(MAX_PACKET_BYTES):
                 pass
         except OSError:
-            pass  # it takes too long, or the keeper was killed: the next one buries
+            pass  # too slow, or the keeper was killed: the next keeper cleans up
         self.sock.close()
 
 

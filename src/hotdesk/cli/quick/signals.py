@@ -1,4 +1,4 @@
-"""EndingSignals that end a command, as something to poll: `signal` itself would import enumerations."""
+"""Signals that end a command, as a descriptor to poll; importing `signal` would import enumerations."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Interrupted(Exception):  # noqa: N818 - no error: somebody pressed Ctrl-C
 
 
 class EndingSignals:
-    """SIGINT, SIGTERM and SIGHUP, until `close`."""
+    """Catches SIGINT, SIGTERM and SIGHUP until `close`."""
 
     def __init__(self) -> None:
         self.fd, self.writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.interrupts = False
-        """Whether a signal raises at once: set around a call that blocks, which Python would otherwise repeat."""
+        """Whether a signal raises at once; set around a blocking call, which Python would otherwise repeat."""
         _signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
         for number in ENDING:
             _signal.signal(number, self.handle)
 
     def handle(self, number: int, frame: object) -> None:
-        """Raise a signal that came during a blocking call; any other waits in the pipe."""
+        """Raise a signal that arrived during a blocking call; any other stays in the pipe."""
         if self.interrupts:
             self.interrupts = False
             self.raise_pending()
@@ -47,7 +47,7 @@ class EndingSignals:
             os.close(self.writing)
 
     def wait(self, fd: int, seconds: float) -> bool:
-        """Wait until something can be read, or a signal comes; return whether it was in time."""
+        """Wait until `fd` is readable; return whether it was in time. Raise `Interrupted` on a signal."""
         watched = select.poll()
         watched.register(fd, select.POLLIN)
         watched.register(self.fd, select.POLLIN)

@@ -1,4 +1,4 @@
-"""`hotdesk ssh --stdio ID`: call the desk's owner, or its server, before anything dear is imported."""
+"""`hotdesk ssh --stdio ID`: connects to the desk's owner or its server before slow imports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVER = "serve.sock"
 
 
 def run(desk: str) -> int | None:
-    """Serve an SSH client; None: the desk cannot be found this way, and nothing was done."""
+    """Serve an SSH client; return `None` if the desk cannot be found this way, before anything was done."""
     path = find_path(desk) if has_standard_streams() else None
     if path is None:
         return None
@@ -35,7 +35,7 @@ def run(desk: str) -> int | None:
 
 
 def find_path(desk: str) -> str | None:
-    """Return the socket of a desk's owner; an ordinary user's desks are a server's."""
+    """Return the socket of a desk's owner, or that of the server for an ordinary user; `None` if there is none."""
     if len(desk) != ID_LENGTH or not (desk.isascii() and desk.isalnum()):
         return None
     if os.geteuid() == 0:
@@ -62,7 +62,7 @@ def dial_owner(path: str) -> Callable[[], _socket.socket]:
 
 
 def connect(path: str) -> _socket.socket | None:
-    """Connect to a server; its socket's mode is the access control. None if there is none."""
+    """Connect to a server, whose socket's mode is the access control; return `None` if there is none."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         return None
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

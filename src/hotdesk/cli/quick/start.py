@@ -1,4 +1,4 @@
-"""Start a holder: a process of its own session, with nothing of ours but where things are."""
+"""Starts a holder: a process in a session of its own that inherits only two descriptors."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hotdesk.cli.quick.call import is_private
 from hotdesk.cli.quick.place import SOURCE, Place, get_holder_environment
 
 LOCK, TURN = 3, 4
-"""The descriptors at which a holder finds the lock of its name, and a pipe that ends when its turn comes."""
+"""Descriptors of a holder: the lock of its name, and a pipe that is closed when it may start."""
 HIGH = 200
-"""Temporary numbers for the two descriptors: the one moved to 3 may be the one that is to become 4."""
+"""Temporary numbers for the two descriptors: the one moved to 3 may be the one that must become 4."""
 START = (
     "import os,select,sys;os.closerange(5,1<<30);select.select([4],[],[],1);os.close(4);"
     "os.chdir('/');os.umask(0o22);sys.path.insert(0,sys.argv[1]);from hotdesk.cli.holder import process;process.main()"
 )
-"""What a holder runs: whatever else this process inherited from a shell, such as a lock, is closed first."""
+"""Start code of a holder. Other descriptors inherited from a shell, such as a lock, are closed first."""
 
 
 def start(place: Place, name: str, *, later: bool = False) -> None:
-    """Start the named holder unless it runs or starts; does not wait for it.
+    """Start the named holder unless it is running or starting; do not wait for it.
 
-    One that starts `later` waits until this process has ended, or a second, so that a short command has the CPU.
+    With `later` it waits until this process has ended, at most a second, so that a short command has the CPU.
     """
     lock = null = reading = writing = -1
     try:
@@ -45,7 +45,7 @@ def start(place: Place, name: str, *, later: bool = False) -> None:
             setsigmask=(),
         )
     except OSError:
-        pass  # a full machine: commands do it without
+        pass  # out of resources: commands work without a holder
     finally:
         for fd in (lock, null, reading, -1 if later else writing):
             if fd >= 0:
@@ -53,7 +53,7 @@ def start(place: Place, name: str, *, later: bool = False) -> None:
 
 
 def _take(place: Place, name: str) -> int:
-    """Take the lock of a holder's name, in a folder that only this user can write to; -1 if it is taken."""
+    """Take the lock of a holder's name in a folder that only this user can write to; return -1 if it is taken."""
     before = os.umask(0o22)
     try:
         for folder in (place.run, place.control):

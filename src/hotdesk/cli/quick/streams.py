@@ -1,4 +1,4 @@
-"""This process's own streams."""
+"""The standard streams of this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from hotdesk.errors import make_printable
 
 FAILED = 125
-"""Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
+"""Exit code of hotdesk's own failures, as for `docker run`; a command's exit codes are passed through."""
 
 
 def has_standard_streams() -> bool:

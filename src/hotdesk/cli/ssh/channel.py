@@ -13,12 +13,12 @@ OPEN, OPEN_CONFIRMATION, OPEN_FAILURE, WINDOW_ADJUST, DATA, EXTENDED_DATA, EOF, 
 )
 PROHIBITED, CONNECT_FAILED, UNKNOWN_TYPE, RESOURCE_SHORTAGE = 1, 2, 3, 4
 STDERR = 1
-"""The one kind of extended data there is."""
+"""The only type of extended data."""
 WINDOW = wire.WINDOW
-"""What a client may send before more is admitted: what a program's channel takes, so that nothing waits here."""
+"""Bytes a client may send before more are admitted; a program's channel takes as many, so that none wait here."""
 PACKET = 1 << 15
 MAX_OUT_BYTES = 1 << 20
-"""What may wait for the client before nothing more is taken from a desk."""
+"""Maximum bytes that wait for the client before no more output is taken from a desk."""
 
 
 class SshChannel(ABC):
@@ -28,10 +28,10 @@ class SshChannel(ABC):
         self.transport = transport
         self.local, self.remote = local, remote
         self.window = window
-        """What the client still takes."""
+        """Bytes the client still accepts."""
         self.packet = max(1, min(packet, PACKET))
         self.admitted = WINDOW
-        """What the client may still send."""
+        """Bytes the client may still send."""
         self.got_eof = self.sent_eof = self.sent_close = self.got_close = False
 
     # -- to the client ---------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class SshChannel(ABC):
         self.send(OPEN_CONFIRMATION, encode_uint32(self.local) + encode_uint32(WINDOW) + encode_uint32(PACKET))
 
     def measure_room(self) -> int:
-        """Return how many bytes may be sent now."""
+        """Return how many bytes can be sent now."""
         return min(self.window, self.packet) if len(self.transport.out) < MAX_OUT_BYTES else 0
 
     def send_data(self, data: bytes, *, is_error: bool = False) -> None:
@@ -55,7 +55,7 @@ class SshChannel(ABC):
             self.send(DATA, encode_string(data))
 
     def admit(self, count: int) -> None:
-        """Grow the client's send window."""
+        """Allow the client to send `count` more bytes."""
         self.admitted += count
         if not self.got_eof:
             self.send(WINDOW_ADJUST, encode_uint32(count))
@@ -99,20 +99,20 @@ class SshChannel(ABC):
 
     @abstractmethod
     def take_data(self, data: bytes) -> None:
-        """Take what the client sends."""
+        """Handle data from the client."""
 
     @abstractmethod
     def take_eof(self) -> None:
-        """Learn that the client sends no more."""
+        """Handle the end of the client's data."""
 
     def take_request(self, name: bytes, fields: FieldReader) -> bool:
-        """Do what the client asks; return whether it was done."""
+        """Handle a request of the client; return whether it succeeded."""
         return False
 
     @abstractmethod
     def leave(self) -> None:
-        """Release the channel's purpose."""
+        """Release the channel's resources."""
 
     @abstractmethod
     def pump(self) -> None:
-        """Send on what waits, as far as the client takes it."""
+        """Send waiting data, as far as the client accepts it."""

@@ -1,4 +1,4 @@
-"""An SSH connection to one desk: the client's user inside, and its channels (RFC 4252, 4254)."""
+"""An SSH connection to one desk: the client's user in the desk, and its channels (RFC 4252, 4254)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GLOBAL_REQUEST, REQUEST_SUCCESS, REQUEST_FAILURE = 80, 81, 82
 USERS = ("user", "root")
 MAX_CHANNELS = 256
 MAX_REFUSALS = 6
-"""Tries to be somebody."""
+"""Maximum failed sign-in attempts."""
 NO_REMOTE = (
     "remote forwarding (-R) is refused: a desk that could connect to this machine would bypass its egress proxy; "
     "allow a host with `hotdesk open --allow`, or copy the files that the desk needs"
@@ -43,20 +43,20 @@ class DeskOwner:
     ) -> None:
         self.desk = desk
         self.link = link
-        """Borrows the link to the guest that runs a user's programs; `HotdeskError` says why there is none."""
+        """Returns the link to the guest that runs a user's programs; raises `HotdeskError` if there is none."""
         self.call = call
-        """Dials the owner; gives the request to send first, for a path below the desk's."""
+        """Connects to the owner; returns the connection, and the request to send first for a path below the desk's."""
 
 
 class SshConnection:
-    """Everything a client does on one connection."""
+    """One client connection."""
 
     def __init__(self, transport: Transport, owner: DeskOwner, tell: Callable[[str], None]) -> None:
         self.transport = transport
         self.owner = owner
         self.tell = tell
         self.link: DeskLink | None = None
-        """The link of the user that the client is inside; none before that is known."""
+        """The link of the signed-in user, or `None` before that."""
         self.channels: dict[int, SshChannel] = {}
         self.last = 0
         self.refusals = 0
@@ -87,7 +87,8 @@ class SshConnection:
         self.transport.send(bytes((SERVICE_ACCEPT,)) + encode_string(name))
 
     def admit(self, user: str, service: bytes, method: bytes) -> None:
-        """Accept the client as a user of the desk without a password: whoever started this process may use it."""
+        """Sign the client in as a user of the desk, without a password: anyone who could start this process may use
+        the desk."""
         if self.link is not None:
             return  # RFC 4252: after a success further requests are ignored
         try:
@@ -112,7 +113,7 @@ class SshConnection:
         self.transport.send(bytes((USERAUTH_FAILURE,)) + encode_names((b"none",)) + b"\0")
 
     def refuse_global(self, name: bytes, wants_reply: bool) -> None:
-        """Refuse a request of the connection, mostly a port for the desk to call."""
+        """Refuse a request of the connection, usually for remote forwarding."""
         if name in (b"tcpip-forward", b"streamlocal-forward@openssh.com"):
             self.tell(NO_REMOTE)
         if wants_reply:
@@ -141,7 +142,7 @@ class SshConnection:
         session.confirm()
 
     def open_forwarding(self, opening: tuple[int, int, int], host: str, port: int) -> None:
-        """Open a channel to a port inside; nothing else is reached from here."""
+        """Open a channel to a port in the desk; other destinations are refused."""
         desk = self.owner.desk
         if host.lower() not in LOOPBACK | {desk, desk + DESK_SUFFIX}:
             name = make_printable(host[:80])

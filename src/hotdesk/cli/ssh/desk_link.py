@@ -1,6 +1,7 @@
-"""A borrowed link to a desk's guest with many programs at once, without asyncio. Every frame is a desk's: hostile.
+"""A borrowed link to a desk's guest with many programs at once, without asyncio. Frames come from a desk: hostile.
 
-As `desk/link/link.py` does it; the owner that lends the link has checked windows before us, and still they are checked.
+It does what `desk/link/link.py` does. The owner that lends the link has already checked the flow-control windows, but
+they are checked again here.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Follower(Protocol):
-        """A follower of a program."""
+        """Receives the output and the end of a program."""
 
         def take_output(self, stream: int, data: bytes, cost: int) -> None:
-            """Receive output of the program; return `cost` to the window once it was passed on."""
+            """Receive output of the program; `cost` must be returned to the window once it was passed on."""
 
         def take_room(self, count: int) -> None:
-            """Learn how much input the program consumed."""
+            """Receive the number of input bytes that the program consumed."""
 
         def take_end(self, code: int, text: str) -> None:
-            """Learn that the program ended; a text says why it could not start."""
+            """Receive the exit code; `text` is the reason if the program could not start."""
 
 
 _TEXT_LIMIT = 500
@@ -40,13 +41,13 @@ class ProgramChannel:
         self.number = number
         self.follower = follower
         self.window = self.credit = wire.WINDOW
-        """What the guest may still send, and what we may."""
+        """Bytes the guest may still send, and bytes that may still be sent to it."""
         self.eaten = 0
-        """What went on, and was not given back yet."""
+        """Bytes that were passed on but not yet returned to the window."""
         self.is_over = self.is_started = False
 
     def send(self, data: bytes) -> None:
-        """Send a part of the program's input; its caller keeps to what `take_room` gave back."""
+        """Send input to the program; the caller must not exceed what `take_room` allowed."""
         if self.is_over:
             return
         self.credit -= len(data)
@@ -69,7 +70,7 @@ class ProgramChannel:
             self.link.put(wire.CREDIT, self.number, granted.to_bytes(4, "big"))
 
     def drop(self) -> None:
-        """Follow it no longer; it goes on."""
+        """Stop following the program, which continues."""
         self.link.channels.pop(self.number, None)
         if not self.is_over:
             self.is_over = True
@@ -106,7 +107,7 @@ class ProgramChannel:
 
 
 class DeskLink:
-    """One connection to one guest, by way of its owner."""
+    """One connection to one guest, through its owner."""
 
     def __init__(self, sock: _socket.socket, rest: bytes) -> None:
         sock.setblocking(False)
@@ -139,7 +140,7 @@ class DeskLink:
         send_some(self.sock, self.out)
 
     def receive(self) -> None:
-        """Read once, and take the frames that are whole."""
+        """Read once, and handle the complete frames."""
         data = read_some(self.sock)
         if data is None:
             return
@@ -149,7 +150,7 @@ class DeskLink:
         self.take_frames()
 
     def take_frames(self) -> None:
-        """Take the frames that are whole; a guest that breaks the protocol ends the link."""
+        """Handle the complete frames; a guest that breaks the protocol ends the link."""
         try:
             while (frame := self.reader.read_next()) is not None:
                 self.take(*frame)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SshError(HotdeskError):
-    """The SSH client broke the protocol, or requested something that is not offered."""
+    """The SSH client broke the protocol, or requested something that is not supported."""
 
 
 def encode_uint32(value: int) -> bytes:
@@ -18,12 +18,12 @@ def encode_uint32(value: int) -> bytes:
 
 
 def encode_string(data: bytes) -> bytes:
-    """Write a string: its length, then its bytes."""
+    """Encode a string: its length, then its bytes."""
     return len(data).to_bytes(4, "big") + data
 
 
 def encode_mpint(magnitude: bytes) -> bytes:
-    """Write a number that is not negative, given as big-endian bytes."""
+    """Encode a non-negative number that is given as big-endian bytes."""
     magnitude = magnitude.lstrip(b"\0")
     return encode_string(b"\0" + magnitude if magnitude and magnitude[0] & 0x80 else magnitude)
 
@@ -63,13 +63,13 @@ class FieldReader:
         return self.take(self.read_uint32())
 
     def read_text(self) -> str:
-        """Read a string as text; bytes that are none are kept."""
+        """Read a string as text; undecodable bytes are kept as surrogates."""
         return self.read_string().decode("utf-8", "surrogateescape")
 
     def read_names(self) -> list[bytes]:
         return self.read_string().split(b",")
 
     def end(self) -> None:
-        """Refuse what comes after the last field."""
+        """Refuse data after the last field."""
         if self.at != len(self.data):
             raise SshError("an SSH message has trailing data")

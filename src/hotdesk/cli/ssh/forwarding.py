@@ -1,4 +1,4 @@
-"""A port of the desk, as an SSH channel: what `ssh -L`, `-D` and `-W` open."""
+"""A port of the desk as an SSH channel, as opened by `ssh -L`, `-D` and `-W`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hotdesk.cli.ssh.transport import Transport
 
 GATE_PORT = 3128
-"""Behind it is the door: a desk's way out is no one's way in."""
+"""Port of the gate to the door, which must not be reachable from outside the desk."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MAX_HEAD_BYTES = 1 << 14
 _END = b"\r\n\r\n"
@@ -22,7 +22,7 @@ _MAX_TEXT = 300
 
 
 class PortForwarding(SshChannel):
-    """One connection to a port inside, by way of the desk's owner."""
+    """One connection to a port in the desk, through the desk's owner."""
 
     def __init__(
         self, transport: Transport, local: int, opening: tuple[int, int, int], sock: _socket.socket, request: bytes
@@ -32,19 +32,21 @@ class PortForwarding(SshChannel):
         self.sock: _socket.socket | None = sock
         self.out = bytearray(request)
         self.unanswered = len(request)
-        """Bytes of `out` that are not the client's."""
+        """Bytes of `out` that are the request to the owner, not the client's data."""
         self.head = b""
         self.pending = b""
-        """What came together with the owner's answer, and waits for the client."""
+        """Data that arrived with the owner's reply and waits for the client."""
         self.is_joined = self.is_ended = self.is_deaf = False
-        """Whether the owner has called the port; whether the port says no more; whether it takes no more."""
+        """Whether the owner has connected to the port, whether the port sends no more, and whether it accepts no
+        more."""
 
     def wants_input(self) -> bool:
         may_send = not self.is_joined or (not self.pending and self.measure_room() > 0)
         return self.sock is not None and not self.is_ended and may_send
 
     def flush(self) -> None:
-        """Send what the owner takes, and let the client send as much more; what a deaf port gets is lost."""
+        """Send what the owner accepts, and admit as much from the client. Data for a port that accepts no more is
+        discarded."""
         if self.sock is None:
             return
         try:
@@ -68,7 +70,7 @@ class PortForwarding(SshChannel):
             self.admit(count - own)
 
     def receive(self) -> None:
-        """Read once, and pass it on; a finished port has hung up."""
+        """Read once and pass the data on; close the channel if the port has ended."""
         if self.sock is None or not self.wants_input():
             if self.is_ended:
                 self.end()
@@ -91,7 +93,7 @@ class PortForwarding(SshChannel):
                 self.end()
 
     def take_answer(self, data: bytes) -> None:
-        """Take what the owner says to the call: the port's bytes come after it, or why there are none."""
+        """Handle the owner's reply: the port's data follows it, or it is the reason of a refusal."""
         self.head += data
         if self.head.startswith(_SWITCHED) and _END in self.head:
             self.is_joined = True
@@ -125,7 +127,7 @@ class PortForwarding(SshChannel):
             self.pending = self.pending[room:]
 
     def end(self) -> None:
-        """Close both sides: one of them is gone, or both are done."""
+        """Close both sides, because one is gone or both are done."""
         self.hang_up()
         if not self.is_joined:
             self.refuse("the process that opened the desk closed the connection")
@@ -153,7 +155,7 @@ def fail_opening(remote: int, code: int, why: str) -> bytes:
 
 
 def read_reason(head: bytes) -> str:
-    """Return what an owner says about a call it refused: the `text` of its JSON."""
+    """Return the owner's reason for a refused call: the `text` of its JSON."""
     import json  # rarely needed
 
     body = head.partition(_END)[2]

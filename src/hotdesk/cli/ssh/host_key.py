@@ -1,7 +1,7 @@
-"""The host key of this user's SSH servers, and the known_hosts file that names it.
+"""The host key of this user's SSH servers, and the known_hosts file with it.
 
-The client starts the server itself, so the key proves nothing that it does not know; it spares people a question, and a
-habit of not looking.
+The client starts the server itself, so the key proves nothing to it. It only avoids a prompt that people would learn to
+confirm without reading.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hotdesk.errors import HostError
 
 ALIAS = "hotdesk"
-"""What the key is known by; `HostKeyAlias` of the client."""
+"""Name of the key in known_hosts, and `HostKeyAlias` of the client."""
 KEY_BYTES = 32
 
 
 class KeyFiles:
-    """The key file, and the file in which clients find its public half."""
+    """Paths of the key file, and of the known_hosts file with its public key."""
 
     def __init__(self) -> None:
         home = os.environ.get("HOTDESK_HOME")
@@ -73,7 +73,7 @@ def load_host_key() -> HostKey:
 
 
 def _read(path: str) -> bytes | None:
-    """Read a file that only this user may read; None when there is none."""
+    """Read a file that only this user can access; return `None` if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _make_folder(folder: str, mode: int = 0o700) -> None:
 
 
 def _write(path: str, data: bytes, mode: int, *, replaces: bool = False) -> None:
-    """Write a file whole; where one is there already it stays, unless this one `replaces` it."""
+    """Write a file atomically; an existing file is kept, unless `replaces` is set."""
     fresh = f"{path}.{os.urandom(8).hex()}"
     try:
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -112,7 +112,7 @@ def _write(path: str, data: bytes, mode: int, *, replaces: bool = False) -> None
                 return
             os.link(fresh, path)
         except FileExistsError:
-            pass  # another process was first: its key holds
+            pass  # another process was first: its key is used
         finally:
             if os.path.lexists(fresh):
                 os.unlink(fresh)

@@ -1,4 +1,4 @@
-"""Calls to the desks of a server elsewhere, by its API key: each is a WebSocket that looks like an owner's socket."""
+"""Calls to the desks of a remote server by its API key: each is a WebSocket behind a socket like an owner's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from hotdesk.errors import BriefError
 
 KEY = "HOTDESK_API_KEY"
-"""The variable that has the key: a command line is anybody's to read."""
+"""Environment variable with the key; a command line could be read by other users."""
 PREFIX = "/api/v1"
 OPENED = "open"
 READ = 1 << 15
@@ -27,7 +27,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class ServerDialer:
-    """Calls one server."""
+    """Connects to one server."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -43,7 +43,8 @@ class ServerDialer:
         self.base = f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{PREFIX}"
 
     def __call__(self) -> socket.socket:
-        """Call the server; what is written first says what for, as to an owner's socket."""
+        """Return a socket to the server; the request written to it first names the desk and stream, as for an
+        owner's socket."""
         ours, theirs = socket.socketpair()
         threading.Thread(target=self.carry, args=(theirs,), daemon=True).start()
         return ours
@@ -55,7 +56,7 @@ class ServerDialer:
                     sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
                     threading.Thread(target=_send_up, args=(sock, line), daemon=True).start()
                     _pass_down(sock, line)
-                sock.shutdown(socket.SHUT_RDWR)  # closing alone is not seen while the other thread reads
+                sock.shutdown(socket.SHUT_RDWR)  # closing alone is not noticed while the other thread reads
             except BriefError as e:
                 sock.sendall(b"HTTP/1.1 400 Error\r\n\r\n" + json.dumps({"text": str(e)}).encode())
 
@@ -86,7 +87,7 @@ class ServerDialer:
 
 
 def read_request(sock: socket.socket) -> tuple[str, str]:
-    """Read what a call is for: a desk, and its link, root's, or a port."""
+    """Parse the request of a call; return the desk, and its stream: a link, root's link, or a port."""
     head = b""
     while _END not in head and len(head) < _MAX_HEAD_BYTES and (data := sock.recv(READ)):
         head += data
@@ -104,7 +105,7 @@ def _send_up(sock: socket.socket, line: ClientConnection) -> None:
 
 
 def _pass_down(sock: socket.socket, line: ClientConnection) -> None:
-    """Pass on what the server sends, then its end; until the server hangs up."""
+    """Pass on data from the server, then its end, until the server closes the connection."""
     with suppress(OSError, ConnectionClosed):
         for message in line:
             if isinstance(message, bytes) and message:

@@ -1,4 +1,4 @@
-"""A program at a desk, as an SSH session: a shell, a command, or the SFTP server."""
+"""A program at a desk as an SSH session: a shell, a command, or the SFTP server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIGNALS = {b"HUP": 1, b"INT": 2, b"QUIT": 3, b"ABRT": 6, b"KILL": 9, b"USR1": 10
 HANGUP = 1
 MAX_SIZE = 1 << 16
 FAILED = 255
-"""Exit code of a session that hotdesk ended, as `ssh` has it for its own failures."""
+"""Exit code of a session that hotdesk ended, as for failures of `ssh` itself."""
 REFUSED = {
     b"auth-agent-req@openssh.com": "agent forwarding is refused: a desk must not use your keys",
     b"x11-req": "X11 forwarding is refused: a desk must not see your screen; `hotdesk watch` shows the desk's screen",
@@ -35,7 +35,7 @@ REFUSED = {
 
 
 class Session(SshChannel):
-    """One program, with its streams."""
+    """One program with its streams."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class Session(SshChannel):
         super().__init__(transport, local, *opening)
         self.link = link
         self.tell = tell
-        """Says something to the person, beside what programs say."""
+        """Shows a message of hotdesk's own to the person."""
         self.variables: dict[str, str] = {}
         self.size: list[int] | None = None
-        """Rows and columns, where there is a terminal."""
+        """Rows and columns of the terminal, or `None` without one."""
         self.program: ProgramChannel | None = None
         self.replies: SftpReplies | None = None
-        """Checks what a desk's SFTP server says, where that is the program."""
+        """Checks the replies of a desk's SFTP server, if that is the program."""
         self.waiting: deque[tuple[int, bytes, int]] = deque()
-        """What the program wrote: stream, bytes, and what to give back once they went on."""
+        """Output of the program: stream, bytes, and the cost to return once they were sent."""
         self.code: int | None = None
-        """How the program ended."""
+        """Exit code of the program, or `None` while it runs."""
 
-    # -- what the client asks --------------------------------------------------------------------------------------
+    # -- requests of the client ------------------------------------------------------------------------------------
 
     def take_request(self, name: bytes, fields: FieldReader) -> bool:
         if name in REFUSED:
@@ -99,7 +99,7 @@ class Session(SshChannel):
         return True
 
     def start(self, argv: list[str]) -> None:
-        """Start a program; one that cannot start is reported as a program that failed."""
+        """Start a program; one that cannot start is reported as a failed program."""
         ask: dict[str, object] = {"argv": argv}
         if self.variables:
             ask["env"] = self.variables
@@ -127,7 +127,7 @@ class Session(SshChannel):
             self.program.end()
 
     def leave(self) -> None:
-        """Stop following the program: it gets a hangup, and may continue."""
+        """Stop following the program: it gets SIGHUP, and may continue."""
         self.waiting.clear()
         if self.program is not None:
             if self.code is None:
@@ -135,10 +135,10 @@ class Session(SshChannel):
             self.program.drop()
             self.program = None
 
-    # -- what the desk says ----------------------------------------------------------------------------------------
+    # -- data from the desk ----------------------------------------------------------------------------------------
 
     def take_output(self, stream: int, data: bytes, cost: int) -> None:
-        """Keep what the program wrote until the client takes it."""
+        """Queue output of the program until the client accepts it."""
         if self.replies is not None:
             try:
                 data = b"" if stream == wire.STDERR else self.replies.check(data)
@@ -151,7 +151,7 @@ class Session(SshChannel):
         self.admit(count)
 
     def take_end(self, code: int, text: str) -> None:
-        """Note how the program ended; a text is the desk's, and shown as such."""
+        """Record the exit code; a text is the desk's words, and shown as such."""
         self.code = code
         if text:
             self.waiting.append((wire.STDERR, f"hotdesk: {make_printable(text)}\r\n".encode(), 0))
@@ -165,7 +165,7 @@ class Session(SshChannel):
         self.take_end(FAILED, "")
 
     def pump(self) -> None:
-        """Send on what the program wrote, as far as the client takes it; then how it ended."""
+        """Send queued output, as far as the client accepts it, and then the exit code."""
         while self.waiting and not self.sent_close:
             stream, data, cost = self.waiting.popleft()
             while data and (room := self.measure_room()):

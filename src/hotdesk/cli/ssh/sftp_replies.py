@@ -1,8 +1,8 @@
-"""Check what a desk's SFTP server answers before an SFTP client reads it (version 3, draft-ietf-secsh-filexfer-02).
+"""Checks the replies of a desk's SFTP server before an SFTP client reads them (version 3, draft-ietf-secsh-
+filexfer-02).
 
-A client believes its server: where a file goes here is decided by names that come from there. So every reply must be
-one that its request can have; names that could leave a folder or steer a terminal are left out, attributes are written
-anew.
+A client trusts its server: names in replies decide where a local file is written. So every reply must be valid for its
+request; names that could leave a folder or control a terminal are left out, and attributes are encoded again.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ EXTENSIONS = (
     (b"lsetstat@openssh.com", b"1"),
     (EXPAND_PATH, b"1"),
 )
-"""What `inside/sftp_server.py` can do beyond the draft; a desk cannot announce more."""
+"""Extensions that `inside/sftp_server.py` supports; a desk cannot announce others."""
 ANSWERS = {OPEN: HANDLE, OPENDIR: HANDLE, READ: DATA, READDIR: NAME, REALPATH: NAME, READLINK: NAME, STAT: ATTRS,
            LSTAT: ATTRS, FSTAT: ATTRS}  # fmt: skip
-"""What each request may be answered with beside a status."""
+"""Allowed type of reply to each request, besides a status."""
 FAILURE = 4
 MAX_STATUS = 8
 MAX_MESSAGE_BYTES = 1 << 18
-"""The largest message of OpenSSH's client."""
+"""Maximum bytes of a message of OpenSSH's client."""
 MAX_HANDLE_BYTES = 256
 MAX_NAMES = 256
-"""Names in one reply."""
+"""Maximum names in one reply."""
 MAX_ENTRIES = 200_000
-"""Names of one folder."""
+"""Maximum names of one folder."""
 MAX_FILE_BYTES = 16 << 30
-"""What may be read of one file."""
+"""Maximum bytes that are read of one file."""
 MAX_OUTSTANDING = 4096
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 4096
 MAX_TOLD = 20
-"""Names left out that a person is told of, in one session."""
+"""Maximum left-out names that are reported to the person, per session."""
 SIZE, OWNER, PERMISSIONS, TIMES = 1, 2, 4, 8
 KINDS = {0o040000: "d", 0o100000: "-", 0o120000: "l"}
 FOLDER: dict[int, tuple[int, ...]] = {PERMISSIONS: (0o040755,)}
-"""What stands for a folder's names when none of them is admitted: OpenSSH's client takes an empty list for the end."""
+"""Attributes of the entry that replaces a batch without allowed names: OpenSSH's client takes an empty one for the
+end."""
 SPECIAL = 0o020000
-"""What every other kind of file is shown as: a character device, which no client opens on its own."""
+"""Type that replaces all other file types: a character device, which no client opens by itself."""
 
 
 class SftpError(Exception):
@@ -84,7 +85,7 @@ class SftpReplies:
         self.asking = bytearray()
         self.answering = bytearray()
         self.entries: dict[bytes, int] = {}
-        """Names that came so far, by the handle of their folder."""
+        """Number of names received so far, by the handle of their folder."""
         self.left_out = 0
 
     def note_requests(self, data: bytes) -> None:
@@ -101,7 +102,7 @@ class SftpReplies:
             self.requests[number] = read_request(kind, fields)
 
     def check(self, data: bytes) -> bytes:
-        """Take what the desk says; return what the client may read."""
+        """Check data from the desk; return what the client may read."""
         self.answering += data
         checked = bytearray()
         try:
@@ -137,7 +138,7 @@ class SftpReplies:
         return bytes((kind,)) + encode_uint32(number) + body
 
     def check_body(self, kind: int, request: SftpRequest, fields: FieldReader) -> bytes | None:
-        """Check what is in a reply; None where the client must not have it."""
+        """Check the body of a reply; return `None` if the client must not get it."""
         if kind == STATUS:
             code = fields.read_uint32()
             text = fields.read_text() if fields.at < len(fields.data) else ""
@@ -165,7 +166,7 @@ class SftpReplies:
         return self.check_names(request, fields)
 
     def check_names(self, request: SftpRequest, fields: FieldReader) -> bytes | None:
-        """Check a list of names: those of a folder, or one path."""
+        """Check a list of names: the entries of a folder, or one path."""
         count = fields.read_uint32()
         if count > MAX_NAMES:
             raise SftpError(f"a reply has {count} names; the limit is {MAX_NAMES}")
@@ -186,7 +187,7 @@ class SftpReplies:
         return encode_uint32(len(admitted)) + b"".join(_write_entry(name, attributes) for name, attributes in admitted)
 
     def admit(self, name: bytes) -> bool:
-        """Return whether a name may be used here; print a refused one."""
+        """Return whether a name is safe to use on this machine; report a refused one."""
         if _is_name(name):
             return True
         self.leave_out(name)
@@ -202,7 +203,7 @@ class SftpReplies:
 
 
 def _take_message(buffer: bytearray) -> bytes | None:
-    """Take the next message; None until it is whole."""
+    """Return the next message, or `None` until it is complete."""
     if len(buffer) < 4:
         return None
     length = int.from_bytes(buffer[:4], "big")
@@ -224,7 +225,7 @@ def read_request(kind: int, fields: FieldReader) -> SftpRequest:
 
 
 def _is_name(name: bytes) -> bool:
-    """Return whether a name may be a file's here: one plain component without tricks."""
+    """Return whether a name is safe as a file name: one component of printable characters."""
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -241,7 +242,7 @@ def _is_path(path: bytes, *, absolute: bool) -> bool:
 
 
 def read_attributes(fields: FieldReader) -> dict[int, tuple[int, ...]]:
-    """Read the attributes of a file, by their flags; a reply has no others."""
+    """Read the attributes of a file, by their flags; refuse unknown ones."""
     flags = fields.read_uint32()
     if flags & ~(SIZE | OWNER | PERMISSIONS | TIMES):
         raise SftpError(f"a reply has unknown file attributes: flags {flags:#x}")
@@ -255,7 +256,7 @@ def read_attributes(fields: FieldReader) -> dict[int, tuple[int, ...]]:
 
 
 def _write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
-    """Write attributes: of a mode its kind and who may read, write and execute."""
+    """Encode attributes; a mode keeps only its type and its read, write and execute bits."""
     written = encode_uint32(sum(found))
     if SIZE in found:
         written += min(found[SIZE][0], (1 << 63) - 1).to_bytes(8, "big")
@@ -269,13 +270,13 @@ def _write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
 
 
 def _clean_mode(mode: int) -> int:
-    """Return a mode without set-id and sticky bits, of a kind that is a file, a folder, a link, or nothing to open."""
+    """Return a mode without set-id and sticky bits; types other than file, folder and link become `SPECIAL`."""
     kind = mode & 0o170000
     return (kind if kind in KINDS else SPECIAL) | mode & 0o777
 
 
 def _write_entry(name: bytes, attributes: dict[int, tuple[int, ...]]) -> bytes:
-    """Write one entry of a folder, with the line that `ls -l` of a client shows."""
+    """Encode one entry of a folder, with the line that a client's `ls -l` shows."""
     mode = _clean_mode(attributes.get(PERMISSIONS, (0o100000,))[0])
     letters = KINDS.get(mode & 0o170000, "c")
     letters += "".join(letter if mode >> 8 - at & 1 else "-" for at, letter in enumerate("rwxrwxrwx"))

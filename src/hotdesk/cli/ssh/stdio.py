@@ -1,4 +1,4 @@
-"""Serve one SSH client on standard input and output until it leaves: one thread, one poll."""
+"""Serves one SSH client on standard input and output until it disconnects: one thread, one poll."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 
 READ = 1 << 16
 GOODBYE_SECONDS = 2.0
-"""Seconds in which the desk, and then the client, must take what is left for them."""
+"""Seconds for the desk, and then the client, to accept remaining data."""
 _ROUTES = {"user": "link", "root": "root"}
 _END = b"\r\n\r\n"
 
 
 def serve(desk: str, dial: Dial, first: _socket.socket | None = None, *, dials: bool = False) -> int:
-    """Serve the client; `dial` calls the desk's owner, and `first` is a call that asks for the desk's link already.
+    """Serve the client. `dial` connects to the desk's owner; `first` is a connection that has already requested the
+    link.
 
-    One whose owner is a server elsewhere `dials` by TCP.
+    Pass `dials` if the owner is a remote server, reached by TCP.
     """
     signals = EndingSignals()
     try:
@@ -57,11 +58,11 @@ def tell(text: str) -> None:
     try:
         os.write(2, f"hotdesk: {make_printable(text)}{end}".encode())
     except OSError:
-        pass  # it has no reader
+        pass  # no reader is left
 
 
 class LinkSource:
-    """Calls to the desk's owner, and the link that one of them became."""
+    """Connections to the desk's owner, and the current link."""
 
     def __init__(self, desk: str, dial: Dial, signals: EndingSignals, first: _socket.socket | None) -> None:
         self.desk = desk
@@ -85,7 +86,7 @@ class LinkSource:
         return self.link
 
     def read_switch(self, sock: _socket.socket) -> bytes:
-        """Read the owner's answer; return what came after it, or raise what it says."""
+        """Read the owner's reply; return the bytes after it, or raise its reason for a refusal."""
         answer, data = b"", b" "
         try:
             while data and len(answer) < MAX_HEAD_BYTES:
@@ -99,13 +100,13 @@ class LinkSource:
         raise DeskError(read_reason(answer))
 
     def call(self, route: str) -> tuple[_socket.socket, bytes]:
-        """Call the owner; return the connection, and the request to send."""
+        """Connect to the owner; return the connection, and the request to send."""
         head = "Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: hotdesk-stream\r\n\r\n"
         return self.dial(), f"GET /desks/{self.desk}/{route} HTTP/1.1\r\n{head}".encode()
 
 
 class StdioServer:
-    """The loop: the client's bytes, the desk's, and those of forwarded ports."""
+    """The event loop for data of the client, the desk and forwarded ports."""
 
     def __init__(self, connection: SshConnection, source: LinkSource, signals: EndingSignals) -> None:
         self.connection = connection
@@ -119,14 +120,14 @@ class StdioServer:
         return self.source.link
 
     def run(self) -> int:
-        """Serve until the client leaves; errors are reported to it."""
+        """Serve until the client disconnects; errors are reported to it."""
         for fd in (0, 1):
             os.set_blocking(fd, False)
         try:
             while not self.transport.is_closed:
                 self.turn()
         except Interrupted:
-            return 0  # ssh ends its proxy command by SIGHUP
+            return 0  # ssh ends its proxy command with SIGHUP
         except HotdeskError as e:
             self.transport.disconnect(make_printable(str(e)))
             return FAILED
@@ -135,7 +136,7 @@ class StdioServer:
         return 0
 
     def turn(self) -> None:
-        self.link.take_frames()  # what came together with the owner's answer
+        self.link.take_frames()  # frames that arrived with the owner's reply
         self.connection.pump()
         self.link.flush()
         self.flush()
@@ -167,7 +168,7 @@ class StdioServer:
         watched.register(self.link.sock, select.POLLIN | (select.POLLOUT if self.link.out else 0))
         for fd, port in ports.items():
             events = (select.POLLIN if port.wants_input() else 0) | (select.POLLOUT if port.out else 0)
-            if events or port.is_ended:  # even without events poll tells of a hang-up
+            if events or port.is_ended:  # poll reports a closed connection even without events
                 watched.register(fd, events)
         return watched
 
@@ -209,7 +210,8 @@ class StdioServer:
         self.hang_up(end)
 
     def hang_up(self, end: float) -> None:
-        """Wait until the owner has read everything: while a desk floods it, it stops reading from who is gone."""
+        """Wait until the owner has read everything: while a desk floods it, it would stop reading from a closed
+        connection."""
         try:
             self.link.sock.shutdown(_socket.SHUT_WR)
             while (remaining := end - time.monotonic()) > 0:
@@ -217,4 +219,4 @@ class StdioServer:
                 if not self.link.sock.recv(READ):
                     return
         except OSError:
-            pass  # it is gone
+            pass  # the owner is gone

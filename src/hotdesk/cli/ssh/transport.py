@@ -1,7 +1,7 @@
-"""SSH's packets and keys, as a server has them (RFC 4253, 5647, 8731): bytes in, messages out, and the other way.
+"""SSH packets and keys on the server's side (RFC 4253, 5647, 8731): bytes in, messages out, and the reverse.
 
-One key exchange (curve25519-sha256), one kind of host key (ed25519), one kind of cipher (AES-GCM), each done by the
-library `cryptography`. The other end is the SSH client that started this process; a desk never writes here.
+One key exchange (curve25519-sha256), one host key type (ed25519) and one cipher (AES-GCM), all from the library
+`cryptography`. The peer is the SSH client that started this process; data from a desk never arrives here.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ KEXINIT, NEWKEYS, KEX_ECDH_INIT, KEX_ECDH_REPLY = 20, 21, 30, 31
 VERSION = f"SSH-2.0-hotdesk_{__version__}".encode()
 MAX_VERSION_BYTES = 255
 MAX_PACKET_BYTES = 1 << 18
-"""The largest packet of OpenSSH."""
+"""Maximum bytes of a packet, as in OpenSSH."""
 TAG_BYTES = 16
 KEX_NAMES = (b"curve25519-sha256", b"curve25519-sha256@libssh.org")
 STRICT_CLIENT, STRICT_SERVER = b"kex-strict-c-v00@openssh.com", b"kex-strict-s-v00@openssh.com"
-"""Both sides list these: nothing but the key exchange is then taken before the first keys hold."""
+"""Strict key exchange: if both sides list these, only key exchange messages are allowed until the first keys are in
+use."""
 KEY_NAME = b"ssh-ed25519"
 CIPHER_KEY_BYTES = {b"aes128-gcm@openssh.com": 16, b"aes256-gcm@openssh.com": 32}
 MAC_NAMES = (b"hmac-sha2-256-etm@openssh.com", b"hmac-sha2-256")
-"""Named because a list cannot be empty; an AEAD cipher uses none."""
+"""Listed because the list must not be empty; an AEAD cipher uses no MAC."""
 DISCONNECT_BY_APPLICATION = 11
 
 
 class PacketCipher:
-    """AES-GCM for one direction; every packet has the next nonce."""
+    """AES-GCM for one direction, with a new nonce for each packet."""
 
     def __init__(self, key: bytes, iv: bytes) -> None:
         self.aead = AESGCM(key)
@@ -58,33 +59,33 @@ class Transport:
     def __init__(self, key: HostKey) -> None:
         self.key = key
         self.out = bytearray(VERSION + b"\r\n")
-        """What is to be sent."""
+        """Bytes to send."""
         self.buffer = bytearray()
         self.client_version = b""
         self.session_id = b""
         self.sealing: PacketCipher | None = None
         self.opening: PacketCipher | None = None
         self.next_opening: PacketCipher | None = None
-        """Holds from the client's NEWKEYS on."""
+        """Cipher that is used after the client's NEWKEYS."""
         self.received = 0
-        """Packets so far; a client gets the number of one that is not understood."""
+        """Number of packets so far; an unsupported message is refused by its number."""
         self.is_strict = False
         self.is_closed = False
-        """Whether the client has said goodbye."""
+        """Whether the client has disconnected."""
         self.queue: list[bytes] = []
-        """Messages that wait until new keys hold."""
+        """Messages that wait until the new keys are in use."""
         self.is_exchanging = False
         self.ignores_guess = False
-        """Whether the client's next packet belongs to a key exchange that was not chosen."""
+        """Whether to ignore the client's next packet, which belongs to a wrongly guessed key exchange."""
         self.own_init = self.client_init = b""
         self.cipher_names = (b"", b"")
-        """From the client, to the client."""
+        """Cipher from the client, and cipher to the client."""
         self.begin_exchange()
 
     # -- packets --------------------------------------------------------------------------------------------------
 
     def send(self, payload: bytes) -> None:
-        """Send a message; while keys are exchanged it waits."""
+        """Send a message; during a key exchange it is queued."""
         if self.is_exchanging:
             self.queue.append(payload)
         else:
@@ -104,7 +105,7 @@ class Transport:
         self.out += self.sealing.aead.encrypt(self.sealing.take_nonce(), plain, length)
 
     def receive(self) -> bytes | None:
-        """Return the next message that is not the transport's own; None until more bytes come."""
+        """Return the next message that is not the transport's own; `None` until more bytes arrive."""
         while not self.is_closed:
             payload = self.read_packet() if self.client_version or self.read_version() else None
             if payload is None:
@@ -115,7 +116,7 @@ class Transport:
         return None
 
     def read_version(self) -> bool:
-        """Read how the client introduces itself; False until it is there."""
+        """Read the client's version line; return `False` until it is complete."""
         line, newline, _ = self.buffer.partition(b"\n")
         if not newline:
             if len(self.buffer) > MAX_VERSION_BYTES:
@@ -128,7 +129,7 @@ class Transport:
         return True
 
     def read_packet(self) -> bytes | None:
-        """Return the payload of the next packet; None until it is whole."""
+        """Return the payload of the next packet; `None` until it is complete."""
         if len(self.buffer) < 4:
             return None
         length = int.from_bytes(self.buffer[:4], "big")
@@ -156,7 +157,7 @@ class Transport:
     # -- the transport's own messages ------------------------------------------------------------------------------
 
     def take(self, payload: bytes) -> bool:
-        """Take a message; False when it is for others."""
+        """Handle a message of the transport; return `False` for any other."""
         kind = payload[0]
         if self.ignores_guess and kind != KEXINIT:
             self.ignores_guess = False
@@ -198,7 +199,7 @@ class Transport:
         self.put(self.own_init)
 
     def negotiate(self, payload: bytes) -> None:
-        """Return the first algorithm of the client's list that we offer."""
+        """Choose the algorithms: the first of each list of the client that is supported."""
         if not self.is_exchanging:
             self.begin_exchange()
         if self.client_init:

@@ -1,6 +1,6 @@
-"""SFTP, version 3, on standard input and output: runs in a desk, as its user, for `hotdesk ssh`.
+"""An SFTP server (version 3) on standard input and output; runs in a desk, as its user, for `hotdesk ssh`.
 
-Standard library only, in one file. It ends with its input. Nothing outside believes it.
+One file that needs only the standard library. It ends when its input ends. Its replies are not trusted outside.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Fields:
         return self.take(self.read_number())
 
     def read_path(self) -> bytes:
-        """Read a path; none is the folder this began in."""
+        """Read a path; an empty one is the working directory."""
         return self.read_string() or b"."
 
     def read_attributes(self) -> Attributes:
@@ -146,7 +146,7 @@ class Server:
         return fd
 
     def open(self, fields: Fields) -> Reply:
-        """Open a file; special files are not waited for."""
+        """Open a regular file without waiting for special files."""
         path, access, attributes = fields.read_path(), fields.read_number(), fields.read_attributes()
         handle = self.make_handle()
         flags = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -192,7 +192,7 @@ class Server:
             try:
                 found.append(encode_string(name) + encode_string(b"") + describe(os.lstat(os.path.join(path, name))))
             except OSError:
-                continue  # it went
+                continue  # deleted meanwhile
             if len(found) >= BATCH or sum(map(len, found)) >= MAX_BATCH_BYTES:
                 break
         return (NAME, _encode_number(len(found)) + b"".join(found)) if found else write_status(END)
@@ -204,7 +204,7 @@ class Server:
         os.rename(source, target)
 
     def link(self, fields: Fields) -> None:
-        """Make a symbolic link; OpenSSH sends what it leads to first."""
+        """Create a symbolic link; OpenSSH sends the target first."""
         target, path = fields.read_path(), fields.read_path()
         os.symlink(target, path)
 
@@ -240,7 +240,7 @@ class Server:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     server, incoming, outgoing = Server(), sys.stdin.buffer, sys.stdout.buffer
     while len(head := incoming.read(4)) == 4:
         size = int.from_bytes(head, "big")
