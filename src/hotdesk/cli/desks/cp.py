@@ -1,4 +1,4 @@
-"""`hotdesk cp`: files to and from an open desk."""
+"""`hotdesk cp`: copy files to and from an open desk."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def split(settings: Config, text: str) -> tuple[DeskId | None, str]:
-    """Distinguish a desk's path from a local one: the text before the colon is, or begins, the id of an open desk."""
+    """Split `ID:PATH` into desk and path. The desk is `None` for a local path: its prefix is neither an id nor
+    starts one."""
     name, colon, path = text.partition(":")
     if not colon or not (ID_SHAPE.fullmatch(name) or begin_with(settings, name)):
         return None, text

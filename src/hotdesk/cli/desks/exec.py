@@ -1,4 +1,4 @@
-"""`hotdesk exec`: a command on an open desk."""
+"""`hotdesk exec`: run a command on an open desk."""
 
 from __future__ import annotations
 

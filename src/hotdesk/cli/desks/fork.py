@@ -1,4 +1,4 @@
-"""`hotdesk fork`: desks that begin with another's files."""
+"""`hotdesk fork`: open desks with another desk's files."""
 
 from __future__ import annotations
 

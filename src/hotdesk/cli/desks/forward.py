@@ -1,4 +1,4 @@
-"""`hotdesk forward`: a port of a desk at an address of this machine."""
+"""`hotdesk forward`: forward a port of a desk to an address of this machine."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from hotdesk.linux.tcp_peer import find_peer_uid
 
 LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 256
-"""Connections at a time; more wait in the socket's queue."""
+"""Maximum concurrent connections; more wait in the socket's queue."""
 MAX_TOLD = 20
-"""Refused connections that are told of."""
+"""Maximum refused connections that are reported."""
 ACCEPT_RETRY_S = 0.1
 
 
@@ -92,7 +92,7 @@ def _parse_inside(text: str) -> int:
 
 
 def _parse_listen(text: str | None, port: int) -> tuple[str, int]:
-    """Read where to listen: an address and a port, or a port alone."""
+    """Parse the address and port to listen on, or a port alone."""
     address, colon, digits = (text or str(port)).rpartition(":")
     address = address.removeprefix("[").removesuffix("]") if colon else LOOPBACK
     try:
@@ -108,7 +108,7 @@ def is_loopback(address: str) -> bool:
 
 
 def list_users() -> frozenset[int]:
-    """List the users whose programs may connect: this one, root, and those root acts for."""
+    """Return the users whose programs may connect: this one, root, and the user who called `sudo`."""
     behind = find_invoker()
     return frozenset({0, os.geteuid(), *([behind[0]] if behind is not None else [])})
 
@@ -136,17 +136,17 @@ def tell(text: str) -> None:
 
 @dataclass(slots=True)
 class PortForwarder:
-    """Passes connections on to a port of a desk."""
+    """Forwards connections to a port of a desk."""
 
     desk: LinkedDesk
     port: int
     users: frozenset[int] | None
-    """Whose connections are taken; None: everybody's."""
+    """Users whose connections are accepted, or `None` for all."""
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_CONNECTIONS))
     refused: int = 0
 
     async def serve(self, listener: socket.socket) -> None:
-        """Take connections until the desk ends; then raise why."""
+        """Accept connections until the desk ends; then raise the reason."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.take_all, listener, tasks)
             await self.desk.link.ended.wait()
@@ -160,7 +160,7 @@ class PortForwarder:
                 caller = await accept(listener)
             except OSError:
                 self.free.release()
-                await anyio.sleep(ACCEPT_RETRY_S)  # too many files are open: the call waits in the queue
+                await anyio.sleep(ACCEPT_RETRY_S)  # too many files are open: the caller waits in the queue
                 continue
             tasks.start_soon(self.pass_on, caller)
 
@@ -179,7 +179,8 @@ class PortForwarder:
             self.free.release()
 
     def admits(self, caller: socket.socket) -> bool:
-        """Return whether a caller may use the port; loopback is open to every user of the machine, a desk is not."""
+        """Return whether a caller may use the port: every user of the machine can connect to loopback, but not use
+        the desk."""
         if self.users is None:
             return True
         uid = find_peer_uid(caller)

@@ -1,4 +1,4 @@
-"""`hotdesk pause`: stop desks where they are."""
+"""`hotdesk pause`: pause desks."""
 
 from __future__ import annotations
 

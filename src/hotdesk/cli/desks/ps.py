@@ -1,4 +1,4 @@
-"""`hotdesk ps`: open desks."""
+"""`hotdesk ps`: list open desks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def find_desks(settings: Config) -> list[dict[str, Any]]:
-    """List the desks of this state directory; an ordinary user's are a server's, if there is one."""
+    """List the desks of this state directory, or a server's desks of an ordinary user."""
     if os.geteuid() == 0:
         return state.list_own_desks(settings)
 
@@ -44,7 +44,7 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
 
 
 def find_all_desks(settings: Config, tenant: str | None = None) -> list[dict[str, Any]]:
-    """List the desks of every tenant, or of one, each with its tenant; an ordinary user sees their own."""
+    """List the desks of every tenant, or of one, with the tenant; an ordinary user gets their own."""
     if os.geteuid() != 0:
         return [{**facts, "tenant": DEFAULT_TENANT} for facts in find_desks(settings)]
     names = [tenant] if tenant is not None else list_tenants(settings)

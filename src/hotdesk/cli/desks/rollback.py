@@ -1,4 +1,4 @@
-"""`hotdesk rollback`: have a desk's files as they were."""
+"""`hotdesk rollback`: restore a desk's files."""
 
 from __future__ import annotations
 

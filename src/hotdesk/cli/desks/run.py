@@ -1,4 +1,4 @@
-"""`hotdesk run`: a command on a fresh desk."""
+"""`hotdesk run`: run a command on a fresh desk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hotdesk.linux.landlock import confine
 
 DAY = 86400.0
 SHOWN = 200
-"""Characters of a question's target shown in a line."""
+"""Maximum characters shown of an access request's target."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 async def _bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
-    """Copy results out, each whatever happened to the others; return whether all came."""
+    """Copy each result out, even if another failed; return whether all were copied."""
     failures = 0
     for remote, local in pairs:
         try:
@@ -66,7 +66,7 @@ async def _bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
 
 
 def complain(text: str) -> None:
-    print(f"hotdesk: {text}", file=sys.stderr, end="\r\n" if os.isatty(2) else "\n")  # a shell's terminal is raw
+    print(f"hotdesk: {text}", file=sys.stderr, end="\r\n" if os.isatty(2) else "\n")  # the terminal of a shell is raw
 
 
 def can_ask(scope: Scope) -> bool:
@@ -126,10 +126,10 @@ def main(arguments: argparse.Namespace) -> int:
 async def open_fresh_desk(
     settings: Config, spec: Spec, scope: Scope, key: str, confine_to: Callable[[list[Path]], None]
 ) -> AsyncIterator[Desk]:
-    """Open a desk for the length of a block, with what it may reach.
+    """Open a desk with the given scope while the block runs.
 
-    `key` unlocks the vault. `confine_to` gives up this process's privileges, but for writing to the folders it gets.
-    An ordinary user's desk is a server's, and so are its door and the questions it asks.
+    `key` unlocks the vault. `confine_to` drops this process's privileges, except for writing to the folders it gets. An
+    ordinary user's desk is opened by a server, which also has its door and answers its questions.
     """
     own = os.geteuid() == 0 and scope != CLOSED
     async with Host(settings, control=can_ask(scope), keeper=prestart.take_keeper()) as host:

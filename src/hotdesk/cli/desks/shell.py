@@ -1,4 +1,4 @@
-"""`hotdesk shell`: a terminal at a desk."""
+"""`hotdesk shell`: open a terminal at a desk."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from hotdesk.linux.landlock import confine
 
 DAY = 86400.0
 SCOPE = ("allow", "deny", "ask", "grant", "map", "no_ask")
-"""Options that say what a fresh desk may reach; an open one has its scope already."""
+"""Options for a new desk's scope, which do not apply to an open one."""
 GREETING = "This desk has no network access. To reach a host, open a new desk with --allow HOST."
 SHELL = ["/bin/sh", "-c", f'case $http_proxy in *{NO_EGRESS}*) echo "{GREETING}";; esac; exec /bin/bash -l']
 LEAVE = 0x1D
-"""Ctrl-]: three times within a second leaves a terminal whose desk no longer answers."""
+"""Ctrl-]: pressed three times within a second, it leaves a terminal whose desk no longer responds."""
 LEAVE_TIMES, LEAVE_SECONDS = 3, 1.0
 WAITING = 64
-"""Reads of the keyboard that may wait for a desk."""
+"""Maximum reads of the keyboard that wait for a desk."""
 PASSED = ("TERM", "COLORTERM")
 _SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
-"""Takes back what a desk may have switched on: mouse reports, bracketed paste, the other screen, a hidden cursor."""
+"""Resets terminal modes that a desk may have set: mouse reports, bracketed paste, alternate screen, hidden cursor."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def sit(desk: Desk, command: list[str], user: str) -> int:
-    """Connect this terminal with one in the desk until its program ends; return that one's exit code."""
+    """Connect this terminal with one in the desk until its program ends; return the program's exit code."""
     env = {"TERM": "xterm-256color", **{name: os.environ[name] for name in PASSED if name in os.environ}}
     process = await desk.start(command, env=env, user=user, pty=_get_window_size())
     done = None
@@ -113,7 +113,7 @@ async def sit(desk: Desk, command: list[str], user: str) -> int:
 
 
 def _get_window_size() -> Size:
-    """Return the size of our own terminal; one that does not know is taken for the usual."""
+    """Return the size of this terminal, or the default size if it is unknown."""
     with suppress(OSError, BriefError):
         columns, rows = os.get_terminal_size(1)
         return Size(rows, columns)
@@ -122,7 +122,7 @@ def _get_window_size() -> Size:
 
 @contextmanager
 def raw() -> Iterator[None]:
-    """Pass every key on as it is; in the end the terminal is as it was, whatever the desk did to it."""
+    """Pass all keys through unchanged; at the end, restore the terminal whatever the desk did to it."""
     before = termios.tcgetattr(0)
     tty.setraw(0)
     try:
@@ -133,10 +133,9 @@ def raw() -> Iterator[None]:
 
 
 async def _type_in(process: Process, scope: anyio.CancelScope) -> None:
-    """Give the desk what is typed, until the person leaves or the terminal is gone.
+    """Send keyboard input to the desk until the person leaves or the terminal is gone.
 
-    Keys are read even while the desk takes none, so that one can leave it; what it has no room for is lost, as at any
-    terminal.
+    Keys are read even while the desk accepts none, so that one can leave; input beyond the buffer is dropped.
     """
     presses: list[float] = []
     keys, typed = anyio.create_memory_object_stream[bytes](WAITING)

@@ -1,4 +1,4 @@
-"""`hotdesk snapshot`: keep a desk's files as they are, to go back to."""
+"""`hotdesk snapshot`: take a snapshot of a desk's files."""
 
 from __future__ import annotations
 

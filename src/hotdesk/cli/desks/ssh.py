@@ -1,4 +1,4 @@
-"""`hotdesk ssh`: OpenSSH's programs at an open desk."""
+"""`hotdesk ssh`: connect to an open desk with OpenSSH."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Host *{suffix}
     HostKeyAlias {alias}
     UserKnownHostsFile {known}"""
 KNOWN = "~/.local/share/hotdesk/known_hosts /run/hotdesk/known_hosts"
-"""Where an ordinary user's host key is named, and where root's is."""
+"""Files with the host key of an ordinary user and of root."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

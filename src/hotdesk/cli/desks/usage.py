@@ -1,4 +1,4 @@
-"""`hotdesk usage`: what desks use."""
+"""`hotdesk usage`: show the resource usage of desks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def main(arguments: argparse.Namespace) -> int:
                     found[tenant, each] = await desk.usage()
             except (DeskGone, HostError):
                 if arguments.desks:
-                    raise  # otherwise it ended while we looked, or its owner does not lend it
+                    raise  # otherwise it ended meanwhile, or its owner does not lend it
         show(found, as_json=arguments.json)
         return 0
 

@@ -1,4 +1,4 @@
-"""`hotdesk use`: a worker's tools, by hand."""
+"""`hotdesk use`: use a worker's tools by hand."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
 
 INTERMIXED = True
-"""Options may stand anywhere among NAME=VALUE."""
+"""Whether options may be mixed with positional arguments."""
 TIMEOUT_S = 700.0
-"""Seconds one use may take."""
+"""Seconds one tool use may take."""
 FAILED = 1
 """Exit code of a failed tool."""
 WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -84,7 +84,8 @@ def _show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
 
 
 def parse_values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
-    """Read what a tool is used with, as its parameters want it; what cannot be read so is the tool's to refuse."""
+    """Parse arguments by the types of the tool's parameters; values that do not parse are left to the tool to
+    refuse."""
     types = tool.get("input_schema", {}).get("properties", {})
     fields: dict[str, object] = {}
     for each in pairs:
@@ -112,7 +113,7 @@ def _parse_value(text: str, kind: Mapping[str, Any]) -> object:
 
 
 def _parse_list(text: str) -> object:
-    """Read a list written as JSON: its items may hold commas."""
+    """Parse a list written as JSON, whose items may contain commas."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`hotdesk watch`: a desk's screen in a web page."""
+"""`hotdesk watch`: show a desk's screen in a web page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
 
 LOOK = 1.0
-"""Seconds between two looks at whether somebody entered, and whether the desk is still there."""
+"""Seconds between two checks whether the page was opened and the desk still exists."""
 _OPENER = "xdg-open"
 
 
@@ -75,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
                 owner = Far(lent.runtime, desk)
                 (
                     await owner.open_screen(secrets.token_hex(16), control=False)
-                ).close()  # it can be shown, or says why not
+                ).close()  # it can be shown; otherwise this raises the reason
                 port = listener.getsockname()[1]
                 address = f"http://127.0.0.1:{port}/enter/{login.invite()}"
                 tell(desk, address, arguments.json)
@@ -87,11 +87,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def serve(server: PageServer, listener: socket.socket) -> int:
-    """Show the desk until it ends, or its screen is no longer available."""
+    """Serve the page until the desk ends or its screen is no longer available."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, listener)
         gone = await wait_for_end(server)
-        await anyio.sleep(2 * LOOK)  # the page learns that the desk is gone
+        await anyio.sleep(2 * LOOK)  # gives the page time to report the end
         tasks.cancel_scope.cancel()
     if gone is not None and not server.login.sessions:
         raise gone
@@ -101,7 +101,7 @@ async def serve(server: PageServer, listener: socket.socket) -> int:
 
 
 async def wait_for_end(server: PageServer) -> DeskGone | None:
-    """Wait until the desk ends, and print that; or until its screen is no longer available."""
+    """Wait until the desk ends, and return that error; return `None` if the page's login is over."""
     try:
         while not server.login.is_over():
             await anyio.sleep(LOOK)
@@ -113,7 +113,7 @@ async def wait_for_end(server: PageServer) -> DeskGone | None:
 
 @contextlib.contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """Listen on this machine's loopback, and nowhere else."""
+    """Listen on the loopback address only."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -139,7 +139,7 @@ def tell(desk: str, address: str, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def _open_browser(address: str, enabled: bool) -> Iterator[Path | None]:
-    """Open an address in this person's browser, through a file: other users can read arguments."""
+    """Open an address in the user's browser, through a private file: other users can read command lines."""
     opener = shutil.which(_OPENER)
     if not enabled or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
         yield None

@@ -11,7 +11,7 @@ from hotdesk.cli.jobs import decision
 from hotdesk.errors import BriefError
 
 _MAX_ANSWER_CHARS = 64 << 10
-"""Characters of the longest answer."""
+"""Maximum characters of an answer."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -55,7 +55,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def decide(arguments: argparse.Namespace, approved: bool) -> int:
-    """List what waits, or decide one thing: a job's by the journal, a desk's at its owner."""
+    """List the pending requests, or decide one: a job's in the journal, a desk's at its owner."""
     settings = config.load()
     if arguments.question is None:
         return _list_all(settings, arguments.json)
@@ -134,7 +134,7 @@ def format_questions(found: list[PendingQuestion]) -> str:
 
 
 def format_question(question: Asked) -> str:
-    """Lay one question out: first what the door saw, last what the desk says."""
+    """Format one request: the door's facts first, the desk's words last."""
     facts = {
         "domain": get_registrable_domain(question.host),
         "host": question.host,

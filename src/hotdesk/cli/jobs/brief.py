@@ -104,7 +104,8 @@ ARGUMENTS = {"check": _add_check, "new": add_new}
 
 
 def _load_checked_brief(path: Path, settings: Config) -> Brief:
-    """Return a job as it may be done here; `BriefError` says why it may not."""
+    """Return the checked brief as it applies on this machine; raise `BriefError` with the reasons if it cannot be
+    run."""
     job, file = read_job(path, scope_of, find), make_printable(str(find_brief(path)))
     try:
         for item in (*job.deliverables, *(job.reduce.deliverables if job.reduce is not None else ())):
@@ -152,7 +153,7 @@ def _read_first_line(template: Traversable) -> str:
 
 
 def copy(template: Traversable, folder: Path) -> None:
-    """Write a template's files, unless one of them is there already."""
+    """Write a template's files, unless one of them exists already."""
     found = dict(walk(template, folder))
     for path in (*found, folder / "brief.json"):
         if os.path.lexists(path):

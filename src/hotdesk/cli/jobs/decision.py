@@ -1,4 +1,4 @@
-"""Decisions of people about jobs: found in and written to the journal, whether or not the job's process lives."""
+"""Decisions of people about jobs, read from and written to the journal, whether or not the job is running."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def settle(
 
 
 def describe_decider() -> str:
-    """Describe who decides: this process, and its user behind `sudo`."""
+    """Describe who decides: this process, and the user who called `sudo`."""
     behind = os.environ.get("SUDO_UID", "")
     on_behalf = f" for uid {behind}" if behind.isascii() and behind.isdigit() and len(behind) < 11 else ""
     return f"uid {os.getuid()} pid {os.getpid()}{on_behalf}"
@@ -70,7 +70,7 @@ def write_down(settings: Config, *events: Event) -> None:
 
 
 def edit(case: OpenDecision) -> str:
-    """Let a person edit a plan; return the edited plan, empty if nothing changed."""
+    """Let a person edit a plan; return the edited plan, or `""` if nothing was changed."""
     if case.pending.kind not in PLANS or case.card is None:
         raise BriefError(f"{case.pending.id} is not a plan and cannot be edited; approve or refuse it as it is")
     before = as_draft(case.card.subject)
@@ -85,7 +85,7 @@ def edit(case: OpenDecision) -> str:
 
 
 def _edit_text(text: str) -> str:
-    """Open an editor on a text in a private file; return the text when it ends."""
+    """Open an editor on a text in a private file; return the text when the editor ends."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="hotdesk-plan-") as folder:
         path = Path(folder) / "plan.toml"

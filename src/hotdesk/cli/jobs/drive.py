@@ -1,4 +1,4 @@
-"""`hotdesk drive`: what outlives desks, by name and version."""
+"""`hotdesk drive`: files that outlive desks, by name and version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hotdesk.host import Host
 from hotdesk.job.results import Out
 
 PROGRESS_INTERVAL_S = 0.2
-"""Seconds between two words on how far it is."""
+"""Seconds between two progress updates."""
 SYSTEM = Path("/var/lib/hotdesk/drive")
 
 
@@ -183,7 +183,7 @@ def change(
     what: Literal["put", "removed"],
     act: Callable[[Drive, Intent], list[Version]],
 ) -> None:
-    """Change the drive; each change is an event that is on disk before it."""
+    """Change the drive; the event of each change is on disk before it."""
     settings = config.load()
 
     async def work() -> int:
@@ -241,7 +241,7 @@ def _choose_target(name: str, to: str | None) -> Path:
 
 
 def _to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> None:
-    """Print a file's bytes, once all of them are known to be right, or its certificate."""
+    """Print a file after verifying all of it, or print its certificate."""
     if proof is not None:
         write_all(1, proof)
         return
@@ -257,7 +257,7 @@ def _to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> No
 
 
 class Metered:
-    """A file that reports how far it was read."""
+    """A file that reports the progress of reading it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.meter = file, Meter()
@@ -272,7 +272,7 @@ class Metered:
 
 
 class Meter:
-    """Says on a terminal how many bytes went by."""
+    """Shows on a terminal how many bytes were transferred."""
 
     def __init__(self, size: int = 0) -> None:
         self.of = f" of {size / 1e6:.0f}" if size else ""

@@ -20,7 +20,7 @@ from hotdesk.evaluation.table import lay_out_table, result_to_json, sum_up, tota
 from hotdesk.evaluation.task import find_tasks
 
 _UNREACHED = 1
-"""Exit code where a task could not be run, or --require was not reached."""
+"""Exit code if a task could not be run or `--require` was not reached."""
 _BOUNDS: dict[str, tuple[float, float]] = {
     "seed": (0, 2**31 - 1),
     "runs": (1, 1000),

@@ -57,7 +57,7 @@ def confirm(tale: JobSummary) -> None:
 
 
 def forget_all(settings: Config, jobs: list[JobSummary], why: str = "") -> None:
-    """Forget jobs, each once that is written down by a host of our own."""
+    """Delete the stored data of jobs; each deletion is recorded before it happens."""
 
     async def work() -> int:
         async with Host(settings, control=False) as host:

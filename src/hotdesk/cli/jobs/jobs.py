@@ -1,4 +1,4 @@
-"""`hotdesk jobs`: every job, and how it stands."""
+"""`hotdesk jobs`: list all jobs and their state."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, read_summaries
 
 GOAL = 60
-"""Characters shown of a goal."""
+"""Maximum characters shown of a goal."""
 REASON = 32
-"""Characters shown of why it paused; `hotdesk show` has the rest."""
+"""Maximum characters shown of why a job paused; `hotdesk show` has the rest."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`hotdesk memory`: what workers left for later jobs of their briefs."""
+"""`hotdesk memory`: show and remove what workers stored for later jobs."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class MemorySummary:
     files: int
     bytes: int
     newest: float
-    """Seconds since 1970."""
+    """Time of the newest item in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemReport:
-    """An item, where it comes from, and of a fact its text."""
+    """An item, its origin, and the text if it is a fact."""
 
     item: MemoryItem
     origin: MemoryOrigin
@@ -82,7 +82,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_ls(parser: argparse.ArgumentParser) -> None:
-    """Describe what `ls` takes."""
+    """Add no arguments."""
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
@@ -191,7 +191,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
 
 def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[MemoryItem]]:
-    """Find the named items; `BriefError` when there are none."""
+    """Return the named items; raise `BriefError` if there are none."""
     name, drive = check_memory_name(arguments.memory), find_drive()
     if drive is None:
         raise BriefError(f"There is no memory {name}: no job has stored anything yet.")

@@ -1,4 +1,4 @@
-"""`hotdesk report`: one job as a page for people, in one file."""
+"""`hotdesk report`: write a report of one job for people, as one HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hotdesk resume`: let paused desks go on, and jobs that stopped."""
+"""`hotdesk resume`: resume paused desks, and jobs that stopped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ENDING_TIMEOUT_S = 30.0
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="+", metavar="ID", help="ids of paused desks, or the id of one job")
-    parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
+    parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server job: only what a server may request
     parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
     model = "continue with this model instead, such as anthropic:MODEL; repeat the option for fallbacks"
     parser.add_argument("--model", action="append", metavar="NAME", help=model)
@@ -92,7 +92,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def is_running(settings: Config, job: str) -> bool:
-    """Return whether a process works at a job; one that is ending is given the time to end."""
+    """Return whether a process runs a job, after waiting for one whose job has ended to exit."""
     folder, end = settings.lib / "jobs" / job, time.monotonic() + _ENDING_TIMEOUT_S
     while is_held(folder) and time.monotonic() < end:
         if tell(get_journal_path(settings), job).ended is None:
@@ -108,7 +108,7 @@ def _offer_items(settings: Config, job: str) -> int:
 
 
 def _resume_desks(settings: Config, names: list[str]) -> int:
-    """Resume desks: hibernated ones without owner at a holder, the others where they are."""
+    """Resume desks: hibernated ones without an owner at a holder, the others at their owner."""
     desks = [find_desk(settings, name) for name in names]
     asleep = [desk for desk in desks if desk in {record["id"] for record in _list_unowned(settings)}]
     for desk in asleep:
@@ -131,7 +131,7 @@ def with_models(request: JobRequest, models: list[str]) -> JobRequest:
 
 
 def read_key() -> str:
-    """Read a provider's key: one line, and nothing that a header could not hold."""
+    """Read a provider's key: one line without characters that a header cannot have."""
     key = sys.stdin.readline(_MAX_KEY_CHARS + 1).strip()
     if not key or len(key) > _MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
         raise BriefError(
@@ -141,7 +141,8 @@ def read_key() -> str:
 
 
 def find_jobs(jobs: Path, name: str) -> list[str]:
-    """Return the job whose id begins so and of which something is kept; none: it may be a desk's."""
+    """Return the job with stored data whose id starts with `name`; none if there is none, since it may be a desk's
+    id."""
     if len(name) < MIN_PREFIX:
         return []
     matching = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]

@@ -1,4 +1,4 @@
-"""`hotdesk show`: one job, from its plan to its ashes."""
+"""`hotdesk show`: show one job, from its plan to its receipt."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def _choose_writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str 
 
 
 def is_trial(row: Row) -> bool:
-    """Return whether a desk only tried its own way out, as before its first step; `hotdesk door log` has that."""
+    """Return whether a request is part of a door's self-test, before the desk's first step; `hotdesk door log` shows
+    those."""
     with suppress(ValueError, RecursionError):
         event = row.read_event()
         return isinstance(event, Exchange) and not event.step
@@ -98,7 +99,7 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
 
 
 def _read_intents(settings: Config, tale: JobSummary) -> dict[str, str]:
-    """Read the purpose of steps that did not begin from the plan; empty when it is gone."""
+    """Read the intents of steps from the plan; empty if it is gone."""
     try:
         return plan_intents(papers.find(settings.lib / JOBS, tale.job).read_text(tale.plan_paper))
     except (BriefError, HostError, ValueError):
@@ -113,14 +114,15 @@ def _tell_why(settings: Config, tale: JobSummary) -> None:
 
 
 def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
-    """Read the job's papers; only this machine's operator may."""
+    """Yield the transcript from the job's papers; only root can read them."""
     if os.geteuid() != 0:
         raise HostError("only root can read the stored data of jobs; use sudo")
     return format_transcript(read(get_journal_path(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 
 def iterate_rows(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
-    """Yield the events of a job and its desks; then new ones while the job runs."""
+    """Yield the events of a job and its desks; with `going_on`, also new ones while the job runs, and `None` when
+    idle."""
     path, chains = get_journal_path(settings), {tale.job, *tale.desks}
     if not going_on:
         yield from read(path, chains)

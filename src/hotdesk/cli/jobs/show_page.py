@@ -1,4 +1,4 @@
-"""A job on one page of text."""
+"""A job as a page of text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hotdesk.job.record.summary import JobSummary
 MARKS = {"": " ", "begun": ">", "done": "x", "failed": "!"}
 MAX_CHARS = 200
 REFUSED = 20
-"""Refusals that are listed one by one."""
+"""Maximum refused requests that are listed."""
 
 
 def format_page(
@@ -28,7 +28,7 @@ def format_page(
     intents: Mapping[str, str],
     now: int,
 ) -> list[str]:
-    """Lay a job out; nothing in it can steer a terminal."""
+    """Format a job as lines without control characters."""
     parts = [
         describe_job(tale, state),
         _format_checklist(tale, intents),
@@ -137,7 +137,7 @@ def format_questions(door: DoorActivity) -> list[str]:
 
 
 def _format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
-    """Count what went through the door, and list what did not."""
+    """Count the requests by kind, and list the refused ones."""
     lines = []
     for (verdict, method, host, grants), count in count_requests(exchanges):
         lines.append(f"  {count} x {verdict} {method} {host}{' with ' * bool(grants)}{', '.join(grants)}")

@@ -1,4 +1,4 @@
-"""`hotdesk verify`: whether a file is the one its certificate is of, offline and on any machine."""
+"""`hotdesk verify`: check a file against its certificate, offline and on any machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hotdesk.event import as_dict
 INTERMIXED = True
 FAILED = 1
 UNKNOWN = 3
-"""Exit code when everything holds, but the signer is not trusted."""
+"""Exit code if everything is valid, but the signer is not trusted."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def _verify_item(arguments: argparse.Namespace) -> int:
 
 def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
     """Check a file against its certificate, and the certificate against trusted signers."""
-    with open_regular_file(file), open_regular_file(proof) as source:  # the file first: without it no certificate helps
+    with open_regular_file(file), open_regular_file(proof) as source:  # the file first: a certificate alone is useless
         data = source.read(LARGEST + 1)
     size, sha256 = hash_file(file)
     try:

@@ -1,4 +1,4 @@
-"""Read the files of `hotdesk verify`: they are hashed, never opened in a program."""
+"""Reads the files of `hotdesk verify`: they are hashed, never opened in a program."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Judged:
     verdict: Literal["verified", "failed", "unknown signer"]
     why: str = ""
     signer: str = ""
-    """The fingerprint of the key that signed."""
+    """Fingerprint of the signing key."""
     trusted: str = ""
-    """Where the trust in this key comes from."""
+    """Why this key is trusted."""
     claim: Fields | None = None
-    """The certificate's content, if all of it holds: content by strangers is not shown."""
+    """The certificate's content if it is verified, else `None`: content from unknown signers is not shown."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """Return a file's size and SHA-256; nothing else of it is looked at."""
+    """Return a file's size and SHA-256; its content is not interpreted."""
     digest, size = hashlib.sha256(), 0
     with open_regular_file(path) as file:
         while data := file.read(CHUNK):

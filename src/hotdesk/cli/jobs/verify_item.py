@@ -1,4 +1,4 @@
-"""Holds one item of a swarm against the swarm's certificate: offline, with the item's proof or all records."""
+"""Verifies one item of a swarm against the swarm's certificate: offline, with the item's proof or all records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_RECORDS_BYTES = 1 << 30
 def judge_item(
     file: Path, certificate: Path, proof: Path | None, item: str, signers: Mapping[str, str]
 ) -> tuple[Judged, ItemProof | None]:
-    """Check a file against its record, the record against the root, and the root against trusted keys."""
+    """Check a file against its record, the record against the Merkle root, and the root against trusted keys."""
     with open_regular_file(file), open_regular_file(certificate) as source:
         data = source.read(LARGEST + 1)
     size, sha256 = hash_file(file)
@@ -38,7 +38,7 @@ def judge_item(
 
 
 def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: str) -> str:
-    """Explain why a file is not what a swarm's item delivered; empty: it is."""
+    """Explain why a file is not a result of a swarm's item; return `""` if it is."""
     record, items = proof.record, claim["items"]
     if record.item != item or record.job != claim["job"]["id"]:
         return f"the proof is for item {record.item} of swarm {record.job}, not for {item} of {claim['job']['id']}"

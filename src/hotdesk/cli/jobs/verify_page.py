@@ -10,16 +10,16 @@ from hotdesk.drive.certificate import Fields
 from hotdesk.walls import WallProof
 
 MAX_LINES = 40
-"""Lines of one kind for one check."""
+"""Maximum lines of one kind for one check."""
 ASKED_AT = ", asked at "
-"""What stands between a model's name and an address that is not its vendor's."""
+"""Separates a model's name from an address that is not its vendor's."""
 WIDE = 100
-"""Characters of a line of what a check found, in short."""
+"""Maximum characters of a line in the short form."""
 _CAVEAT = "a certificate proves what was checked and that this is the checked file, not that its content is true"
 
 
 def format_page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
-    """Format a whole certificate: file, time, signer, each check with its values, pages and tools."""
+    """Format a whole certificate: file, time, signer, and each check with its values, pages and tools."""
     for word, text in (
         *_list_head_rows(claim, name, signer, believed),
         *(row for each in claim["checks"] for row in check(each)),
@@ -29,7 +29,7 @@ def format_page(claim: Fields, name: str, signer: str, believed: str) -> Iterato
 
 
 def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
-    """Format the main part of a certificate: file, signer, what holds, what was not checked."""
+    """Format the main part of a certificate: file, signer, what was found in order, what was not checked."""
     rows = [*_of_file(claim["file"], name), ("signed", f"{format_moment(claim['at'])} by {signer}, {believed}")]
     rows += [
         ("made by", _describe_brain(claim["brain"])),
@@ -41,7 +41,7 @@ def format_short_page(claim: Fields, name: str, signer: str, believed: str) -> I
 
 
 def _format_check(record: Fields) -> Iterator[tuple[str, str]]:
-    """Format one check in two lines or so, and everything it did not check."""
+    """Format one check in up to three lines, and list everything it did not check."""
     clean = record["desk"]["sterile"] and not record["desk"]["network"]
     place = "in a clean desk" if clean else describe_place(record)
     text = f"{record['check']}, {place}: {'; '.join(record['held']) or 'passed'}"
@@ -52,7 +52,7 @@ def _format_check(record: Fields) -> Iterator[tuple[str, str]]:
 
 
 def _list_given_files(record: Fields) -> Iterator[tuple[str, str]]:
-    """Return what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
+    """Yield the extra inputs that the brief gave a check, such as its program. Old certificates do not have them."""
     yield from _limit_rows("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
 
 
@@ -127,7 +127,8 @@ def describe_place(record: Fields) -> str:
 
 
 def _list_wall_rows(desk: Fields) -> Iterator[tuple[str, str]]:
-    """Return which wall the desk's keeper proved; older certificates have the job's word alone, which is not shown."""
+    """Yield the wall that the desk's keeper proved. Older certificates have only the job's claim, which is not
+    shown."""
     if "kernel" in desk:
         proof = WallProof(desk["wall"], desk["kernel"], desk["boundary"], desk["version"], desk["platform"])
         yield "wall", f"{proof.describe()}, as verified before the desk was released"
@@ -141,7 +142,7 @@ def _limit_rows(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def format_moment(at: int) -> str:
-    """Write a moment, the same on every machine; one that no clock has is written as it is."""
+    """Format a time in UTC; one outside the calendar's range is shown as a number."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
     except (ValueError, OverflowError, OSError):

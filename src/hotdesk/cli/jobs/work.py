@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="copy the results to this folder (default: ./out/JOB)"
     )
-    parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server says beforehand what a job is called
+    parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server chooses a job's id in advance
     add_limits(parser)
     options.add_json(parser, options.STREAM)
 

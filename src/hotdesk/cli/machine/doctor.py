@@ -1,4 +1,4 @@
-"""`hotdesk doctor`: does the wall stand on this machine? Each measure tried just now."""
+"""`hotdesk doctor`: test every measure of the walls on this machine."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ NARROW, WIDE = 60, 120
 MARKS: dict[State, str] = {"held": "✔", "failed": "✘", "untested": "?"}
 PLAIN: dict[State, str] = {"held": "+", "failed": "!", "untested": "?"}
 _PLAINER = str.maketrans({"·": "-", "…": "..."})
-"""For a terminal that shows no more than ASCII."""
+"""ASCII replacements of symbols."""
 COLOURS: dict[State, str] = {"held": "32", "failed": "1;31", "untested": "33"}
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """The kind of output that is printed to."""
+    """The properties of the output."""
 
     width: int
     coloured: bool
@@ -150,7 +150,7 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
 
 
 def render_walls(walls: Sequence[ExaminedWall], on: Paper) -> Iterator[str]:
-    """Write the walls of this machine, from the weakest: which there are, and how another is set up."""
+    """Format the walls of this machine, weakest first: which are available, and how to set up others."""
     if not walls:
         return
     yield ""
@@ -166,7 +166,7 @@ def render_walls(walls: Sequence[ExaminedWall], on: Paper) -> Iterator[str]:
 
 
 def describe(result: Result, column: int, on: Paper) -> Iterator[str]:
-    """Write one measure: what was seen, how, and the remedy where one is needed."""
+    """Format one measure: what was observed, how, and a remedy if it failed."""
     measure, finding = result.measure, result.finding
     indent = " " * (column + 6)
     width = on.width - len(indent)
@@ -200,7 +200,7 @@ def _summarize_examination(found: Examination, on: Paper) -> str:
 
 
 def as_json(found: Examination) -> dict[str, object]:
-    """Return the whole for a program; fields are added, never changed, while the schema's number stays."""
+    """Return everything for programs. Within one schema number, fields are only added, never changed."""
     count = Counter(result.finding.state for result in found.results)
     return {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""`hotdesk door`: what went through the door, and what did not."""
+"""`hotdesk door`: show the requests that the door admitted and refused."""
 
 from __future__ import annotations
 

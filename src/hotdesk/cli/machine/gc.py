@@ -1,4 +1,4 @@
-"""`hotdesk gc`: clear away what killed processes, replaced images and old jobs left."""
+"""`hotdesk gc`: remove what killed processes, replaced images and old jobs left behind."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _forget_old(settings: Config) -> list[str]:
-    """Forget the jobs whose time is up; return their ids."""
+    """Delete the stored data of jobs that are due; return their ids."""
     days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
     summaries = read_summaries(get_journal_path(settings))
     found = list_due(summaries, jobs, now, days)
@@ -82,7 +82,7 @@ def _forget_old(settings: Config) -> list[str]:
 
 
 def bury(settings: Config) -> list[str]:
-    """Make a keeper bury the desks without a keeper; return their ids."""
+    """Have a keeper remove the desks whose own keeper was killed; return their ids."""
     orphaned = state.list_orphans(settings)
     if not orphaned:
         return []

@@ -160,7 +160,7 @@ def save(arguments: argparse.Namespace) -> None:
 
 
 def _run_apart(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
-    """Run what reads from a desk in a child, which gives its privileges up: they are needed afterwards."""
+    """Run `work` in a child that drops its privileges to read from a desk; this process needs its own afterwards."""
     child = os.fork()
     if not child:
         sys.exit(run_interruptible(work))
@@ -194,7 +194,7 @@ def _import_(arguments: argparse.Namespace) -> None:
 
 
 def import_signed(settings: Config, source: str, name: str | None, signers: list[str] | None) -> tuple[Image, bool]:
-    """Import a signed image and prove it with a desk; say also whether anything changed."""
+    """Import a signed image and test it with a desk; return it, and whether anything changed."""
     require_root()
     with open_source(source) as stream:
         manifest = read_manifest(stream, load_trusted_signers(signers))
@@ -292,17 +292,15 @@ def find_image(settings: Config, name: str) -> Image | None:
 
 
 def seal(settings: Config, built: Image) -> bool:
-    """Make an image's sterile copy; open a desk from it, and keep the guest as its Python compiles it.
-
-    False when all that was done.
-    """
+    """Make an image's sterile copy, and open a desk to compile the guest's bytecode; return whether anything was
+    done."""
     copied = sterilize.make(settings.images, built, say)
     place = guest_code.get_folder(settings.images, built.digest, guest_code.read_sources())
     if store.is_current_bytecode(place, settings.images, [built]):
         return copied
     if shutil.which(settings.runtime) is None:
         raise HostError(f"the container runtime {settings.runtime} is not installed; run `hotdesk setup`")
-    store.discard(place)  # half of it, left by a process that was killed
+    store.discard(place)  # incomplete, left behind by a process that was killed
 
     async def work() -> int:
         async with Host(settings, control=False) as host:
@@ -315,7 +313,7 @@ def seal(settings: Config, built: Image) -> bool:
 
 
 def prove(settings: Config, built: Image, before: Image | None) -> None:
-    """Seal a new image; one that desks do not open from is taken back, and what had its name before returns."""
+    """Test a new image; if no desk can be opened from it, remove it and restore the one it replaced."""
     try:
         seal(settings, built)
     except (ImageError, DeskError, KeeperError) as e:

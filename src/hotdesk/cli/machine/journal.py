@@ -1,4 +1,4 @@
-"""`hotdesk journal`: what happened, and the proof that it is all there."""
+"""`hotdesk journal`: show the recorded events, and verify that none was changed or removed."""
 
 from __future__ import annotations
 
@@ -205,9 +205,9 @@ def select_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, No
 
 
 def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str | None]) -> int:
-    """Print events as they come, until they end, no one reads them, or SIGINT.
+    """Print events until they end, the reader has gone, or SIGINT.
 
-    A shell starts background commands with SIGINT ignored, and Python then installs no handler of its own.
+    A shell starts background commands with SIGINT ignored, for which Python installs no handler.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with closing(rows):
@@ -226,7 +226,7 @@ def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str |
 
 
 def _silence_output() -> int:
-    """Return the exit code when the reader has gone; buffered output needs a destination at exit."""
+    """Return the exit code for a reader that has gone, and discard output that is still buffered."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 128 + signal.SIGPIPE
 
@@ -259,7 +259,7 @@ def as_line(row: Row) -> str:
 
 
 def format_fields(fields: Mapping[str, object]) -> str:
-    """Write fields as `name=value`, without those that are empty."""
+    """Format fields as `name=value`, without empty ones."""
     return " ".join(f"{name}={format_value(value)}" for name, value in fields.items() if value not in ("", (), None))
 
 

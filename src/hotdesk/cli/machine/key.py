@@ -143,7 +143,7 @@ def revoke(arguments: argparse.Namespace) -> None:
 
 
 def note(key: Key, what: str) -> None:
-    """Record a new or revoked key in the journal; without root the keys belong to no server."""
+    """Record a new or revoked key in the journal. Without root, the keys are not those of a server."""
     if os.geteuid() == 0:
         fields = {
             "job": new_id(), "key": key.id, "what": what, "by": described_user(), "name": key.name,
@@ -182,8 +182,8 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def _load_keys() -> ApiKeys:
-    """Return this machine's keys: a tenant has none of its own."""
-    from hotdesk.api.keys import ApiKeys  # its packages are an extra, which `key show` does not need
+    """Return the keys of this machine, also if a tenant is set: tenants have no keys of their own."""
+    from hotdesk.api.keys import ApiKeys  # its packages are an extra that `key show` does not need
 
     environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}
     return ApiKeys(config.load(environ).lib / "serve")

@@ -1,4 +1,4 @@
-"""`hotdesk mcp`: a computer for an MCP client, over standard input and output."""
+"""`hotdesk mcp`: give an MCP client a desk, over standard input and output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hotdesk.host import Host, control_path
 from hotdesk.linux.landlock import confine
 
 _CHECKED_IN = ("base", "office")
-"""Images in which delivered files are looked at."""
+"""Images in which delivered files are checked."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _prepare_storage(settings: Config) -> list[Path]:
-    """Make what is written, or looked at files in, before the right to make others is gone."""
+    """Create the drive and the sterile images while this process still has the permission; return the writable
+    folders."""
     Drive(settings.lib / "drive")
     for name in _CHECKED_IN:
         with suppress(ImageError):

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     require_desks(settings)
-    from hotdesk.api.node import NodeSettings, serve_node  # it takes a second
+    from hotdesk.api.node import NodeSettings, serve_node  # importing it takes a second
 
     name = arguments.name or os.environ.get(NAME_VARIABLE, "")
     node = NodeSettings(Path(arguments.identity), name, arguments.orphan_after, arguments.drain)

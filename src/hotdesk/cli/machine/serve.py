@@ -1,4 +1,4 @@
-"""`hotdesk serve`: this machine for a team."""
+"""`hotdesk serve`: serve this machine's desks and jobs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from hotdesk.errors import BriefError, HostError, make_printable
 
 LOOPBACK = "127.0.0.1"
 ACME_FOLDER = "acme"
-"""Where the account's key and the certificate are, in the state directory; the server writes nothing there."""
+"""Folder of the account key and the certificate in the state directory, which the server only reads."""
 OPTIONS = {
     "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
     "domain": "domain", "egress": "egress", "name": "names",
 }  # fmt: skip
-"""Options, and the settings of `[serve]` they stand for."""
+"""Options, and the settings in `[serve]` that they override."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +86,7 @@ def main(arguments: argparse.Namespace) -> int:
         require_desks(settings)
     has_keys = _has_valid_key(settings)
     serving = settings_of.check(serving, has_keys)
-    import hotdesk.api.server  # noqa: F401  now that the settings are right: it takes seconds
+    import hotdesk.api.server  # noqa: F401  imported only now, after the settings were checked: it takes seconds
 
     plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
     tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
@@ -107,7 +107,7 @@ def _has_valid_key(settings: Config) -> bool:
 
 
 def _require_certificate(serving: Serving) -> None:
-    """Refuse files that are missing, or that are no certificate with its private key."""
+    """Refuse files that are missing, or are not a certificate with its private key."""
     files = [path for path in (serving.certificate, serving.private_key) if path is not None]
     for path in files:
         try:
@@ -123,7 +123,7 @@ def _require_certificate(serving: Serving) -> None:
 
 
 def _require_templates(settings: Config, serving: Serving, *, named: bool) -> None:
-    """Refuse to keep desks of a missing template ready; one that is not named yet may be built later."""
+    """Refuse to keep desks of a missing template ready; unless `named`, a default template may be built later."""
     if not named:
         return
     from hotdesk.api.e2b.templates import parse_image_name
@@ -146,7 +146,7 @@ def require_desks(settings: Config) -> None:
 
 
 def _reload_settings(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
-    """Read the settings again, and refuse ones that cannot hold."""
+    """Read the settings again, and refuse invalid ones."""
     serving = _merge_settings(config.load(), arguments)
     _require_certificate(serving)
     return settings_of.check(serving, has_keys)
@@ -160,7 +160,7 @@ def run(
     read: Callable[[], Serving],
     challenges: socket.socket | None = None,
 ) -> int:
-    """Serve until a signal: the first ends it gently, the second at once; SIGHUP has settings read again."""
+    """Serve until a signal: the first ends it gracefully, the second at once; SIGHUP reloads the settings."""
     from hotdesk.api.reload import Reloading
     from hotdesk.api.server import serve
 
@@ -175,7 +175,7 @@ def run(
 
 
 def _merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
-    """Return the settings that hold: options over the file."""
+    """Return the effective settings: options override the file."""
     overrides = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
     table = {**settings.serve, **{name: value for name, value in overrides.items() if value is not None}}
     if arguments.ready:
@@ -206,7 +206,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise HostError(f"cannot listen on {host} port {port}: {e.strerror}; choose another with --port") from e
     listener.setsockopt(
         socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )  # else an answer's body waits 40 ms for its head's ACK
+    )  # otherwise a response's body waits 40 ms for the ACK of its head
     return listener
 
 
@@ -226,7 +226,7 @@ def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
 
 
 def _warn_of_walls(settings: Config, serving: Serving) -> None:
-    """Warn early when no desk can be opened behind the wall that a tenant needs."""
+    """Warn at the start if no desk can be opened behind a wall that a tenant needs."""
     from hotdesk.api.keys import ApiKeys
 
     keys = ApiKeys(settings.lib / "serve")

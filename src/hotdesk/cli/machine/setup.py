@@ -1,4 +1,4 @@
-"""`hotdesk setup`: make this machine fit for desks, one step after the other, each only where it is needed."""
+"""`hotdesk setup`: prepare this machine for desks, step by step, skipping steps that are done."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from hotdesk.linux.landlock import find_existing
 from hotdesk.walls import TRAITS
 
 _IMAGE_ROOM = GIB
-"""What the image `base` and its sterile copy take, with what is unpacked meanwhile."""
+"""Bytes needed for the image `base` and its sterile copy, including temporary files."""
 LINK = Path("/usr/local/bin/hotdesk")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where `sudo` looks for commands."""
+"""The search path of `sudo`."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +113,7 @@ def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
 
 
 def _undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
-    """Remove what set-up made, once a person agreed."""
+    """Remove what set-up made, after a person has agreed."""
     if arguments.image or arguments.no_image or arguments.sources or arguments.wall:
         raise BriefError("--undo removes all images and walls; leave out --image, --no-image, --from and --wall.")
     settings = config.load()
@@ -124,7 +124,7 @@ def _undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
 
 
 def _is_machines_own() -> bool:
-    """Return whether this is the machine's own state directory, not one chosen by a user."""
+    """Return whether the state directory is the machine's own, not one chosen by a user."""
     return not os.environ.get("HOTDESK_HOME")
 
 
@@ -136,7 +136,7 @@ def prepare(
     signers: list[str] | None = None,
     walls: Sequence[str] = (),
 ) -> Iterator[SetupStep]:
-    """Take the steps in their order; any may be the last, and the next run goes on there."""
+    """Run the steps in order. An interrupted set-up continues at the next run."""
     try:
         yield from _take_steps(settings, here, recipes, sources, signers, walls)
     except OSError as e:
@@ -144,7 +144,7 @@ def prepare(
 
 
 def explain_failure(error: OSError, settings: Config) -> str:
-    """Describe what a file system that cannot be written means for set-up, and what helps."""
+    """Explain a file system error during set-up, with a remedy."""
     if error.errno == errno.EROFS:
         return (
             f"Setup cannot write {error.filename}: the file system is read-only. Setup changes /etc (account, user "
@@ -188,7 +188,7 @@ def _take_steps(
             yield setup_wall.prove_wall(settings, wall)
 
 
-# -- who may ---------------------------------------------------------------------------------------------------
+# -- privileges ------------------------------------------------------------------------------------------------
 
 
 def _list_missing(here: HostMachine) -> list[str]:
@@ -203,7 +203,7 @@ def _list_missing(here: HostMachine) -> list[str]:
 
 
 def become_root(lacking: Sequence[str]) -> None:
-    """Run this command again with sudo; without sudo, say what an administrator has to do."""
+    """Run this command again with sudo; without sudo, explain what an administrator must do."""
     if shutil.which("sudo") is None:
         reasons = "; ".join(lacking) or "unknown, because only root can list images"
         raise HostError(
@@ -221,7 +221,7 @@ def become_root(lacking: Sequence[str]) -> None:
         sys.executable,
         "-B",
         *sys.argv,
-    ]  # -B: no files of root's in a user's checkout
+    ]  # -B: no files owned by root in a user's checkout
     sys.stdout.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - no shell
 
@@ -230,7 +230,7 @@ def become_root(lacking: Sequence[str]) -> None:
 
 
 def _check_host(settings: Config) -> SetupStep:
-    """Refuse a kernel on which no desk could open, and a container that lacks what desks need."""
+    """Refuse a kernel that cannot open desks, and a container that lacks what desks need."""
     if lacking := requirements.list_host_flaws():
         raise HostError(f"desks cannot be opened on this kernel: {'; '.join(lacking)}")
     host = host_needs.require(settings).host
@@ -238,7 +238,7 @@ def _check_host(settings: Config) -> SetupStep:
 
 
 def _check_room(settings: Config, free: int) -> None:
-    """Refuse to make an image from which no desk could be opened for want of disk space."""
+    """Refuse to make an image if too little disk space would remain to open a desk."""
     needed = settings.disk_floor + _IMAGE_ROOM
     if free < needed:
         raise HostError(
@@ -289,7 +289,7 @@ def make_folders(settings: Config) -> SetupStep:
 
 
 def _bring_viewer(settings: Config) -> SetupStep:
-    """Install the screen viewer: only the JavaScript of its package, without the dependencies."""
+    """Install the screen viewer: only the JavaScript of its package, without dependencies."""
     if version := novnc.read_version(settings.lib):
         return SetupStep("viewer", f"noVNC {version} exists", False)
     with tempfile.TemporaryDirectory() as folder:
@@ -299,11 +299,11 @@ def _bring_viewer(settings: Config) -> SetupStep:
 
 
 def download(package: str, folder: Path) -> None:
-    """Fetch a package without installing it; apt checks its signature."""
+    """Download a package without installing it; apt verifies its signature."""
     argv = ("download", "-o", "APT::Sandbox::User=root", package)
     try:
         run_apt(*argv, cwd=folder)
-    except HostError:  # what the lists name may have been replaced since
+    except HostError:  # the listed version may have been replaced since
         run_apt("update")
         run_apt(*argv, cwd=folder)
 
@@ -311,7 +311,7 @@ def download(package: str, folder: Path) -> None:
 def link_command(
     settings: Config, link: Path = LINK, command: Path | None = None, search: str = SYSTEM_PATH
 ) -> SetupStep | None:
-    """Make `sudo hotdesk` work where an installer put the command into a user's own folder; None: nothing to do."""
+    """Link the command into a system folder if it is not on `sudo`'s path; return `None` if nothing is to be done."""
     command = command or _find_installed_command()
     if command is None or shutil.which("hotdesk", path=search) is not None or link.is_symlink():
         return None
@@ -326,7 +326,7 @@ def link_command(
 
 
 def _find_installed_command() -> Path | None:
-    """Return the command of this environment; None in a checkout, and for a state directory chosen by a user."""
+    """Return the command of this environment; `None` in a checkout or with a state directory chosen by a user."""
     command = Path(sys.prefix) / "bin/hotdesk"
     if not _is_machines_own() or (ROOT / "pyproject.toml").exists() or not command.is_file():
         return None
@@ -359,7 +359,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
 
 
 def find_ready_image(settings: Config, here: HostMachine, spec: Recipe) -> Image | None:
-    """Return the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
+    """Return the image of a recipe if it is up to date. Asking apt is avoided, because it takes most of a second."""
     suite = "" if spec.suite is None else spec.suite if here.distro == "debian" else here.codename
     try:
         parent = images.find(settings.images, spec.parent) if spec.parent else None
@@ -369,5 +369,5 @@ def find_ready_image(settings: Config, here: HostMachine, spec: Recipe) -> Image
     machine = os.uname().machine
     if there.digest == recipe.compute_digest(spec, parent.digest if parent else "", machine, suite):
         return there
-    origin = (parent.built_from or parent.digest) if parent else ""  # as it was on the machine that exported both
+    origin = (parent.built_from or parent.digest) if parent else ""  # as on the machine that exported both
     return there if there.recipe and there.recipe == recipe.compute_digest(spec, origin, machine, suite) else None

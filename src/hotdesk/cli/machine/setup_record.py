@@ -1,4 +1,4 @@
-"""Parts that `hotdesk setup` and `setup --undo` share: a step, apt, the account, and a record of changes."""
+"""Parts that `hotdesk setup` and `setup --undo` share: steps, apt, the account, and a record of changes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hotdesk.strict import StrictError, parse_json, read
 
 ACCOUNT = "hotdesk"
 RECORD = "setup.json"
-"""In a state directory's `lib`."""
+"""File in a state directory's `lib`."""
 APT = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
 LAST_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-    """One thing that is now so."""
+    """The outcome of one step."""
 
     name: str
     outcome: str
@@ -36,16 +36,16 @@ class SetupStep:
 
 @dataclass(frozen=True, slots=True)
 class SetupRecord:
-    """The changes of set-up to this machine, outside of its own folders."""
+    """Changes that set-up made to this machine outside its own folders."""
 
     packages: tuple[str, ...] = ()
     """Debian packages it installed."""
     link: str = ""
-    """The link to the command that it made."""
+    """Path of the link to the command, or `""`."""
 
 
 def read_record(settings: Config) -> SetupRecord:
-    """Read what set-up changed; nothing where it was not written down."""
+    """Read the record of changes; return an empty one if there is none."""
     try:
         return read(SetupRecord, parse_json((settings.lib / RECORD).read_bytes()))
     except (OSError, StrictError):
@@ -53,7 +53,7 @@ def read_record(settings: Config) -> SetupRecord:
 
 
 def write_record(settings: Config, record: SetupRecord) -> None:
-    """Write down what set-up changed; an empty record is no file."""
+    """Write the record of changes; an empty record removes the file."""
     path = settings.lib / RECORD
     if record == SetupRecord():
         path.unlink(missing_ok=True)
@@ -65,7 +65,7 @@ def write_record(settings: Config, record: SetupRecord) -> None:
 
 
 def note_packages(settings: Config, packages: list[str]) -> None:
-    """Add packages to the record, before they are installed: an interrupted installation is undone, too."""
+    """Add packages to the record before they are installed, so that an interrupted installation can be undone too."""
     record = read_record(settings)
     write_record(settings, replace(record, packages=tuple(dict.fromkeys((*record.packages, *packages)))))
 
@@ -79,7 +79,7 @@ def has_account() -> bool:
 
 
 def run_apt(*argv: str, cwd: Path | None = None) -> None:
-    """Run apt-get to its end: in a session of its own, because dpkg interrupted half-way needs mending by hand."""
+    """Run apt-get in a session of its own, so that Ctrl-C cannot interrupt dpkg, which would need a manual repair."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     child = subprocess.Popen(
         [*APT, *argv],

@@ -28,7 +28,7 @@ _FAILED = 1
 
 
 def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
-    """Install gVisor's runtime from the machine's own package sources, unless one that is new enough is there."""
+    """Install gVisor's runtime from the machine's package sources, unless a new enough one exists."""
     if release := find_installed(settings.gvisor_program):
         return SetupStep("wall gvisor", f"{settings.gvisor_program}, release {release}, exists", False)
     if settings.gvisor_program != PACKAGE:
@@ -52,23 +52,23 @@ def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
 
 
 def find_installed(name: str) -> int:
-    """Return the release of a runtime that is new enough; 0 when there is none."""
+    """Return the release of a runtime that is new enough, or 0."""
     program = find_program(name)
     release = find_release(ask_version(program.path)) if program else 0
     return release if release >= OLDEST else 0
 
 
 def choose_version(madison: str) -> str:
-    """Return the newest version that is new enough, of what `apt-cache madison` printed; empty when there is none."""
+    """Return the newest suitable version in the output of `apt-cache madison`, or `""`."""
     versions = [fields[1].strip() for line in madison.splitlines() if len(fields := line.split("|")) > 1]
     dated = [(date.group(1), version) for version in versions if (date := _DATE.search(version))]
     return next((version for date, version in sorted(dated, reverse=True) if int(date) >= OLDEST), "")
 
 
 def _install_backport(machine: HostMachine) -> None:
-    """Install the package from the distribution's backports, which this machine's apt does not know yet.
+    """Install the package from the distribution's backports, which this machine's apt does not use yet.
 
-    The mirrors are the machine's own; its list of sources stays as it is.
+    The mirrors are the machine's own; its list of sources is not changed.
     """
     lines = list_backport_sources(sources.read(), machine)
     say(f"wall gvisor: looking for {PACKAGE} in {machine.codename}-backports")
@@ -107,7 +107,7 @@ def _describe_missing_package(machine: HostMachine) -> str:
 
 
 def make_private_apt(folder: Path, lines: Sequence[str]) -> list[str]:
-    """Return the options with which apt knows these sources and no others, and keeps their lists in a folder."""
+    """Return the options that make apt use only these sources, and store their lists in a folder."""
     (folder / "lists/partial").mkdir(parents=True)
     (folder / "sources.list").write_text("".join(f"{line}\n" for line in lines))
     settings = {

@@ -1,8 +1,8 @@
 """`hotdesk setup --undo`: remove what set-up and desks made on this machine, and list what stays.
 
-What belongs to people stays unless they say `--all`: the drive, the vault, the journal, jobs, API keys, templates.
-What all state directories of a machine share (account, user ids, packages, the command's link) goes only with the
-machine's own.
+Without `--all`, users' own data stays: the drive, the vault, the journal, jobs, API keys, templates. Anything that all
+state directories of a machine share (account, user ids, packages, the command's link) is removed only with the
+machine's own state directory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from hotdesk.host import burn
 from hotdesk.linux import cgroup, uids
 
 MADE = ("cache", "disks", "pool.btrfs", "pool.lock", "ssh", "viewer")
-"""What desks and set-up leave in a state directory's `lib`, beside images. Everything else there is somebody's own."""
+"""What desks and set-up leave in a state directory's `lib`, besides images. Everything else there is users' own
+data."""
 OWNERS_TIMEOUT_S = 15.0
 UNIT = Path("/etc/systemd/system/hotdesk.service")
 
@@ -66,7 +67,7 @@ def require_undo(arguments: argparse.Namespace) -> None:
 
 
 def confirm(settings: Config, arguments: argparse.Namespace) -> None:
-    """Ask a person before desks or their own files are destroyed."""
+    """Ask a person before desks or users' own data are destroyed."""
     desks = [str(each["id"]) for each in list_desks(settings)]
     private = _list_private_paths(settings) if arguments.all else []
     reasons = [f"burns {len(desks)} open desk(s): {', '.join(desks[:5])}"] if desks else []
@@ -81,9 +82,9 @@ def confirm(settings: Config, arguments: argparse.Namespace) -> None:
 
 
 def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool) -> Iterator[SetupStep]:
-    """Take the steps in their order; any may be the last, and the next run goes on there.
+    """Run the steps in order. An interrupted removal continues at the next run.
 
-    `whole_machine`: this is the machine's own state directory, so what all of them share goes, too.
+    Pass `whole_machine` if this is the machine's own state directory, so that shared parts are removed too.
     """
     yield burn_desks(settings)
     wait_for_owners(settings)
@@ -132,7 +133,7 @@ def burn_desks(settings: Config) -> SetupStep:
 
 
 def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None:
-    """Wait for processes that hold the state directory; refuse while one stays."""
+    """Wait for processes that use the state directory; raise `HostError` if one stays."""
     end_holders()
     deadline = time.monotonic() + timeout
     while owners := [pid for each in _list_tenants(settings) for pid in _list_owners(each)]:
@@ -145,7 +146,7 @@ def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None
 
 
 def end_holders() -> None:
-    """End resident holders: each would stay for a minute, though it is no longer needed."""
+    """End resident holders, which would otherwise stay until idle."""
     for pid in list_holders(Place()):
         with suppress(OSError):
             if START in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
@@ -161,7 +162,8 @@ def _list_owners(settings: Config) -> list[int]:
 
 
 def _remove_images(settings: Config) -> SetupStep:
-    """Remove the image store once no one writes to it; one outside may belong to another state directory, too."""
+    """Remove the image store once no process writes to it. A store outside `lib` stays: another state directory may
+    use it."""
     if not settings.images.is_dir():
         return SetupStep("images", "none", False)
     if not settings.images.is_relative_to(settings.lib):
@@ -169,9 +171,9 @@ def _remove_images(settings: Config) -> SetupStep:
     size = store.measure_disk_usage(settings.images)
     with store.writing(settings.images, say):
         for layer in sorted((settings.images / "layers").iterdir()):
-            with store.lock_layer(layer, layer.name[:12]):  # desks of another state directory may stand on it
+            with store.lock_layer(layer, layer.name[:12]):  # desks of another state directory may use it
                 pass
-        store.discard(settings.images / "images")  # first the names: what is interrupted leaves no broken image
+        store.discard(settings.images / "images")  # the names first, so that an interruption leaves no broken image
         for each in sorted(settings.images.iterdir()):
             if each.name not in ("lock", "tmp"):
                 store.discard(each)
@@ -193,7 +195,7 @@ def _list_private_paths(settings: Config) -> list[Path]:
 
 
 def _keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
-    """Return what of people's own is kept, or remove that, too; an empty state directory goes."""
+    """Keep or remove users' own data, and remove state directories that are empty."""
     private = _list_private_paths(settings)
     listed = ", ".join(map(str, private))
     if not private:
@@ -235,7 +237,7 @@ def remove_packages(settings: Config, *, remove: bool) -> SetupStep:
 
 
 def list_protected(packages: Sequence[str]) -> list[str]:
-    """List the packages that apt refuses to remove: other packages need not say that they depend on them."""
+    """List the packages that apt refuses to remove. Others may need them without declaring a dependency."""
     fields = "${Package} ${Essential} ${Protected} ${Important}\n"
     argv = ["dpkg-query", "-W", "-f", fields, *packages]
     output = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
@@ -243,7 +245,7 @@ def list_protected(packages: Sequence[str]) -> list[str]:
 
 
 def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[SetupStep]:
-    """Remove the user ids, the account and the command's link; user ids stay while a desk has some."""
+    """Remove the user ids, the account and the command's link. User ids stay while a desk uses them."""
     if desks := uids.list_claims(claims):
         owners = sorted({str(desk.parent.parent) for desk in desks})
         yield SetupStep("user ids", f"kept: desks of the state directories {', '.join(owners)} use them", False)
@@ -265,7 +267,7 @@ def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[Setu
 
 
 def remove_cgroup() -> bool:
-    """Remove the cgroup above all desks'; nothing on a machine that has none for desks."""
+    """Remove the cgroup of all desks; return whether there was one."""
     try:
         return cgroup.find_hierarchies().remove_above()
     except (HostError, OSError):
@@ -273,7 +275,7 @@ def remove_cgroup() -> bool:
 
 
 def _remove_account() -> SetupStep:
-    """Remove the account, if it is one that set-up makes: no home, no shell."""
+    """Remove the account if it is as set-up created it: no home, no shell."""
     if not has_account():
         return SetupStep("account", "none", False)
     entry = pwd.getpwnam(ACCOUNT)

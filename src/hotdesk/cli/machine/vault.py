@@ -1,4 +1,4 @@
-"""`hotdesk vault`: secrets by name, put in by an operator and never shown again."""
+"""`hotdesk vault`: store secrets by name; their values are never shown again."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def get_folder() -> Path:
 
 
 def note(name: str, what: str) -> None:
-    """Record a change in the journal before it is made, unless a server did; only root's vault has a journal."""
+    """Record a change in the journal before it is made, unless a server did. Only root's vault has a journal."""
     if os.geteuid() == 0 and "HOTDESK_REQUESTER" not in os.environ:
         fields = {"job": new_id(), "name": name, "what": what, "by": described_user()}
         Outbox(get_folder().parent).add("owner", "VaultChanged", fields)
@@ -216,7 +216,7 @@ def _unlock_vault() -> Vault:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that belong to another kind: they would say nothing."""
+    """Refuse options of another kind, which would have no effect."""
     arguments.kind = arguments.kind or "token"
     for kind, names in _OF_KIND.items():
         for name in names:
@@ -250,7 +250,7 @@ def _build_secret(arguments: argparse.Namespace) -> tuple[Public, bytes]:
 
 
 def _split_user(value: bytes) -> tuple[bytes, bytes]:
-    """Part USER:PASSWORD."""
+    """Split USER:PASSWORD."""
     user, colon, password = value.partition(b":")
     if not colon:
         raise BriefError("the value of a basic secret must be USER:PASSWORD; with --user it is the password alone")
@@ -258,7 +258,7 @@ def _split_user(value: bytes) -> tuple[bytes, bytes]:
 
 
 def _make_command_value(argv: list[str] | None) -> bytes:
-    """Return the value of a command; its program must be there."""
+    """Return a command as a secret's value; its program must be executable."""
     value = encode_argv(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
         raise BriefError(f"the program {(argv or [''])[0]} does not exist or is not executable")
@@ -266,7 +266,7 @@ def _make_command_value(argv: list[str] | None) -> bytes:
 
 
 def _ask_value(name: str) -> bytes:
-    """Read a value: typed twice unseen at a terminal, else all of standard input but its last line break."""
+    """Read a value: typed twice without echo at a terminal, else standard input without its last line break."""
     if sys.stdin.isatty():
         return _ask_twice(f"Value of {name}: ")
     value = sys.stdin.buffer.read(MAX_VALUE_BYTES + 3)
@@ -274,9 +274,9 @@ def _ask_value(name: str) -> bytes:
 
 
 def ask_hidden(prompt: str) -> bytes:
-    """Ask at the terminal, without showing what is typed."""
+    """Ask at the terminal without echo."""
     try:
-        with open("/dev/tty", "rb"):  # without one, getpass would read where it shows
+        with open("/dev/tty", "rb"):  # without a terminal, getpass would read with echo
             return getpass.getpass(prompt).encode("utf-8", "surrogateescape")
     except OSError as e:
         raise HostError(
@@ -313,7 +313,7 @@ def read_passphrase(variable: str) -> bytes | None:
 
 
 def tell(entry: VaultEntry) -> None:
-    """Print what was stored; never the value."""
+    """Print the stored secret's name, kind and version, never its value."""
     print(f"{entry.name} {entry.kind} version {entry.version}")
 
 
