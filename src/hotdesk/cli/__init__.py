@@ -1,6 +1,6 @@
-"""The `hotdesk` command: one module a subcommand, imported when used.
+"""The `hotdesk` command: one module per subcommand, imported on use.
 
-A module has `add`, which gives its arguments to a parser, and `main`, which does the work and gives the exit code.
+A module has `add`, which adds its arguments to a parser, and `main`, which does the work and returns the exit code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXTRAS = {
     "models": {"anthropic", "genai_prices", "httpx", "openai"},
     "telemetry": {"opentelemetry"},
 }  # fmt: skip
-"""Extras, and the modules that are there only with them."""
+"""Modules that are installed only with an extra, by extra."""
 GROUPS = {
     "Jobs, from a brief to a result": {
         "brief": "Check a brief, or create one from a template.",
@@ -78,7 +78,7 @@ GROUPS = {
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 PACKAGES = dict(zip(GROUPS, ("jobs", "desks", "machine"), strict=True))
-"""Where the modules of each group are."""
+"""Package of each group's modules."""
 
 
 def _format_overview() -> str:
@@ -113,7 +113,7 @@ def carry_out(argv: list[str]) -> int:
     try:
         from hotdesk.cli.parser import parse
 
-        gc.disable()  # nothing of what is imported is garbage
+        gc.disable()  # importing creates no garbage
         try:
             module = import_module(get_module_name(argv[0]))
         finally:
@@ -146,7 +146,7 @@ def get_module_name(command: str) -> str:
 
 
 def find_extra(module: str) -> str | None:
-    """Return the extra that brings a module; None where it is no module of an extra."""
+    """Return the extra that installs a module, or `None` if no extra does."""
     package = module.partition(".")[0]
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
@@ -178,8 +178,8 @@ def main() -> None:
         try:
             print(f"hotdesk: {make_printable(str(e))}", file=sys.stderr)
         except OSError:
-            pass  # it has no reader
+            pass  # no reader is left
     except KeyboardInterrupt:
         code = 130
-    gc.freeze()  # what is there is not looked through once more on the way out, which would take 50 ms
+    gc.freeze()  # a last collection of everything at exit would take 50 ms
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""A brief in plain words, for people and for programs."""
+"""A summary of a brief, for people and for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.brief.brief import DRIVE, Brief, Deliverable, Each, JobBudget
 from hotdesk.cli.terminal import align_columns
 
 MAX_LINES = 20
-"""Lines of one field."""
+"""Maximum lines of one field."""
 APPROVALS = {
     "auto": "starting the job approves the plan",
     "risky": "a person approves the plan if it does more than read, or uses secrets",
@@ -88,7 +88,7 @@ def _describe_input(folder: Path, name: str) -> str:
 
 
 def measure_input(path: Path) -> tuple[int, int]:
-    """Count the files of an input, and their bytes; links are followed nowhere."""
+    """Return the number of files of an input and their bytes, without following links."""
     if path.is_file():
         return 1, path.stat().st_size
     found = [os.path.join(place, name) for place, _, names in os.walk(path) for name in names]
@@ -119,7 +119,7 @@ def _describe_budget(job: Brief) -> str:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Write a time exactly and for people: `45 s`, `15 min`, `24 h`, `7 days`."""
+    """Format a time exactly, in units for people: `45 s`, `15 min`, `24 h`, `7 days`."""
     if seconds < 60 or seconds % 1:
         return f"{seconds:.15g} s"
     rest, parts = int(seconds), []

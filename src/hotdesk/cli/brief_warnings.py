@@ -1,4 +1,4 @@
-"""Warnings about a brief that can be carried out, but hardly says what is meant."""
+"""Warnings about a brief that is valid, but probably not as intended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def warn(texts: Iterable[str]) -> None:
 
 
 def list_input_warnings(job: Brief) -> Iterator[str]:
-    """List inputs without content, and items that no file matches."""
+    """List inputs without content, and items that match no file."""
     for name in job.inputs:
         if not name.startswith(DRIVE) and not measure_input(job.folder / name)[1]:
             yield _explain_empty_input(job.folder / name, make_printable(name))
@@ -38,7 +38,7 @@ def _explain_empty_input(path: Path, name: str) -> str:
 
 
 def list_image_warnings(job: Brief, settings: Config) -> Iterator[str]:
-    """List images that are not on this machine, as far as this user may know; nodes have images of their own."""
+    """List images that are not on this machine, as far as this user can read; nodes have images of their own."""
     if find_node_identity(settings) is not None:
         return
     for name in dict.fromkeys((job.image, *([job.reduce.image] if job.reduce is not None else []))):

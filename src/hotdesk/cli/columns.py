@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotdesk.errors import make_printable
 
-TYPE_CHECKING = False  # importing typing would cost a quick command 10 ms
+TYPE_CHECKING = False  # importing typing would cost short commands 10 ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

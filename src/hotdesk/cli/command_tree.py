@@ -1,4 +1,4 @@
-"""Every command with its options, read from the parsers, for completions and the manual page."""
+"""All commands with their options, read from the parsers, for completions and the manual page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hotdesk.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CommandOption:
-    """An option of a command, or one of its arguments, which has no names."""
+    """An option of a command, or a positional argument, which has no names."""
 
     names: tuple[str, ...]
     metavar: str
-    """What stands for its value; empty: it takes none."""
+    """Placeholder of its value, or `""` if it takes none."""
     choices: tuple[str, ...]
     help: str
     required: bool
@@ -28,10 +28,10 @@ class CommandOption:
 
 @dataclass(frozen=True, slots=True)
 class CommandNode:
-    """A command, or one act of a command."""
+    """A command, or a subcommand of one."""
 
     name: str
-    """As it is typed after `hotdesk`: `image build`."""
+    """Its words after `hotdesk`, such as `image build`."""
     summary: str
     description: str
     options: tuple[CommandOption, ...]

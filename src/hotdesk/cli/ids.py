@@ -1,4 +1,4 @@
-"""Find desks by id, or by a unique prefix of it."""
+"""Finds desks by id or by a unique prefix of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PREFIX_SHAPE = re.compile(r"i[a-z0-9]{0,20}")
 
 
 def find_desk(settings: Config, text: str) -> DeskId:
-    """Return the id that a text is, or that it begins; only where it is not whole are open desks listed."""
+    """Return the desk with this id or unique prefix. Open desks are listed only for a prefix."""
     if ID_SHAPE.fullmatch(text):
         return DeskId(text)
     found = begin_with(settings, text)

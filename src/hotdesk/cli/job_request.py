@@ -52,14 +52,14 @@ APPROVE = (
     "(risky), the plan and each step (every)"
 )
 MODELS = "models"
-"""The folder of what was learned of models."""
+"""Folder of the limits learned from models' errors."""
 PAUSED = 75
 """Exit code of a job that stopped and can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A brief with its options: stored with the job, so that another process can resume it."""
+    """A brief with its options, stored with the job so that another process can resume it."""
 
     brief: str
     """The brief's text."""
@@ -67,20 +67,21 @@ class JobRequest:
     form: str
     """`toml` or `json`."""
     plan: tuple[str, ...] = ()
-    """Models that plan, in the order they are tried."""
+    """Models that plan, in order of preference."""
     act: tuple[str, ...] = ()
     script: str = ""
-    """The path of the script that acts."""
+    """Path of the script that acts, or `""`."""
     source: str = ""
-    """Its bytes, in base64."""
+    """The script's content in base64."""
     adversary: str = ""
     replay: str = ""
-    """The job whose decisions are repeated."""
+    """Id of the job whose decisions are repeated, or `""`."""
     recording: str = ""
-    """The path of the recording whose replies are repeated."""
+    """Path of the recording whose replies are repeated, or `""`."""
     out: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Limits of the command line instead of the brief's: approve, seconds, tokens, dollars, acts; the least wall."""
+    """Limits of the command line that override the brief's: approve, seconds, tokens, dollars, acts, and the weakest
+    wall."""
 
     def as_bytes(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -113,10 +114,10 @@ def read_chosen(data: bytes) -> JobRequest:
 
 
 def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:
-    """Refuse an order that a server could not have given; it may write what is kept of its jobs.
+    """Refuse a request that a server could not have made; a server can write the stored data of its jobs.
 
-    It says neither what runs on this machine, but for the script of an installed template, nor where results go, nor
-    which address is called: `listed` are the models its operator allows beside the providers' own.
+    The request must not choose programs of this machine (except an installed template's script), the folder of results,
+    or model addresses other than the providers' own and those in `listed`, which the operator allows.
     """
     scripts = {"", *(str(path) for each in installed for path in each.absolute().glob(f"*/{SCRIPT}"))}
     source = Path(request.script).read_bytes() if request.script in scripts - {""} else b""
@@ -131,7 +132,7 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Ask for limits that hold instead of the brief's."""
+    """Add the options for limits that override the brief's."""
     parser.add_argument("--approve", choices=("auto", "plan", "risky", "every"), help=APPROVE)
     parser.add_argument("--seconds", type=float, metavar="N", help="time limit of the job in seconds")
     parser.add_argument("--tokens", type=int, metavar="N", help="maximum number of tokens that models read and write")
@@ -149,8 +150,8 @@ def get_limits(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def choose(arguments: argparse.Namespace) -> JobRequest:
-    """Read what a command line asks for; the script is read here, once."""
-    read_job(arguments.brief, scope_of, find)  # it names the file where something is wrong with it
+    """Build the request of a command line; the script is read here, once."""
+    read_job(arguments.brief, scope_of, find)  # it names the file in its errors
     file = find_brief(arguments.brief)
     text = file.read_text()
     script = arguments.script
@@ -159,7 +160,7 @@ def choose(arguments: argparse.Namespace) -> JobRequest:
     except OSError as e:
         raise BriefError(f"the script {make_printable(str(script))} cannot be read: {e.strerror}") from e
     if arguments.replay:
-        replay(arguments.replay)  # it says what is wrong with the file before anything is opened
+        replay(arguments.replay)  # it reports faults of the file before anything is opened
     return JobRequest(
         brief=text,
         folder=str(file.absolute().parent),
@@ -184,11 +185,10 @@ def make_brain(
     answered_by: str = "",
     notify: Callable[[str], None] | None = None,
 ) -> ModelBrain:
-    """Return the brain; `key` is for the first model, and others at its address; `notify` reports waits.
+    """Return the brain. `key` is for the first model, and others at its address; `notify` reports waits.
 
-    `answered_by` is for the header of the recording `record`.
-
-    A script runs here: call it once this process has given up its privileges.
+    `answered_by` is for the header of the recording `record`. A script runs in this process: call this after dropping
+    privileges.
     """
     if chosen.replay:
         folder = papers.find(settings.lib / "jobs", chosen.replay)
@@ -225,7 +225,7 @@ def make_brain(
 
 @asynccontextmanager
 async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
-    """Yield the machine a brief's wall stands on; this process keeps the right to write results, and no more."""
+    """Yield the machine for a brief's wall; this process keeps only the permission to write results."""
     if job.wall == "local":
         from hotdesk.job.local import local_machine  # its certificates would cost every other job 40 ms
 
@@ -256,12 +256,13 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
 
 
 def survey_walls(settings: Config) -> WallCatalog:
-    """Return the walls of this machine; over nodes every one, which of them there are is seen when a desk is opened."""
+    """Return the walls of this machine; with nodes, all of them, because availability is known only on opening a
+    desk."""
     return NOMINAL_CATALOG if find_node_identity(settings) is not None else survey(settings)
 
 
 def make_result_folders(settings: Config, *more: Path) -> list[Path]:
-    """Make the folders results go to, before the right to make others is gone."""
+    """Create the folders of results while this process still has the permission."""
     Drive(settings.lib / "drive")
     folders = [settings.lib / "drive", settings.lib / "jobs", settings.lib / MODELS, *more]
     for folder in folders:

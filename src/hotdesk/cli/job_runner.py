@@ -1,4 +1,4 @@
-"""Carries a job out on this terminal: shows it, asks the person here, stops on request."""
+"""Runs a job on this terminal: shows it, asks the person here, stops on request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from hotdesk.job.results import Out
 from hotdesk.work import JobContext, work
 
 _MOST_NODES = 10
-"""Nodes that one process of a job may lose."""
+"""Maximum nodes that one process of a job may lose."""
 
 
 @dataclass(slots=True)
@@ -51,21 +51,21 @@ class TerminalJob:
     json: bool = False
     record: Path | None = None
     answered_by: str = ""
-    """Who answers in the place of its models, for the header of the recording."""
+    """Who answers in place of its models, for the header of the recording."""
     key: str = field(default="", repr=False)
-    """For its first model, where it is not this process's own."""
+    """Key of its first model, if this process has no other."""
     anew: bool = False
     order: JobContext | None = None
     board: Board | None = None
     stream: JsonLines | None = None
     terminal: int | None = None
     report: bytes = b""
-    """What became of it, for people, once it is over."""
+    """The job's report, once it has ended."""
     report_path: str = ""
-    """Where that was written to."""
+    """Path of the written report."""
 
     def carry_out(self) -> int:
-        """Carry it out; return the exit code."""
+        """Run the job; return the exit code."""
         code = run_interruptible(self.work, self.stop)
         if code >= 128 and self.board is not None:
             self.board.report_interruption()
@@ -96,7 +96,7 @@ class TerminalJob:
                 say(*([f"report   {self.report_path}"] if self.report_path else []))
 
     async def work_at(self, machine: Machine, job: Brief, *, exact: bool) -> Receipt:
-        """Do the work; when the node of its desks is lost, go on at another as after a kill."""
+        """Run the job; if the node of its desks is lost, resume it at another, as after a kill."""
         for _ in range(_MOST_NODES):
             brain = make_brain(self.chosen, job, self.settings, self.record, self.key, self.answered_by, self.tell)
             self.order = JobContext(machine, job, self.id, self.goes_on, self.show_event, self.prompt, exact=exact)
@@ -115,7 +115,7 @@ class TerminalJob:
         raise lost
 
     def make_report(self) -> None:
-        """Make the job's report, however it ended, while its journal is open; without one the job does not fail."""
+        """Make the job's report, however it ended, while its journal is open. A failure does not fail the job."""
         journal = self.settings.lib / "keys" / JOURNAL
         try:
             if any(read(journal, self.id, names=[JobBegun.__name__])):
@@ -136,7 +136,7 @@ class TerminalJob:
         say(f"hotdesk: the report could not be written: {why}; write it with `hotdesk report {self.id} --out FILE`")
 
     def show_on(self, limits: ShownLimits) -> None:
-        """Make a board with the earlier events."""
+        """Create the board, with the earlier events of a resumed job."""
         self.board = Board(sys.stderr, None, time.time, limits)
         if self.json:
             self.stream = JsonLines(sys.stdout, time.time)
@@ -165,7 +165,7 @@ class TerminalJob:
         halt(self.order, self.id, "the job stops after the current act")
 
     def finish(self, receipt: Receipt, out: Out) -> int:
-        """Copy what was kept, print what became of the job; return the exit code."""
+        """Copy the results, print the receipt, and return the exit code."""
         assert self.board is not None
         drive = Drive(self.settings.lib / "drive")
         paths: dict[str, str] = {}
@@ -206,9 +206,9 @@ def go_on(
     key: str = "",
     anew: bool = False,
 ) -> int:
-    """Resume a job, within other limits and with a key for its model if given.
+    """Resume a job, optionally with other limits and a key for its model.
 
-    `anew`: whether the order has changed, and is stored so for the next process.
+    Pass `anew` if the request has changed and must be stored for the next process.
     """
     chosen = change_limits(settings, request, limits)
     return TerminalJob(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

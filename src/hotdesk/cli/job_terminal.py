@@ -33,16 +33,16 @@ class TickingBoard(Protocol):
     """Shows a job on a terminal."""
 
     def tick(self) -> None:
-        """Show how time passes."""
+        """Update the displayed time."""
         ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """Leave the terminal to a prompt for the length of a block."""
+        """Leave the terminal to a prompt while the block runs."""
         ...
 
 
 async def run_beside_board(work: Callable[[], Awaitable[Any]], board: TickingBoard) -> Any:
-    """Do some work while a board shows how time passes; return what came of it."""
+    """Run `work` while a board shows the passing time; return its result."""
 
     async def tick() -> None:
         while True:
@@ -62,7 +62,7 @@ async def run_beside_board(work: Callable[[], Awaitable[Any]], board: TickingBoa
 async def ask_here(
     settings: Config, terminal: int | None, board: TickingBoard | None, pending: Pending, card: Card, **options: Any
 ) -> Decided | None:
-    """Ask the person at the terminal; None where there is no terminal, or no answer."""
+    """Ask the person at the terminal; return `None` without a terminal or an answer."""
     if terminal is None or board is None:
         return None
     with board.aside():
@@ -74,7 +74,7 @@ async def ask_here(
 
 
 def halt(order: JobContext | None, job: str, what: str) -> None:
-    """Ask a job to stop where it can be resumed; say what happens now."""
+    """Ask a job to stop where it can be resumed, and print what happens next."""
     if order is None or order.log is None:
         say("hotdesk: the job has not started yet; a second Ctrl-C ends it")
         return
@@ -83,7 +83,7 @@ def halt(order: JobContext | None, job: str, what: str) -> None:
 
 
 def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:
-    """Copy a file out of the drive, with its certificate where it has one; return where both are."""
+    """Copy a file out of the drive, with its certificate if it has one; return both paths."""
     version = drive.get_version(f"{job}/{name}", who=OPERATOR)
     is_stored = partial(drive.holds, who=OPERATOR)
     path = str(out.copy(name, drive.blobs.read(version.sha256, version.size), is_stored))
@@ -93,7 +93,7 @@ def copy_out(drive: Drive, job: str, name: str, out: Out) -> tuple[str, str]:
 
 
 def change_limits(settings: Config, request: JobRequest, limits: dict[str, Any]) -> JobRequest:
-    """Return what is carried out within other limits, where they are given. The least wall only goes up."""
+    """Return the request with the given limits changed. The weakest allowed wall can only become stronger."""
     changed = {name: value for name, value in limits.items() if value is not None}
     if wall := survey_walls(settings).choose(request.limits.get("wall") or "", changed.get("wall", "")):
         changed["wall"] = wall

@@ -1,4 +1,4 @@
-"""The manual page hotdesk(1), written from the tree of commands. Pure."""
+"""The manual page hotdesk(1), generated from the tree of commands. No I/O."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _format_head(option: CommandOption) -> str:
 
 
 def _format_paragraphs(text: str) -> list[str]:
-    """Lay a docstring out: what is indented is an example, an empty line begins a paragraph."""
+    """Format a docstring: indented lines are an example, an empty line starts a paragraph."""
     lines, in_example = [], False
     for line in text.splitlines():
         is_example = line.startswith("  ") or (in_example and not line)

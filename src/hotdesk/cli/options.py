@@ -15,7 +15,7 @@ from hotdesk.errors import BriefError, ImageError
 from hotdesk.walls import NAMES
 
 DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
-"""What a desk has unless somebody says otherwise, even where the machine has less."""
+"""Default CPUs and memory of a desk, also on a machine that has less."""
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +109,7 @@ def parse_env(pairs: list[str] | None, option: str = "--env", value_name: str = 
 
 
 def parse_pair(text: str, option: str) -> tuple[str, str]:
-    """Read the two sides of SOURCE:TARGET."""
+    """Split SOURCE:TARGET."""
     source, colon, target = text.partition(":")
     if not source or not colon or not target:
         raise BriefError(f"{option} must be SOURCE:TARGET, not {text!r}")
@@ -151,7 +151,8 @@ def require_machine(arguments: argparse.Namespace) -> None:
 
 
 def _require_image(name: str) -> None:
-    """Refuse an image that is not there, and list those that are; an ordinary user's images are a server's."""
+    """Refuse a missing image and list the available ones. An ordinary user's images are a server's and are not
+    checked."""
     store = prestart.get_settings().images
     if os.geteuid() != 0 or image.get_record_path(store, image.as_name(name)).exists():
         return
@@ -161,7 +162,7 @@ def _require_image(name: str) -> None:
 
 
 def _make_env(arguments: argparse.Namespace) -> dict[str, str]:
-    """Read the variables of a desk: those of the presets it is allowed, and those that are passed."""
+    """Return the variables of a desk: those of its allowed presets, overridden by `--env`."""
     env = parse_env(arguments.env)
     if allowed := getattr(arguments, "allow", None):
         from hotdesk.door.policy.presets import build_preset_environment
@@ -171,7 +172,7 @@ def _make_env(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def find_key(settings: Config, scope: Scope) -> str:
-    """Return the vault's root key where a desk is granted secrets; see `unlock.find`."""
+    """Return the vault's root key if the desk is granted secrets, else `""`; see `unlock.find`."""
     if not scope.grants:
         return ""
     from hotdesk.cli import unlock
@@ -180,7 +181,7 @@ def find_key(settings: Config, scope: Scope) -> str:
 
 
 def make_scope(arguments: argparse.Namespace) -> Scope:
-    """Build a desk's scope; without options there is none, and nothing more is imported."""
+    """Build a desk's scope. Without options nothing more is imported."""
     rules = [*(arguments.allow or [])]
     rules += [f"deny {text}" for text in arguments.deny or []] + [f"ask {text}" for text in arguments.ask or []]
     names = parse_env(arguments.map, "--map", "HOST:PORT")

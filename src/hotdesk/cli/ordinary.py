@@ -1,4 +1,4 @@
-"""Notes for users without root: their state directory is not the machine's."""
+"""Notes for users without root, whose state directory is not the machine's."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OF_THE_MACHINE = frozenset({"door", "image", "jobs", "journal", "key", "report",
 
 
 def note_own_state(command: str) -> None:
-    """Say on standard error whose state a command is about to read, where that may surprise."""
+    """Print on standard error whose state a command will read, if that may be unexpected."""
     if text := describe_own_state(command, os.geteuid(), os.environ, MACHINE.exists()):
         print(text, file=sys.stderr, flush=True)
 
 
 def require_root_for_job(wall: str, settings: Config) -> None:
-    """Refuse a job that needs a keeper, doors and keys of its own, before anything is made for it; not over nodes."""
+    """Refuse a job that needs root before anything is created for it; jobs on nodes do not need it."""
     if os.geteuid() != 0 and wall != "local" and find_node_identity(settings) is None:
         raise HostError(
             "Carrying out a brief needs root: use `sudo hotdesk work`. Without root, start the job at a "
@@ -31,7 +31,7 @@ def require_root_for_job(wall: str, settings: Config) -> None:
 
 
 def describe_own_state(command: str, uid: int, environ: Mapping[str, str], is_set_up: bool) -> str:
-    """Write that note; empty where there is nothing to say."""
+    """Return that note, or `""` if none is needed."""
     if uid == 0 or environ.get("HOTDESK_HOME") or not is_set_up or command not in OF_THE_MACHINE:
         return ""
     return (

@@ -1,4 +1,5 @@
-"""The parser of every subcommand: the standard library's, because a richer one costs more than opening a desk does."""
+"""The parser of every subcommand: the standard library's, because a richer one takes longer to import than opening a
+desk."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from hotdesk.errors import BriefError
 Act: TypeAlias = Callable[[argparse.Namespace], int | None]
 Describe: TypeAlias = Callable[[argparse.ArgumentParser], object]
 COMMAND = "command"
-"""The argument that takes a program and its own arguments, as `run`, `exec` and `shell` have it."""
+"""The argument with a program and its own arguments, as in `run`, `exec` and `shell`."""
 MAX_SECONDS = 365 * 86400
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line, like every other error."""
+    """A parser whose errors are one line, like all other errors."""
 
     def error(self, message: str) -> NoReturn:
         raise BriefError(f"{message}; see `{self.prog} --help`")
@@ -56,10 +57,10 @@ def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
 
 
 def _split_command(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part our own arguments from a program and its arguments.
+    """Split hotdesk's own arguments from a program and its arguments.
 
-    The program begins after `--`, or at the first word that is neither an option of ours, its value, nor one of the
-    arguments that come before (the id of `exec`). From there on every word is the program's, options included.
+    The program starts after `--`, or at the first word that is not an option of hotdesk, its value, or one of the
+    arguments before the program (the id of `exec`). All words from there on belong to the program, options included.
     """
     actions = parser._actions
     if not any(action.dest == COMMAND and not action.option_strings for action in actions):
@@ -81,7 +82,7 @@ def _split_command(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[li
 
 
 def _split_at_dashes(argv: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part our own arguments from what comes after `--`."""
+    """Split hotdesk's own arguments from those after `--`."""
     if "--" not in argv:
         return argv, None
     at = argv.index("--")
@@ -89,7 +90,7 @@ def _split_at_dashes(argv: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def parse_timeout(text: str) -> float:
-    """Read a time in seconds for argparse."""
+    """Parse a time in seconds, for argparse."""
     try:
         value = float(text)
     except ValueError:
@@ -104,7 +105,7 @@ def parse_timeout(text: str) -> float:
 def add_acts(
     parser: argparse.ArgumentParser, acts: Mapping[str, Act], arguments: Mapping[str, Describe]
 ) -> list[argparse.ArgumentParser]:
-    """Describe what a subcommand can do, an act a name; each act's docstring is its help."""
+    """Add a subparser for each act of a subcommand; the act's docstring is its help."""
     parsers = []
     places = parser.add_subparsers(dest="act", required=True, metavar="|".join(acts))
     for name, act in acts.items():

@@ -1,4 +1,4 @@
-"""A keeper started before the rest of a command is imported: both take about as long, and there are two cores."""
+"""Starts a keeper before the rest of a command is imported: both take about as long, and there are two cores."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ _started: list[tuple[Config, Started]] = []
 
 
 _NICENESS = 10
-"""Of a swarm on a server: a tenth of the processors that others get while they want them."""
+"""Niceness of a server's swarm: it gets a tenth of the CPU time of others while they need it."""
 
 
 def yield_to_tenants() -> None:
-    """Have a server's swarm, its keeper and its desks leave the processors to other tenants, while they want them."""
+    """Lower the CPU priority of a server's swarm, including its keeper and desks, in favour of other tenants."""
     if os.environ.get("HOTDESK_TENANT"):
         os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def begin(*, keys: bool = False) -> None:
-    """Start a keeper, and keys if they will be needed; a command that opens no desk lets them end by themselves."""
+    """Start a keeper, and the keys process if it will be needed. They end by themselves if the command opens no
+    desk."""
     if os.geteuid() == 0:
         chosen = config.load()
         if config.find_node_identity(chosen) is not None:
@@ -34,7 +35,7 @@ def begin(*, keys: bool = False) -> None:
 
 
 def _send_ahead(keeper: Started, verb: str) -> Started:
-    """Send a keeper an early request about no desk, whose answer no one waits for yet."""
+    """Send a keeper an early request that concerns no desk; its reply is read later."""
     message = {"n": 1, "verb": verb, "desk": f"i{os.urandom(10).hex()}"}
     keeper.sock.send(json.dumps(message).encode())
     return replace(keeper, ahead=verb)

@@ -1,8 +1,7 @@
 """A question to the person at the terminal: a card, and one line of answer.
 
-No one says yes by accident: what was typed before the question stood there is thrown away, an empty line is no answer,
-and what a desk or a worker wrote cannot look like our own words. The answer may come from elsewhere meanwhile: then
-no one is asked any more.
+A person cannot approve by accident: input typed before the question is discarded, an empty line is no answer, and text
+from a desk or a worker cannot look like hotdesk's own. If the answer comes from elsewhere meanwhile, the prompt ends.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
 TERMINAL = "/dev/tty"
 _SETTLE = 0.4
-"""Seconds between the card and the question: what is typed meanwhile was not meant for it."""
+"""Seconds between the card and the question; input typed meanwhile is discarded."""
 MAX_FACT_CHARS = 500
-"""Characters of one fact."""
+"""Maximum characters of one fact."""
 LINE = 4096
-"""Bytes of an answer."""
+"""Maximum bytes of an answer."""
 WIDEST, NARROWEST = 100, 20
 Answer: TypeAlias = Literal["approve", "refuse", "edit", "later", "answer", "expired", "gone"]
 LETTERS: dict[str, Answer] = {"a": "approve", "r": "refuse", "e": "edit", "l": "later"}
 EDITED = ("plan", "amendment")
-"""What may be edited before it is approved."""
+"""Kinds that can be edited before approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,11 @@ class PromptOutcome:
 
     answer: Answer
     words: str = ""
-    """Of an `answer`."""
+    """Text of an `answer`."""
 
 
 def open_terminal(path: str = TERMINAL) -> int | None:
-    """Open the controlling terminal; None if there is none. Call it before the process is confined."""
+    """Open the controlling terminal; return `None` if there is none. Call it before the process is confined."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -59,13 +58,13 @@ def open_terminal(path: str = TERMINAL) -> int | None:
         if os.tcgetpgrp(fd) == os.getpgrp():
             return fd
     except OSError:
-        pass  # it is not ours to ask at
+        pass  # not the foreground process of a terminal
     os.close(fd)
     return None
 
 
 async def ask(terminal: int, card: Card, pending: Pending, *, look: TerminalTraits | None = None) -> PromptOutcome:
-    """Ask at a terminal in a thread; cancelling this ends the prompt at once."""
+    """Ask at a terminal in a thread. Cancelling this ends the prompt at once."""
     stop, poke = os.pipe()
 
     async def end_when_cancelled() -> None:
@@ -83,7 +82,7 @@ async def ask(terminal: int, card: Card, pending: Pending, *, look: TerminalTrai
     finally:
         os.close(stop)
         os.close(poke)
-    await anyio.lowlevel.checkpoint_if_cancelled()  # an earlier answer no longer counts
+    await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled prompt must not return an answer
     return outcome
 
 
@@ -93,13 +92,13 @@ class TerminalPrompt:
 
     terminal: int
     stop: int
-    """Readable when the question no longer needs an answer."""
+    """Becomes readable when the question no longer needs an answer."""
     until: float
     look: TerminalTraits
 
     def ask(self, card: Card, pending: Pending) -> PromptOutcome:
         try:
-            if os.tcgetpgrp(self.terminal) != os.getpgrp():  # who asks from the background is stopped for it
+            if os.tcgetpgrp(self.terminal) != os.getpgrp():  # a background process would be stopped
                 return PromptOutcome("later")
             with _line_mode(self.terminal):
                 self.write(
@@ -125,7 +124,8 @@ class TerminalPrompt:
             text = f"  answer with {' or '.join(choices)}: " if choices else text
 
     def wait(self, seconds: float | None, *, typed: bool) -> PromptOutcome | None:
-        """Wait for a line, or only let time pass; return why there is nothing to wait for any more."""
+        """Wait for a line, or with `typed=False` for the time to pass; return an outcome if the question ends
+        meanwhile."""
         end = self.until if seconds is None else min(time.time() + seconds, self.until)
         poll = select.poll()
         poll.register(self.stop, select.POLLIN)
@@ -160,7 +160,7 @@ _CLOSING = {
 
 
 def format_invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
-    """Return the question and the letters that answer it; without letters any words do."""
+    """Return the question and the letters that answer it, or no letters if any text does."""
     if pending.kind == "question":
         return "  your answer, or Enter to answer later: ", ()
     letters = tuple(letter for letter in LETTERS if letter != "e" or pending.kind in EDITED)
@@ -168,10 +168,10 @@ def format_invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
 
 
 def parse_answer(line: bytes, letters: tuple[str, ...]) -> PromptOutcome | None:
-    """Read an answer; None: it is none."""
+    """Parse an answer; return `None` if it is invalid."""
     if not line:
         return PromptOutcome("later")
-    if not line.endswith(b"\n"):  # Ctrl-D within a line, or one that is too long
+    if not line.endswith(b"\n"):  # Ctrl-D within a line, or a line that is too long
         return None
     text = line.decode("utf-8", "replace").strip()
     if not letters:
@@ -182,7 +182,8 @@ def parse_answer(line: bytes, letters: tuple[str, ...]) -> PromptOutcome | None:
 
 
 def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTraits) -> list[str]:
-    """Draw a card: our words outside, each of its lines behind a bar, the worker's words last and marked."""
+    """Format a card in a frame: hotdesk's words on the frame, the card's lines behind a bar, the worker's words
+    last."""
     sides = "╭", "│", "╰", "─"
     top, bar, bottom, rule = (look.clean(side) for side in sides)
     inside = width - 2
@@ -215,7 +216,7 @@ def _iterate_card_lines(card: Card) -> Iterator[str]:
 
 
 def _shorten_fact(text: str) -> str:
-    """Return the shown part of a fact, and say if some of it was left out."""
+    """Return the start of a fact, and state how much is omitted."""
     rest = len(text) - MAX_FACT_CHARS
     return text[:MAX_FACT_CHARS] + (
         f" … and {rest:,} more characters; `hotdesk approve --json` shows all" if rest > 0 else ""
@@ -224,7 +225,7 @@ def _shorten_fact(text: str) -> str:
 
 @contextmanager
 def _line_mode(terminal: int) -> Iterator[None]:
-    """Switch the terminal to whole lines with echo, whatever mode it was in."""
+    """Switch the terminal to line mode with echo, and restore its mode at the end."""
     before = termios.tcgetattr(terminal)
     ours = termios.tcgetattr(terminal)
     ours[0] |= termios.ICRNL

@@ -1,4 +1,4 @@
-"""Completions for bash, zsh and fish, written from the tree of commands. Pure."""
+"""Completions for bash, zsh and fish, generated from the tree of commands. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guides and the systemd unit that come with hotdesk: in a checkout, or where its wheel put them."""
+"""Finds guides and the systemd unit that come with hotdesk, in a checkout or where the wheel installed them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PLACES = {".md": "docs/guide", ".service": "packaging"}
-"""Where a checkout has files of a kind."""
+"""Folder of each kind of file in a checkout."""
 INSTALLED = "share/hotdesk"
-"""Where a wheel puts them, below the environment it is installed into."""
+"""Folder of an installed wheel's files, below the environment."""
 
 
 def find_shipped_file(name: str) -> Path:

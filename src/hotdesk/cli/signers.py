@@ -1,4 +1,4 @@
-"""Trusted signers: those given to a command, or those of the settings and this machine's own."""
+"""Trusted signers: those given to a command, or those of the settings and this machine's own key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
         return {_resolve_fingerprint(each): "trusted by --signer" for each in named}
     settings = config.load()
     found = {_resolve_fingerprint(each): "trusted by the settings" for each in settings.signers}
-    with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
+    with suppress(HotdeskError, OSError):  # most machines only verify and have no key
         found[compute_fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own key"
     return found
 

@@ -1,4 +1,4 @@
-"""Progress of a swarm: one line that is redrawn on a terminal, a few lines elsewhere."""
+"""Progress of a swarm: one redrawn line on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.swarm.receipt import SwarmReceipt
 from hotdesk.swarm.run import SwarmRun
 
 _LINE_INTERVAL_S = 10.0
-"""Seconds between two lines where they cannot be written again."""
+"""Seconds between two lines if output is not a terminal."""
 _RATE_WINDOW_S = 20.0
 
 
@@ -26,10 +26,10 @@ class SwarmBoard:
         self.run: SwarmRun | None = None
         self.last_line = clock()
         self.ends: list[float] = []
-        """When items ended lately."""
+        """End times of recent items."""
         self.is_drawn = False
         self.asides = 0
-        """How many questions have the terminal now."""
+        """Number of questions that use the terminal now."""
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -44,7 +44,7 @@ class SwarmBoard:
         self.run = run
 
     def show(self, event: Event) -> None:
-        """Show an event that people should know of at once."""
+        """Print an event that people should see at once."""
         match event:
             case ItemEnded():
                 self.ends.append(self.clock())
@@ -80,7 +80,7 @@ class SwarmBoard:
             self.say(self.describe())
 
     def describe(self) -> str:
-        """Describe how far it is: done, rate, time to come, cost so far and in the end."""
+        """Describe the progress: items done, rate, remaining time, cost so far and expected."""
         assert self.run is not None
         run, state = self.run, self.run.state
         ended, total = len(state.items), len(run.items)

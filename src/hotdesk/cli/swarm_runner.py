@@ -1,4 +1,4 @@
-"""Carries a swarm out on this terminal: shows progress, asks the person here, stops on request."""
+"""Runs a swarm on this terminal: shows progress, asks the person here, stops on request."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from hotdesk.work import JobContext
 
 @dataclass(frozen=True, slots=True)
 class ResumeChoice:
-    """Which items a resumed swarm takes, beside those that have not ended."""
+    """Items that a resumed swarm processes, besides those that have not ended."""
 
     retry: bool = False
     accept: bool = False
     add: bool = False
-    """Whether items are taken in that were put beside the brief since."""
+    """Whether items that were added to the brief's folder are included."""
 
 
 def add_resume_choice(parser: argparse.ArgumentParser) -> None:
@@ -81,14 +81,14 @@ class TerminalSwarm:
     choice: ResumeChoice = ResumeChoice()
     record: Path | None = None
     answered_by: str = ""
-    """Who answers in the place of its models, for the header of the recording."""
+    """Who answers in place of its models, for the header of the recording."""
     order: JobContext | None = None
     board: SwarmBoard = field(default_factory=lambda: SwarmBoard(sys.stderr, time.monotonic))
     stream: JsonLines | None = None
     terminal: int | None = None
 
     def carry_out(self) -> int:
-        """Carry it out; return the exit code."""
+        """Run the swarm; return the exit code."""
         return run_interruptible(self.work, self.stop)
 
     async def work(self) -> int:
@@ -112,13 +112,13 @@ class TerminalSwarm:
                     try:
                         receipt = await self.work_at(machine, brief)
                         break
-                    except NodeLost as e:  # that of its report's desk: items go on by themselves
+                    except NodeLost as e:  # the node of the report's desk; items move to other nodes by themselves
                         self.board.say(f"hotdesk: {e}; the swarm continues at other desks")
                         self.goes_on = True
             return self.finish(receipt, out)
 
     async def work_at(self, machine: Machine, brief: Brief) -> SwarmReceipt:
-        """Do the work on a machine."""
+        """Run the swarm on a machine."""
         brains = _make_brains(self.chosen, brief, self.settings, self.board.say)
         self.order = JobContext(machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact)
         self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
@@ -149,11 +149,11 @@ class TerminalSwarm:
         return await ask_here(self.settings, self.terminal, self.board, pending, card)
 
     def stop(self) -> None:
-        """Ask the swarm to pause: items under way end, no other begins."""
+        """Ask the swarm to pause: running items finish, no others start."""
         halt(self.order, self.id, "the swarm pauses when the running items are finished")
 
     def finish(self, receipt: SwarmReceipt, out: Out) -> int:
-        """Copy what it left, print what became of it; return the exit code."""
+        """Copy the results, print the receipt, and return the exit code."""
         paths = {}
         if receipt.outcome == "done":
             drive = Drive(self.settings.lib / "drive")
@@ -180,7 +180,8 @@ def _make_brains(
     record: Path | None = None,
     answered_by: str = "",
 ) -> Brains:
-    """Return who thinks. A script is run here: this process has given up what a script shall not have."""
+    """Return the brains. A script runs in this process, which has dropped the privileges that a script must not
+    have."""
     if record is not None and chosen.is_recorded:
         raise BriefError("--record needs --model: it records the replies of a model")
     if chosen.replay:
@@ -218,7 +219,7 @@ def begin_swarm(settings: Config, chosen: JobRequest, arguments: argparse.Namesp
 def go_on_swarm(
     settings: Config, request: JobRequest, job: str, limits: dict[str, Any], choice: ResumeChoice, *, json: bool
 ) -> int:
-    """Go on with a swarm, within other limits where they are given."""
+    """Resume a swarm, optionally with other limits."""
     prestart.yield_to_tenants()
     request = change_limits(settings, request, limits)
     return TerminalSwarm(settings, request, job, True, json, choice).carry_out()

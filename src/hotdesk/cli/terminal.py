@@ -1,4 +1,4 @@
-"""A command's streams on this terminal: bytes through as they are, an exit code as a shell gives it."""
+"""A command's streams on this terminal: bytes are passed through, and the exit code is as from a shell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def follow(
     timeout: float | None,
     user: str | None = None,
 ) -> int:
-    """Run a command with this terminal's streams; return its exit code, 124 when its time was up."""
+    """Run a command with this terminal's streams; return its exit code, or 124 if its time limit was reached."""
     process = await desk.start(argv, env=env, cwd=cwd, timeout=timeout, user=user)
     done: Done | None = None
     deaf = False
@@ -55,7 +55,7 @@ async def follow(
 
 
 async def feed(process: Process) -> None:
-    """Give the command our standard input until it ends."""
+    """Pass standard input to the command until it ends."""
     pollable = stat.S_ISFIFO(os.fstat(0).st_mode) or stat.S_ISSOCK(os.fstat(0).st_mode) or os.isatty(0)
     while True:
         if pollable:
@@ -68,7 +68,7 @@ async def feed(process: Process) -> None:
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write to a terminal or pipe of ours; False when it has no reader any more."""
+    """Write to this process's own terminal or pipe; return `False` if no reader is left."""
     try:
         while data:
             data = data[os.write(fd, data) :]
@@ -82,12 +82,10 @@ def run_interruptible(
     stop: Callable[[], None] | None = None,
     reload: Callable[[], None] | None = None,
 ) -> int:
-    """Run a command's work; SIGTERM and SIGHUP end it as Ctrl-C does, so that its desk burns.
+    """Run a command's work; SIGINT, SIGTERM and SIGHUP cancel it, so that its desk is burnt.
 
-    Where there is something to `reload`, SIGHUP does that instead.
-
-    Where it can be asked to `stop`, the first signal does that, and the second ends it. Those after it change nothing:
-    they would break off the burning, and leave a process that waits for its own threads.
+    With `reload`, SIGHUP calls that instead. With `stop`, the first signal calls that and the second cancels. Later
+    signals have no effect: they would interrupt the burn, and leave a process that waits for its own threads.
     """
 
     async def run_with_signals() -> int:
@@ -118,7 +116,7 @@ def run_interruptible(
 
 
 def _run_event_loop(work: Callable[[], Awaitable[int]]) -> int:
-    """Run an event loop; an error alone in its group comes out as itself."""
+    """Run an event loop; an exception that is alone in its group is raised itself."""
     try:
         return anyio.run(work)
     except BaseExceptionGroup as group:

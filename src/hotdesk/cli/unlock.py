@@ -1,4 +1,4 @@
-"""The vault's root key, where only a person or their keyring has it: got before this command gives up its rights."""
+"""Obtains the vault's root key from a person or their keyring, before this command drops its privileges."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hotdesk.vault.store import load
 
 
 def find(settings: Config, scope: Scope) -> str:
-    """Return the root key in base64; nothing where keys find it themselves, or the vault is a server's.
+    """Return the root key in base64, or `""` if the keys process can read it itself or the vault is a server's.
 
-    A passphrase is made a key here: that takes more memory and threads than keys may have.
+    A passphrase is converted to a key here, because that needs more memory and threads than the keys process may use.
     """
     folder = settings.lib / "keys"
     if not scope.grants or os.geteuid() != 0:

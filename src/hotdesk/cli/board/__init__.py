@@ -1,9 +1,8 @@
 """The live display of a job on a terminal.
 
-How it works: `state.py` folds events into what is worth knowing now, `lines.py` gives one line for each event worth a
-line, `area.py` lays out the live area as rows of spans, `cells.py` alone turns spans into what a terminal gets:
-escaped, cut, coloured. `live.py` is the board itself; `receipt.py` is what is said at the end; `stream.py` is the same
-for programs.
+`state.py` folds events into the current state, `lines.py` formats one line for each event to be shown, `area.py` lays
+out the live area as rows of spans, and only `cells.py` turns spans into terminal output: escaped, cut, coloured.
+`live.py` is the board itself; `receipt.py` formats the receipt at the end; `stream.py` writes the same as JSON.
 """
 
 from hotdesk.cli.board.live import Board as Board

@@ -1,4 +1,4 @@
-"""Layout of the live area: rows of spans for one state, width, height and moment. Pure."""
+"""Layout of the live area: rows of spans for a state, a width, a height and a time. No I/O."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hotdesk.job.format import format_clock, format_cost, format_count, format_d
 from hotdesk.job.record.progress import Stand, StepProgress
 
 _MAX_COLUMNS = 120
-"""Columns: what is far apart is not read together."""
+"""Maximum columns: text that is far apart is hard to read together."""
 NAMES = 24
-"""Columns of the longest step's name."""
+"""Maximum columns of a step's name."""
 MARKS: dict[Stand, Span] = {
     "done": ("good", "✓"),
     "current": ("now", "▸"),
@@ -23,12 +23,12 @@ MARKS: dict[Stand, Span] = {
     "rolled back": ("warn", "↺"),
 }
 FEWEST = 5
-"""Rows the plan has before other rows have theirs."""
+"""Minimum rows of the plan before other rows are shown."""
 _MAX_WAITING_ROWS = 4
-"""Rows of what waits for a person: a desk may ask often, and must not hide the rest."""
+"""Maximum rows of pending requests: a desk may ask often, and must not hide the rest."""
 ALWAYS = 0
 Row: TypeAlias = tuple[int, Line]
-"""How dispensable a row is, and what it shows."""
+"""How dispensable a row is (0 if it must be shown), and its content."""
 
 
 def lay(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[str]:
@@ -58,7 +58,7 @@ def _show_header(state: State, width: int, now: float, look: TerminalTraits) -> 
 
 
 def spread(spans: Sequence[Span], right: Span, width: int, look: TerminalTraits) -> Line:
-    """Put a text at the right end of a row; what is at the left gives way."""
+    """Put a text at the right end of a row; the text at the left is cut to fit."""
     room = width - measure_width(right[1]) - 2
     fitting: list[Span] = []
     for style, text in spans:
@@ -76,7 +76,7 @@ def _show_checklist(state: State, width: int, height: int, now: float, look: Ter
     first, last = _choose_window(steps, height)
     rows = [_show_step(step, names, width, now, look) for step in steps[first:last]]
     above, below = steps[:first], steps[last:]
-    if height < 3:  # then the current step is more than a count of the others
+    if height < 3:  # then the current step is more useful than a count of the others
         return rows
     if above:
         rows[0] = [("dim", f" … {_summarize_steps(above + steps[first : first + 1])}")]
@@ -86,7 +86,7 @@ def _show_checklist(state: State, width: int, height: int, now: float, look: Ter
 
 
 def _choose_window(steps: Sequence[StepProgress], height: int) -> tuple[int, int]:
-    """Choose which steps are shown: the current one, or the first to come, and those around it."""
+    """Choose the range of steps to show: around the current one, or the first to come."""
     if len(steps) <= height:
         return 0, len(steps)
     active = ("current", "rolled back", "to come")
@@ -176,7 +176,7 @@ def _show_model_traffic(state: State) -> Line:
 
 
 def _show_door(state: State) -> Line:
-    """Show what went through the door, what did not, and what is safe."""
+    """Show the number of admitted and refused requests, alarms and checkpoints."""
     spans: list[Span] = []
     if state.admitted or state.refused:
         spans.append(("", f"{state.admitted:,} admitted  "))
@@ -211,5 +211,5 @@ def _show_waits(state: State, now: float) -> list[Line]:
 
 
 def _get_first_command(commands: str) -> str:
-    """Return the first of several commands: all were said when the question came."""
+    """Return the first of several commands; the event's line has already listed all."""
     return commands.partition(" | ")[0]

@@ -1,6 +1,6 @@
 """Width of text on a terminal; cutting, wrapping and colours. All output to a terminal passes through here.
 
-What was not written by us is escaped here, so that the only control bytes a terminal gets are our own.
+Text from elsewhere is escaped here, so that a terminal gets no control bytes but hotdesk's own.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from hotdesk.dataclass import dataclass
 from hotdesk.errors import escape_character, make_printable
 
 STYLES = {"good": "32", "bad": "31", "warn": "33", "now": "1;36", "strong": "1", "dim": "2", "": ""}
-"""What a style is in ANSI; the empty one is none."""
+"""ANSI codes of each style."""
 _MARKS_IN_A_ROW = 2
-"""Accents one letter may carry: more of them grow over the lines around it."""
+"""Maximum combining marks of one letter: more would be drawn over neighbouring lines."""
 ASCII = str.maketrans(
     {"✓": "+", "▸": ">", "·": "-", "✗": "x", "↺": "<", "…": "~", "─": "-", "│": "|", "╭": "+", "╰": "+"}
 )
-"""Our own signs, for a terminal that has only ASCII."""
+"""Replacements of hotdesk's own symbols for an ASCII terminal."""
 OWN = re.compile(r"\x1b\[[0-9;]*m")
-"""A style as we write it."""
+"""An ANSI style as hotdesk writes it."""
 Span: TypeAlias = tuple[str, str]
-"""A style's name, and text as it is."""
+"""A style's name and unescaped text."""
 Line: TypeAlias = Sequence[Span]
 
 
@@ -37,7 +37,7 @@ class TerminalTraits:
     unicode: bool = True
 
     def clean(self, text: str) -> str:
-        """Make text safe to show: nothing in it steers a terminal."""
+        """Escape text so that it cannot control the terminal."""
         if not self.unicode:
             text = text.translate(ASCII)
             return make_printable(text).encode("ascii", "backslashreplace").decode()
@@ -58,7 +58,7 @@ def measure_visible_width(painted: str) -> int:
 
 
 def _escape_excess_marks(text: str) -> Iterator[str]:
-    """Yield a text's characters; accents beyond what a letter may carry are escaped."""
+    """Yield a text's characters, with excess combining marks escaped."""
     marks = 0
     for c in text:
         marks = marks + 1 if _measure_character_width(c) == 0 else 0
@@ -67,7 +67,7 @@ def _escape_excess_marks(text: str) -> Iterator[str]:
 
 @lru_cache(4096)
 def _measure_character_width(character: str) -> int:
-    """Return how many columns a printable character takes, rather one too many than one too few."""
+    """Return the columns of a printable character; if unsure, the larger number."""
     if character.isascii():
         return 1
     if unicodedata.category(character) in ("Mn", "Me"):
@@ -80,7 +80,7 @@ def measure_width(text: str) -> int:
 
 
 def cut(text: str, width: int, sign: str = "…") -> str:
-    """Cut a clean text to a width; a sign says where."""
+    """Cut clean text to a width and mark the cut with `sign`."""
     if measure_width(text) <= width:
         return text
     return "" if width < 1 else take_head(text, width - 1) + sign
@@ -112,7 +112,7 @@ def _cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Part a clean text into lines of a width, at spaces where there are any; nothing of it is lost."""
+    """Wrap clean text into lines of a width, at spaces where possible."""
     lines = []
     while measure_width(text) > width > 1:
         line = take_head(text, width)

@@ -1,4 +1,4 @@
-"""One line for each event that people should see. Others are only counted and shown in the live area."""
+"""Formats one line for each event that people should see. Other events only change the live area."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hotdesk.job.format import format_count, format_duration
 from hotdesk.plan import OURS
 
 _MAX_LINE_CHARACTERS = 2000
-"""A goal may be a page."""
+"""Maximum characters of a line: a goal may be a page long."""
 _MAX_WORDS_CHARACTERS = 300
-"""Of what a worker says."""
+"""Maximum characters of a worker's words."""
 
 
 def say(event: Event, state: State) -> Iterator[tuple[str, str]]:
-    """Yield the lines for an event, each with its style; the state has taken it in already."""
+    """Yield styled lines for an event that was already applied to the state."""
     for line in (describe(event).line or _format_step(event, state), _make_brain_line(event)):
         if line is not None:
             style, word, text = line

@@ -1,6 +1,6 @@
-"""The board: a job on a terminal, redrawn in place; elsewhere one line for each event a person should hear of.
+"""The board: a job on a terminal, redrawn in place; without a terminal, one line for each event to be shown.
 
-Nothing is switched on in the terminal that would have to be switched off: whoever is killed leaves it as it was.
+No terminal mode stays switched on, so a process that is killed leaves the terminal as it was.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hotdesk.job.record.papers import Papers
 from hotdesk.plan import OURS
 
 _DRAW_INTERVAL_S = 0.1
-"""Seconds between two drawings, where no line has to be said."""
+"""Minimum seconds between two drawings, unless there is a line to print."""
 _REFUSED_SHOWN = 20
-"""Refused targets a line is said for; a desk may try any number, and the receipt counts them."""
+"""Maximum refused targets that get a line: a desk may try any number, and the receipt counts them."""
 UNWRAPPED, WRAPPED = "\x1b[?7l", "\x1b[?7h"
-"""A row that is wider than we think is cut by the terminal, and does not move the others."""
+"""Switch line wrapping off and on: a row that is wider than computed is then cut and does not move the others."""
 TO_END_OF_ROW, TO_END = "\x1b[K", "\x1b[J"
 
 
 class Board:
-    """Shows one job as it goes on."""
+    """Shows one job while it runs."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Board:
         self.look = TerminalTraits(colours=self.live and not environment.get("NO_COLOR"), unicode=unicode)
         self.state = State(papers if self.live else None, limits)
         self.lines: list[Line] = []
-        """Lines to print above the area."""
+        """Lines to print above the live area."""
         self.area: list[str] = []
-        """What the area shows, plain: how many rows it takes depends on the width."""
+        """Painted rows of the live area; the rows they occupy depend on the terminal's width."""
         self.refused: set[tuple[str, str]] = set()
         self.drawn = 0.0
         self.suspended = False
@@ -85,7 +85,7 @@ class Board:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave the terminal to others for a while; output waits."""
+        """Leave the terminal to other output while the block runs; the board's own lines wait."""
         self.draw(last=True)
         self.suspended = True
         try:
@@ -123,7 +123,7 @@ class Board:
         self.area = area
 
     def move_to_start(self, width: int) -> str:
-        """Go to where the area begins; a terminal that became narrower has wrapped its rows."""
+        """Return the codes to go to the start of the live area, whose rows a narrower terminal has wrapped."""
         rows = sum(max(-(-measure_visible_width(row) // max(width, 1)), 1) for row in self.area)
         return f"\r\x1b[{rows - 1}A" if rows > 1 else "\r"
 
@@ -135,7 +135,7 @@ class Board:
         return found.columns or 80, found.lines or 24
 
     def write(self, text: str) -> None:
-        """Write to the terminal; a missing reader is no reason to stop a job."""
+        """Write to the terminal; stop writing, but not the job, if it has gone."""
         if self.deaf or not text:
             return
         try:

@@ -12,7 +12,7 @@ from hotdesk.job.record.progress import ModelCost, StepProgress
 from hotdesk.job.record.receipt import Receipt, Requests
 
 MAX_LINES = 20
-"""Lines of one kind of request: a desk may try any number of hosts."""
+"""Maximum lines of one kind of request: a desk may try any number of hosts."""
 
 
 def format_receipt(receipt: Receipt) -> list[str]:
@@ -46,7 +46,7 @@ def describe_certificate(stored: Kept, certified: Sequence[Certified]) -> str:
 
 
 def _list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
-    """Format the door's part: what it admitted and what it refused."""
+    """Format the network use: admitted requests, refused requests, alarms."""
     refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
     yield from _list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
     yield from _list_requests("refused", refused, receipt.job)
@@ -64,7 +64,7 @@ def _list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tu
 
 
 def _list_expenses(receipt: Receipt) -> Iterator[tuple[str, str]]:
-    """Format the cost: who, money, time."""
+    """Format the cost: brain, money, steps, time."""
     if receipt.brain:
         yield "brain", receipt.brain
     for cost in receipt.costs:

@@ -1,4 +1,4 @@
-"""The state of a running job for the live view, folded from its events and its desks' events."""
+"""The state of a running job for the live view, folded from its events and those of its desks."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from hotdesk.job.record.papers import Papers
 from hotdesk.job.record.progress import Progress
 
 _MAX_THOUGHT_CHARS = 2000
-"""Characters of a thought that are looked at."""
+"""Maximum characters of a thought that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownLimits:
-    """The job's limits, as far as they are shown."""
+    """The limits of the job that are shown."""
 
     seconds: float | None = None
     budget: JobBudget = field(default_factory=JobBudget)
@@ -44,41 +44,41 @@ class ShownLimits:
 
 @dataclass(slots=True)
 class State:
-    """The state of one job."""
+    """The displayed state of one job."""
 
     papers: Papers | None = None
     limits: ShownLimits = ShownLimits()
     course: Progress = field(default_factory=Progress)
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
     questions: dict[str, Asked] = field(default_factory=dict)
-    """Open questions of its desks."""
+    """Open access requests of its desks, by id."""
     job: str = ""
     goal: str = ""
     brain: str = ""
     model: str = ""
-    """Who takes the step."""
+    """The model that carries out the step."""
     thought: str = ""
-    """A model's words."""
+    """The model's latest words."""
     tool: str = ""
-    """The tool that was used last, what came of it, and how long it took."""
+    """The latest tool; the next fields have its outcome, duration and fallback."""
     outcome: str = ""
     ms: int = 0
     fallback: str = ""
     admitted: int = 0
     refused: int = 0
     refused_host: str = ""
-    """The last one; a desk's word."""
+    """Host of the last refused request, as the desk gave it."""
     alarms: int = 0
     checkpoints: int = 0
     checkpoint: int = 0
-    """Bytes of the last one."""
+    """Bytes of the latest checkpoint."""
 
     @property
     def desks(self) -> list[str]:
         return [desk for desk, gone in self.course.desks.items() if not gone]
 
     def take(self, event: Event, at: float) -> None:
-        """Take an event in; `at` is seconds since 1970."""
+        """Apply an event; `at` is in seconds since 1970."""
         tools = dict(self.course.running)
         self.course.take(event, at)
         self.waiting.take(event)
@@ -105,7 +105,7 @@ class State:
 
     def take_desk(self, event: Event) -> None:
         match event:
-            case Exchange() if event.step:  # before its first step a desk only tries its own way out
+            case Exchange() if event.step:  # before its first step a desk only runs the door's self-test
                 self.admitted += event.verdict == "allow"
                 if event.verdict in ("deny", "broken"):
                     self.refused, self.refused_host = self.refused + 1, event.host
@@ -123,7 +123,7 @@ class State:
                 self.questions = {name: each for name, each in self.questions.items() if each.desk != event.desk}
 
     def read_paper(self, name: str) -> str:
-        """Return what a paper says; nothing where it cannot be had: a board shows, it does not judge."""
+        """Return a paper's text, or `""` if it cannot be read."""
         if self.papers is None:
             return ""
         try:
@@ -138,7 +138,7 @@ class State:
 
 
 def plan_intents(paper: str) -> dict[str, str]:
-    """Return the steps' intents from a plan's paper; none from what is no plan."""
+    """Return the steps' intents from a plan's paper; none if it cannot be parsed."""
     try:
         return {str(step["name"]): str(step["intent"]) for step in json.loads(paper)["steps"]}
     except (ValueError, KeyError, TypeError):
@@ -146,7 +146,7 @@ def plan_intents(paper: str) -> dict[str, str]:
 
 
 def extract_words(paper: str) -> str:
-    """Return what a reply says for people in one line: what it shows of its thinking, else its text."""
+    """Return a reply's thought, or else its text, as one line."""
     try:
         data = json.loads(paper)
     except ValueError:

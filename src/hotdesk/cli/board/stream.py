@@ -1,4 +1,4 @@
-"""A job for programs: each event as one line of JSON, the receipt last."""
+"""A job's events for programs: one line of JSON each, with the receipt as the last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.job.record.receipt import Receipt
 
 
 class JsonLines:
-    """Writes events as they come: `{"at": milliseconds since 1970, "event": name, "data": {…}}`."""
+    """Writes each event as a line: `{"at": milliseconds since 1970, "event": name, "data": {…}}`."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
         self.stream = stream
@@ -24,13 +24,13 @@ class JsonLines:
         self.write(type(event).__name__, as_dict(event))
 
     def finish(self, receipt: Receipt, paths: Mapping[str, str], proofs: Mapping[str, str], report: str) -> None:
-        """Write the receipt, and where results, their certificates and the report are; no report is null."""
+        """Write the receipt with the paths of the results, certificates and report; `""` for no report becomes null."""
         fields = {**asdict(replace(receipt, steps=())), "steps": [step_dict(step) for step in receipt.steps]}
         files = {"paths": dict(paths), "certificates": dict(proofs), "report": report or None}
         self.write("Receipt", {**fields, **files})
 
     def write(self, name: str, data: Mapping[str, object]) -> None:
-        """Write one line of plain ASCII; a missing reader is no reason to stop a job."""
+        """Write one line of plain ASCII; stop writing, but not the job, if the reader has gone."""
         if self.deaf:
             return
         line = json.dumps({"at": int(self.clock() * 1000), "event": name, "data": data}).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
-"""The holder: an owner in the background, one for each state directory and way of calling it.
+"""The holder: an owner process in the background, one for each state directory and configuration.
 
-It opens desks that outlive their command (`hotdesk open`), and it opens those of `hotdesk run` quickly, because it has
-imported everything and has a keeper: such a desk is burnt when the call that asked for it ends. It starts on first use
-and ends when no one has used it for a while. `process` is how it starts, `service` what it does, `client` how
-`hotdesk open` finds it; `hotdesk.cli.quick` is the other client.
+It opens desks that outlive their command (`hotdesk open`). It also opens those of `hotdesk run` quickly, because it has
+everything imported and has a keeper; such a desk is burnt when its command ends. It starts on first use and ends when
+idle. `process` is its entry point, `service` its work, `client` how `hotdesk open` finds it; `hotdesk.cli.quick` is the
+other client.
 """

@@ -1,4 +1,4 @@
-"""Find or start the holder of `hotdesk open`, so that a desk outlives its command."""
+"""Finds or starts the holder for `hotdesk open`, so that a desk outlives its command."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ RELEASE_SECONDS = 30.0
 
 
 async def release_ready(settings: Config, image: str) -> None:
-    """Have holders burn the desks of an image that they keep ready, so that it can be removed."""
+    """Make holders burn the ready desks of an image, so that it can be removed."""
     for path in sorted((settings.run / "control").glob("holder-*.sock")):
         if is_private(str(path.parent)) and is_own_socket(str(path)):
             with suppress(HotdeskError):  # it is about to end, and its desks with it
                 async with remote_runtime(path) as runtime:
                     await runtime.call("DELETE", f"/leases/{image}")
     with anyio.move_on_after(RELEASE_SECONDS):
-        while _has_ready(settings, image):  # noqa: ASYNC110 - another process's
+        while _has_ready(settings, image):  # noqa: ASYNC110 - the state of another process
             await anyio.sleep(0.02)
 
 
@@ -45,7 +45,7 @@ def _has_ready(settings: Config, image: str) -> bool:
 
 
 async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: str = "") -> DeskId:
-    """Open a desk at the holder, started if needed; an ordinary user's at the server."""
+    """Open a desk at the holder, which is started if needed; for an ordinary user, at the server."""
 
     async def work(runtime: RemoteRuntime) -> DeskId:
         if key:
@@ -82,7 +82,7 @@ async def _run_at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
             try:
                 async with remote_runtime(path) as runtime:
                     return await work(runtime)
-            except (NoOwnerError, DeskGone) as e:  # it was about to end: it had no desk for a while
+            except (NoOwnerError, DeskGone) as e:  # it was about to end, because it was idle
                 why = str(e)
         start(place, name)
         await anyio.sleep(0.02)

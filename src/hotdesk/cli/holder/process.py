@@ -10,11 +10,11 @@ from hotdesk.cli.quick.start import LOCK
 
 
 def main() -> None:
-    """Be the holder whose lock this process was started with."""
-    os.set_inheritable(LOCK, False)  # for as long as this process lives, and not its keeper
+    """Run the holder whose lock this process inherited."""
+    os.set_inheritable(LOCK, False)  # the lock lasts as long as this process, not its keeper
     name = sys.argv[2]
     if name != name_holder(read_settings(Place())):
-        return  # settings or code changed meanwhile
+        return  # settings or code have changed meanwhile
     from hotdesk.cli import prestart
 
     prestart.begin()

@@ -1,4 +1,4 @@
-"""The holder's service: owns desks, and ends when it was not used for a while."""
+"""The holder's service: owns desks, and ends when idle."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class ResidentHolder:
         self.identity = name
         self.path = settings.run / "control" / f"holder-{name}.sock"
         self.sources: dict[str, int] = {}
-        """When the file of each module was changed last."""
+        """Modification time of each module's file."""
         self.started = time.time_ns()
         self.host: Host | None = None
         self.ready_spec: Spec | None = None
-        """What is kept ready for the next command."""
+        """Specification of the desk that is kept ready for the next command."""
         self.is_current()
 
     def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
-        """Read what `hotdesk run` asks for, as its own parser does; who asks is what the kernel says."""
+        """Parse the request of `hotdesk run` with its own parser; the kernel reports the caller."""
         if not self.settings.holder:
             raise BriefError(
                 "the background process of `hotdesk run` is disabled by `enabled = false` in `[holder]` of config.toml"
@@ -59,7 +59,7 @@ class ResidentHolder:
         return replace(spec, by=describe_caller(uid, pid, variables))
 
     def keep_ready(self, spec: Spec) -> None:
-        """Keep a desk like the last one ready for the next command; none with a screen, which is expensive."""
+        """Keep a desk like the last one ready for the next command, unless it has a screen, which is expensive."""
         if self.host is None or (self.ready_spec is not None and spec.is_like(self.ready_spec)):
             return
         if self.ready_spec is not None:
@@ -69,7 +69,7 @@ class ResidentHolder:
             self.ready_spec = spec
 
     def release_ready(self, image: str) -> None:
-        """Burn the desk that is kept ready if it is of an image, and keep none until the next command."""
+        """Burn the ready desk if it is of an image, and keep none until the next command."""
         if self.host is not None and self.ready_spec is not None and self.ready_spec.image == image:
             self.host.pool.keep(self.ready_spec, 0)
             self.ready_spec = None
@@ -89,7 +89,7 @@ class ResidentHolder:
         return True
 
     def announce(self) -> None:
-        """Be found: a second name for the control socket, put there whole."""
+        """Publish the control socket under the holder's name, atomically."""
         fresh = self.path.with_name(f".{self.path.name}")
         fresh.unlink(missing_ok=True)
         os.link(control_path(self.settings, os.getpid()), fresh)
@@ -101,7 +101,7 @@ class ResidentHolder:
             self.path.unlink(missing_ok=True)
 
     def is_announced(self) -> bool:
-        """Return whether who looks for this holder finds it: not when its state directory was removed."""
+        """Return whether callers find this holder: not after its state directory was removed."""
         with suppress(OSError):
             return self.path.stat().st_ino == control_path(self.settings, os.getpid()).stat().st_ino
         return False
@@ -130,7 +130,7 @@ class ResidentHolder:
 
 
 def _parse_lease(body: bytes) -> tuple[list[str], dict[str, str]]:
-    """Read the options of a `run` that a holder may serve, and on whose behalf it is."""
+    """Parse the options of a `run` that a holder may serve, and the caller's variables."""
     try:
         match wire.decode(body):
             case {"argv": list(argv), "variables": dict(variables), **rest} if not rest and len(argv) < _MAX_ARGUMENTS:
@@ -149,5 +149,5 @@ def _is_option(text: object) -> bool:
 
 
 def main(name: str) -> None:
-    """Hold desks."""
+    """Run the holder with this identity."""
     anyio.run(ResidentHolder(prestart.get_settings(), name).hold)
