@@ -1,1 +1,1 @@
-"""E2B's code interpreter at port 49999 of a sandbox. Runs inside the desk, by the image's own Python."""
+"""E2B's code interpreter at port 49999 of a sandbox. Runs inside the desk, with the image's own Python."""

@@ -18,7 +18,7 @@ PORT = 49999
 
 
 class InterpreterServer:
-    """Answers requests."""
+    """Answers HTTP requests."""
 
     def __init__(self, contexts: Contexts) -> None:
         self.contexts = contexts

@@ -1,4 +1,4 @@
-"""Contexts: each a kernel of one language with its own state, in which one piece of code runs at a time."""
+"""Contexts: each is a kernel of one language with its own state, which runs one piece of code at a time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hotdesk_interpreter.languages import PYTHON, Language, get_language
 from hotdesk_interpreter.web import HttpError
 
 KEEPALIVE_INTERVAL_S = 5.0
-"""Seconds of silence after which a program hears that its code still runs."""
+"""Seconds of silence after which a client gets a `keepalive` event."""
 INTERRUPT_TIMEOUT_S = 3.0
-"""Seconds an interrupted kernel has to stop before it is killed."""
+"""Seconds for an interrupted kernel to stop before it is killed."""
 MAX_CONTEXTS = 64
-"""Contexts at a time."""
+"""Maximum concurrent contexts."""
 DEFAULTS = ("python", "javascript")
 """Languages whose default context is always listed."""
 AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "PATH", "HOME", "MALLOC_")
-"""Variables that only a new process takes notice of."""
+"""Prefixes of variables that only take effect when a process starts."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Context:
     cwd: str
     kernel: InterpreterKernel | None = None
     count: int = 0
-    """Pieces of code its kernel has run."""
+    """Pieces of code that its kernel has run."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def describe(self) -> dict[str, str]:
@@ -114,7 +114,8 @@ class Contexts:
             raise HttpError(500, f"{context.language.name} could not be started: {e}") from e
 
     async def execute(self, context: Context, code: str, env: Mapping[str, str]) -> AsyncIterator[Event]:
-        """Run code when it is its turn; yield what happens. Whoever stops listening interrupts it."""
+        """Run code once earlier code of the context has ended; yield its events. Closing the iterator interrupts the
+        code."""
         async with context.turn:
             kernel = self.get_kernel(context)
             context.count += 1
@@ -139,7 +140,7 @@ class Contexts:
             yield {"type": "end_of_execution"}
 
     async def interrupt(self, context: Context, kernel: InterpreterKernel) -> None:
-        """Stop what runs: asked first, killed if that does not help."""
+        """Interrupt the running code; kill the kernel if it does not stop."""
         kernel.interrupt(context.language.interruption)
         try:
             async with asyncio.timeout(INTERRUPT_TIMEOUT_S):
@@ -149,7 +150,7 @@ class Contexts:
             await self.drop(context, kernel)
 
     async def drop(self, context: Context, kernel: InterpreterKernel) -> None:
-        """End a kernel that is of no more use; the next code gets a new one."""
+        """End an unusable kernel; the next code gets a new one."""
         if context.kernel is kernel:
             context.kernel = None
         await kernel.close()

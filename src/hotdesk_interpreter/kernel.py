@@ -1,7 +1,7 @@
-"""One kernel, seen from the server: a child that reads code from one descriptor and writes events to another.
+"""One kernel as seen by the server: a child that reads code from one descriptor and writes events to another.
 
-What it and its children say at descriptors 1 and 2 is output. All of it is untrusted: bounded, and read only while
-somebody takes it.
+Output of the kernel and its children on descriptors 1 and 2 is reported as events. All of it is untrusted: it is
+bounded, and read only while a client consumes it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 
 READ = 1 << 16
 MAX_EVENT_BYTES = 128 << 20
-"""The longest event, in bytes."""
+"""Maximum bytes of an event."""
 MAX_READS = 64
-"""Reads after which output that does not end lets events through."""
+"""Maximum consecutive reads of one output stream, so that endless output does not delay events."""
 Event = dict[str, Any]
 
 
@@ -31,7 +31,7 @@ class KernelDiedError(Exception):
 
 
 class InterpreterKernel:
-    """A child that runs code."""
+    """A child process that runs code."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
         self.env, self.cwd = dict(env), cwd
@@ -59,7 +59,7 @@ class InterpreterKernel:
         self.partial = bytearray()
         self.pending: deque[Event] = deque()
         self.up = False
-        """Whether it reported that it is ready; not every language does."""
+        """Whether the kernel reported that it is ready, which not every language does."""
         self.first = b""
         """Input to send before the next code."""
         for fd in (self.events, *self.outputs, self.orders):
@@ -76,7 +76,7 @@ class InterpreterKernel:
                 await wait_readable((self.events,), 1.0)
 
     async def begin(self, order: bytes) -> None:
-        """Start code; earlier unread output is dropped."""
+        """Send code to the kernel; earlier unread output is discarded."""
         self.discard()
         order, self.first = self.first + order, b""
         view = memoryview(order)
@@ -91,7 +91,7 @@ class InterpreterKernel:
                 raise KernelDiedError from None
 
     async def iterate_events(self, silence: float) -> AsyncIterator[Event]:
-        """Yield what happens until code ends, its end included, and a `keepalive` after so many seconds of silence."""
+        """Yield events until the `end` of the code, and a `keepalive` after `silence` seconds without any."""
         while True:
             while self.pending:
                 event = self.pending.popleft()
@@ -108,7 +108,7 @@ class InterpreterKernel:
             self.read_output(fd)
 
     def read(self) -> list[Event]:
-        """Read pending data: output first, because output before an event must be there before it."""
+        """Read available events: output first, so that output written before an event is reported before it."""
         news = take(self.events)
         found = [event for fd in list(self.outputs) for event in self.read_output(fd)]
         if news is None:
@@ -132,7 +132,7 @@ class InterpreterKernel:
             data = take(fd)
             if not data:
                 if data is not None:
-                    del self.outputs[fd]  # it will say no more
+                    del self.outputs[fd]  # end of the stream
                 break
             parts.append(data)
         text = decoder.decode(b"".join(parts))
@@ -149,7 +149,7 @@ class InterpreterKernel:
         self.process.kill()
 
     async def close(self) -> None:
-        """End it, and let go of its descriptors. Twice is no error."""
+        """Kill the kernel and close its descriptors. A second call does nothing."""
         if self.orders < 0:
             return
         self.kill()
@@ -164,7 +164,7 @@ class InterpreterKernel:
 
 
 def take(fd: int) -> bytes | None:
-    """Read once: None when nothing is there, nothing at the end."""
+    """Read once; return `None` if nothing is available, and `b""` at the end."""
     try:
         return os.read(fd, READ)
     except BlockingIOError:
@@ -172,7 +172,7 @@ def take(fd: int) -> bytes | None:
 
 
 def parse_event(line: bytes) -> Event | None:
-    """Parse one event; an invalid one is skipped."""
+    """Parse one event; return `None` if it is invalid."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -181,13 +181,13 @@ def parse_event(line: bytes) -> Event | None:
 
 
 async def wait_readable(fds: Sequence[int], seconds: float) -> bool:
-    """Wait until one of some descriptors can be read; return whether one can."""
+    """Wait until one of the descriptors is readable; return whether one is."""
     loop = asyncio.get_running_loop()
     return await wait_ready(fds, loop.add_reader, loop.remove_reader, seconds)
 
 
 async def wait_writable(fd: int) -> None:
-    """Wait until a descriptor can be written, a moment at most."""
+    """Wait until a descriptor is writable, at most half a second."""
     loop = asyncio.get_running_loop()
     await wait_ready((fd,), loop.add_writer, loop.remove_writer, 0.5)
 

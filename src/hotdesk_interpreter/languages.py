@@ -1,4 +1,4 @@
-"""The languages: how a kernel of each is started, and how code is put to it."""
+"""The languages: how their kernels are started, and how code is sent to them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Language:
     name: str
     argv: tuple[str, ...]
     order: Callable[[str, Mapping[str, str]], bytes]
-    """Writes code and variables of this call alone as a kernel reads them."""
+    """Encodes code and the variables of this call for the kernel."""
     interruption: bytes = b""
-    """What interrupts code, beside the signal."""
+    """Input that interrupts code, in addition to the signal."""
 
 
 def as_line(code: str, env: Mapping[str, str]) -> bytes:
@@ -35,13 +35,13 @@ def as_line(code: str, env: Mapping[str, str]) -> bytes:
 
 
 def _as_words(code: str, env: Mapping[str, str]) -> bytes:
-    """Write an order as a line of words in base64: the code, then each variable and its value."""
+    """Encode code and variables as a line of base64 words: the code, then each variable and its value."""
     words = [code, *(word for pair in env.items() for word in pair)]
     return b" ".join(base64.b64encode(word.encode("utf-8", "replace")) for word in words) + b"\n"
 
 
 def as_script(code: str, env: Mapping[str, str]) -> bytes:
-    """Write an order as a script for bash, its variables put back afterwards."""
+    """Encode code and variables as a bash script that restores the variables afterwards."""
     if "\0" in code or any("\0" in value for value in env.values()):
         raise HttpError(400, "a bash script and its variables must not contain the character NUL")
     before = [f"__was_{key}=$(declare -p {key} 2>/dev/null); export {key}={shlex.quote(env[key])}" for key in env]
@@ -66,7 +66,7 @@ NEEDED = {
     "r": Path("/usr/bin/Rscript"),
     "java": HERE / "Kernel.class",
 }
-"""What the kernels of some languages need, which not every image has."""
+"""Files that the kernels of some languages need, which not every image has."""
 
 
 def _list_offered() -> list[str]:

@@ -1,4 +1,4 @@
-"""A kernel of Python: IPython's shell, whose output, results and errors go to the server as events."""
+"""The Python kernel: IPython's shell, whose output, results and errors are sent to the server as events."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from hotdesk_interpreter import showing
 
 BATCH = 0.05
-"""Seconds output may wait for more of it."""
+"""Seconds that output is collected before it is sent."""
 LARGE = 1 << 14
-"""Characters of output that do not wait."""
+"""Characters of output above which it is sent at once."""
 
 
 class EventChannel:
-    """The destination of events; one for all threads."""
+    """The destination of events, shared by all threads."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -39,7 +39,7 @@ class EventChannel:
         threading.Thread(target=self.flush_now_and_then, daemon=True, name="output").start()
 
     def say(self, kind: str, text: str) -> None:
-        """Queue a text, to be sent together with what follows at once."""
+        """Queue output, to be sent together with output that follows soon."""
         with self.lock:
             self.waiting.append((kind, text))
             self.size += len(text)
@@ -58,7 +58,7 @@ class EventChannel:
                 self.write({"type": kind, "text": text, "timestamp": time.time_ns()})
 
     def flush_now_and_then(self) -> None:
-        """Flush pending output soon, even if no more follows."""
+        """Send pending output after a short delay, even if no more follows."""
         while True:
             self.something.wait()
             self.something.clear()
@@ -90,7 +90,7 @@ class OutputStream(io.RawIOBase):
         return self.fd
 
     def write(self, data: Any) -> int:
-        """Send text; an incomplete character waits for its rest."""
+        """Send text; the bytes of an incomplete character are kept until the rest arrives."""
         whole = self.rest + bytes(data)
         cut = len(whole) if not whole or whole[-1] < 0x80 else _find_partial_character(whole)
         text, self.rest = whole[:cut].decode("utf-8", "replace"), whole[cut:]
@@ -109,29 +109,29 @@ def _find_partial_character(data: bytes) -> int:
 
 
 class ResultHook(DisplayHook):  # type: ignore[misc]
-    """The value of the last expression of code."""
+    """Reports the value of the last expression of code."""
 
     def start_displayhook(self) -> None:
-        """Write nothing before it."""
+        """Write nothing before the value."""
 
     def write_output_prompt(self) -> None:
-        """Write no number before it."""
+        """Write no number before the value."""
 
     def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
         self.shell.channel.tell(showing.make_result(format_dict, main=True))
 
     def finish_displayhook(self) -> None:
-        """Write nothing after it."""
+        """Write nothing after the value."""
 
 
 class Displayed(DisplayPublisher):  # type: ignore[misc]
-    """The output that code displays."""
+    """Reports output that code displays."""
 
     def publish(self, data: Any, *_: Any, **__: Any) -> None:
         self.shell.channel.tell(showing.make_result(data, main=False))
 
     def clear_output(self, wait: bool = False) -> None:
-        """Take nothing back: it was told."""
+        """Do nothing: events that were sent cannot be taken back."""
 
 
 class InterpreterShell(InteractiveShell):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Display data of values: every MIME type IPython has, tables as data, figures as charts, saved pictures."""
+"""Display data of values: all MIME types of IPython, tables as data, figures as charts, saved pictures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _strip_quotes(text: str) -> str:
 
 
 def _make_jsonable(value: Any) -> Any:
-    """Return a value as JSON can hold it: no NaN, no numbers of numpy, times as text."""
+    """Return a value in a form that JSON supports: without NaN and numpy types, times as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (str, bool, int)):
@@ -65,7 +65,7 @@ def _make_jsonable(value: Any) -> Any:
 
 
 class DataFormatter(BaseFormatter):  # type: ignore[misc]
-    """Tables as lists by column."""
+    """Formats tables as lists by column."""
 
     format_type = Unicode("e2b/data")
 
@@ -74,7 +74,8 @@ class DataFormatter(BaseFormatter):  # type: ignore[misc]
 
 
 class ChartFormatter(BaseFormatter):  # type: ignore[misc]
-    """Figures as data; found by class, because matplotlib's own set-up forgets formatters registered before it."""
+    """Formats figures as data. It tests the class itself, because matplotlib's set-up drops formatters registered
+    before it."""
 
     format_type = Unicode("e2b/chart")
 
@@ -92,19 +93,20 @@ def _list_columns(table: Any) -> dict[str, object]:
 
 
 def _describe_chart(figure: Any) -> dict[str, object] | None:
-    import e2b_charts  # slow to import: only code with figures pays for it
+    import e2b_charts  # slow to import: only code with figures needs it
 
     try:
         with _fill_boxes(figure):
             found = e2b_charts.chart_figure_to_chart(figure)
         return None if found is None else {str(key): _make_jsonable(value) for key, value in found.model_dump().items()}
-    except Exception:  # noqa: BLE001 - a figure of a kind it does not know is shown all the same
+    except Exception:  # noqa: BLE001 - a figure of an unsupported kind is shown without chart data
         return None
 
 
 @contextlib.contextmanager
 def _fill_boxes(figure: Any) -> Iterator[None]:
-    """Have box plots look as `patch_artist=True` draws them: e2b_charts takes boxes of lines for plain lines."""
+    """Make box plots look as drawn with `patch_artist=True`, because e2b_charts takes boxes made of lines for line
+    plots."""
     changed = [(axes, axes._children) for axes in figure.axes if _has_boxes(axes)]
     try:
         for axes, children in changed:

@@ -1,4 +1,4 @@
-"""As much HTTP/1.1 as the interpreter's server needs: requests with a body, answers whole or line by line."""
+"""The part of HTTP/1.1 that the interpreter's server needs: requests with a body, responses in one piece or by line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 MAX_HEAD_BYTES = 64 << 10
-"""The longest head of a request, in bytes."""
+"""Maximum bytes of a request's head."""
 MAX_BODY_BYTES = 64 << 20
-"""The longest body of a request, in bytes."""
+"""Maximum bytes of a request's body."""
 
 
 class HttpError(Exception):
@@ -31,10 +31,10 @@ class InterpreterRequest:
     path: str
     body: bytes
     lasting: bool
-    """Whether the connection stays for the next one."""
+    """Whether the connection is kept open for another request."""
 
     def parse_body(self) -> dict[str, object]:
-        """Return the body as a JSON object; no body is an empty one."""
+        """Return the body as a JSON object; an empty body is an empty object."""
         try:
             found = json.loads(self.body or b"{}")
         except (ValueError, RecursionError):
@@ -46,7 +46,7 @@ class InterpreterRequest:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterResponse:
-    """A response: a text or a value at once, or lines as they come."""
+    """A response: a text or JSON value in one piece, or a stream of lines."""
 
     value: object = None
     status: int = 200
@@ -62,7 +62,7 @@ Respond = Callable[[InterpreterRequest], Awaitable[InterpreterResponse]]
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Respond) -> None:
-    """Answer the requests of one connection, one after the other."""
+    """Answer the requests of one connection in order."""
     try:
         lasting = True
         while lasting:
@@ -84,7 +84,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, resp
 
 
 async def read_request(reader: asyncio.StreamReader) -> InterpreterRequest | None:
-    """Read one request; None at the end."""
+    """Read one request; return `None` at the end of the connection."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -140,13 +140,16 @@ async def give(writer: asyncio.StreamWriter, answer: InterpreterResponse, lastin
 
 
 async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lines: AsyncIterator[bytes]) -> bool:
-    """Answer line by line; return whether it went to its end. Whoever hangs up ends what makes the lines."""
+    """Send a response line by line; return whether it was completed. A client that disconnects ends the source of
+    the lines."""
     writer.write(
         b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nCache-Control: no-store\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
     )
     sending = asyncio.ensure_future(send(writer, lines))
-    listening = asyncio.ensure_future(reader.read(1))  # nothing but the end comes while an answer is awaited
+    listening = asyncio.ensure_future(
+        reader.read(1)
+    )  # the client sends nothing while it waits, so this detects its end
     try:
         await asyncio.wait((sending, listening), return_when=asyncio.FIRST_COMPLETED)
         finished = sending.done()
