@@ -89,7 +89,7 @@ async def follow(
 
 def test_what_a_hijacked_brain_tries_fails_for_no_malformed_argument() -> None:
     tools = {tool.name: tool for tool in list_tools(screen=True, vision=True, exact=True)}
-    tried = [call for call in (*hijacked.FORBIDDEN, *hijacked._BROWSED) if call[0] in tools]
+    tried = [call for call in (*hijacked.FORBIDDEN, *hijacked.BROWSED) if call[0] in tools]
     assert {name for name, _ in tried} == {"packages", "file_view", "browser_goto", "browser_evaluate"}
     for name, arguments in tried:
         tools[name].check(arguments)
