@@ -139,7 +139,7 @@ async def test_what_a_field_does_not_take_is_reported(place: Place) -> None:
     day = await place.use("browser_fill", ref=await place.ref("Day"), text="31.1.2026")
     assert not day.ok
     assert "its value is now ''" in day.text
-    with pytest.raises(DeskError, match="has no such option; it has: Chile, Norway"):
+    with pytest.raises(DeskError, match="has no such option; its options are: Chile, Norway"):
         await place.browser.select(await place.ref("Country"), ["Peru"])
     with pytest.raises(DeskError, match="is not a form field"):
         await place.browser.fill(await place.ref("Send"), "x")

@@ -104,7 +104,7 @@ async def test_packages_come_through_the_door_or_the_missing_rule_is_named(room:
     assert "No matching distribution" in await room.fail("packages", manager="pip", names=["tiny==2.0"])
     assert "No network rule admits" in (told := await room.fail("packages", manager="apt", names=["figlet"]))
     assert "`--allow debian`" in told
-    assert await room.fail("packages", manager="npm", names=["left-pad"]) == "This desk has no npm."
+    assert await room.fail("packages", manager="npm", names=["left-pad"]) == "npm is not installed at this desk."
     assert "bash " in await room.use("packages", manager="apt", action="list")
 
 

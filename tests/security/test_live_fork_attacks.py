@@ -156,7 +156,7 @@ async def test_memory_that_does_not_fit_on_the_disk_is_refused_and_the_desk_runs
     async for _, data in process.output():
         assert data == b"1\n"
         break
-    with pytest.raises(HotdeskError, match="could not be saved: .* The desk keeps running"):
+    with pytest.raises(HotdeskError, match=r"could not be saved: .* The desk keeps running"):
         await desk.fork(memory=True)
     assert (await desk.run(["true"])).ok
     await process.kill()

@@ -51,7 +51,7 @@ RISE: Rows = {
     "leave the filter": ("prctl(22, 0)", "EINVAL"),
     "change one's memory map": ("prctl(35, 1, 1 << 20)", "EPERM"),
     "real time": ("attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))", "EPERM"),
-    "a better priority": ("attempt(os.setpriority, os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) - 1)", "EACCES"),
+    "a better priority": ("attempt(os.setpriority, 0, 0, os.getpriority(0, 0) - 1)", "EACCES"),
     "never be killed for memory": ("attempt(put, '/proc/self/oom_score_adj', '-1000')", "EACCES"),
     "map other users": ("attempt(put, '/proc/self/uid_map', '0 0 1')", "EPERM"),
     "give a file away": ("attempt(os.chown, '/proc/self/cwd', 0, 0)", "EPERM"),

@@ -157,7 +157,7 @@ def test_no_file_of_a_desk_gets_a_set_id_bit(room: SshRoom) -> None:
 def test_the_number_of_entries_in_a_folder_is_limited(room: SshRoom) -> None:
     turn(room, CROWDED)
     done = sftp(room, "ls -1 /home/user\n")
-    assert f"cut at {MAX_ENTRIES} entries".encode() in done.stderr, done.stderr
+    assert f"truncated at {MAX_ENTRIES} entries".encode() in done.stderr, done.stderr
     assert len(done.stdout.splitlines()) <= MAX_ENTRIES + 2
 
 

@@ -218,7 +218,7 @@ def test_a_job_that_needs_more_desks_than_its_tenant_may_have_at_all_is_told_so(
     with as_tenant(server, "single") as single:
         refused = started(single)
         assert refused.status_code == 429
-        assert "2 desks at once exceed the quota of tenant single, 1" in refused.json()["message"]
+        assert "2 desks at once exceed the quota of tenant single, which is 1" in refused.json()["message"]
 
 
 def test_a_keeper_that_is_killed_takes_nothing_of_the_quota_with_it(server: Served) -> None:
