@@ -107,6 +107,11 @@ def compile_reader(hint: Any, *, ignore_unknown: bool = False) -> Read:
     return _compile_hint(hint, ignore_unknown)[0]
 
 
+def list_keys(kind: type) -> tuple[str, ...]:
+    """List the keys that an object of a dataclass may have."""
+    return tuple(_compile_fields(kind, False)[0])
+
+
 def parse_json(text: str | bytes, *, duplicates: bool = False, overflow: bool = False) -> Any:
     """Parse JSON that all parsers read in the same way: no NaN, no duplicate keys and no infinite floats unless
     allowed.

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from hotdesk.brief.data import CLOSED, MOST_GRANTS, MOST_NAMES, MOST_RULES, Scope
 from hotdesk.brief.faults import BriefFaultsError
 from hotdesk.brief.fields import read_list
-from hotdesk.brief.keys import format_example
+from hotdesk.brief.keys import explain_place, format_example
 from hotdesk.brief.value import BriefValue
 from hotdesk.errors import BriefError
 
@@ -23,14 +23,17 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     """Read the scope of the job; a brief without network fields has no network access."""
     rules, grants, names = brief.get("egress", []), brief.get("grants", []), brief.get("names", {})
     earlier = len(brief.faults)
+    if isinstance(rules.value, dict):
+        raise BriefFaultsError([_make_table_error(rules), *_find_table_faults(rules, make_scope)])
     none: list[BriefValue] = []
     for field, key, most in ((rules, "egress", MOST_RULES), (grants, "grants", MOST_GRANTS)):
         brief.attempt(partial(read_list, field, key, most, "lines or tables", (str, dict)), none)
     leads = list(names.value.values()) if isinstance(names.value, dict) else [None]
     if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
+        remedy = _explain_names(names) or f"write {format_example(names, 'names')}"
         raise names.make_error(
             f"names must be a table of at most {MOST_NAMES} host names, each with an address as host:port, not "
-            f"{names.show()}; write {format_example(names, 'names')}"
+            f"{names.show()}; {remedy}"
         )
     if len(brief.faults) > earlier or (not rules.value and not grants.value and not names.value):
         return CLOSED
@@ -38,6 +41,31 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
         return make_scope(rules.value, grants.value, names.value)
     except BriefError as e:
         raise BriefFaultsError(_find_faults(rules, grants, names, make_scope) or [rules.make_error(str(e))]) from None
+
+
+def _make_table_error(rules: BriefValue) -> ValueError:
+    """Return the error of `[egress]`, which people write because most of a brief's settings are tables."""
+    example = format_example(rules, "egress")
+    if rules.form != "toml":
+        return rules.make_error(f"egress must be a list of rules, not a table; write {example}")
+    return rules.make_error(
+        "egress is a list of rules, not a table: instead of [egress], write the list above the first line of the "
+        f"brief that begins with `[`, as {example}"
+    )
+
+
+def _find_table_faults(table: BriefValue, make_scope: MakeScope) -> list[ValueError]:
+    """List the faults of the rules that someone wrote into a table `egress`."""
+    lists = [table.get(key) for key in table.value if isinstance(table.value[key], list)]
+    rules = [rule for each in lists for rule in each.list_items() if isinstance(rule.value, str | dict)]
+    return _try_each([(rule, ([rule.value], [], {})) for rule in rules], make_scope)
+
+
+def _explain_names(names: BriefValue) -> str:
+    """Return where fields belong that stand in the table `names`; empty: there are none."""
+    found = names.value if isinstance(names.value, dict) else {}
+    hints = (explain_place(names.get(key), key) for key, value in found.items() if not isinstance(value, str))
+    return next((hint.removeprefix("; ") for hint in hints if hint), "")
 
 
 def _find_faults(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> list[ValueError]:

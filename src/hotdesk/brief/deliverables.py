@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from hotdesk.brief import fields
 from hotdesk.brief.brief import DRIVE, ITEM, MEMORY, Deliverable, RequiredCheck, locate_input
-from hotdesk.brief.faults import ExpectationError, FindCheck
-from hotdesk.brief.keys import explain_place, format_example
+from hotdesk.brief.faults import ExpectationError, FindCheck, UnknownOptionError
+from hotdesk.brief.keys import KEYS, explain_place, format_example
 from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import BriefError, make_printable
 
@@ -20,6 +20,7 @@ _LONGEST_GOAL = 10_000
 _MOST_FILES = 100
 """Maximum inputs or deliverables of one job."""
 _MOST_CHECKS = 16
+_LONGEST_EXAMPLE = 120
 _KIND_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _VERSION_SHAPE = re.compile(r"[1-9][0-9]{0,8}")
 _OF_CHECK = ("check", "expect")
@@ -143,7 +144,8 @@ def is_inside(path: str, folder: str) -> bool:
 
 def _read_deliverable(item: BriefValue, find_check: FindCheck | None) -> Deliverable | None:
     """Read one deliverable; return `None` if its path is missing."""
-    item.require_table("a deliverable", _OF_DELIVERABLE, format_example(item, "deliverables"), explain_place)
+    explain = partial(_explain_field, item, find_check)
+    item.require_table("a deliverable", _OF_DELIVERABLE, format_example(item, "deliverables"), explain)
     if item.lacks("path", _OF_DELIVERABLE):
         raise item.make_error(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
     if not item.has("path"):
@@ -163,6 +165,34 @@ def _read_deliverable(item: BriefValue, find_check: FindCheck | None) -> Deliver
     return Deliverable(path, kind.value, checks, item.attempt(lambda: _read_active(item), ()))
 
 
+def _explain_field(item: BriefValue, find_check: FindCheck | None, field: BriefValue, key: str) -> str:
+    """Return, as the end of an error, where a key belongs that is no field of a deliverable; empty: nowhere."""
+    path = item.value.get("path")
+    check = item.value.get("check", PurePosixPath(path).suffix[1:].lower() if isinstance(path, str) else None)
+    if (
+        find_check is None
+        or item.has("checks")
+        or not isinstance(check, str)
+        or not _has_option(find_check, check, key)
+    ):
+        return explain_place(field, key)
+    example = item.write("expect", {key: field.value}) if is_json_value(field.value) else ""
+    as_written = f", as {example}" if 0 < len(example) <= _LONGEST_EXAMPLE and not item.has("expect") else ""
+    return f"; {key!r} is an option of the check {check}: move it into `expect`{as_written}"
+
+
+def _has_option(find_check: FindCheck, check: str, key: str) -> bool:
+    try:
+        find_check(check, {key: None})
+    except UnknownOptionError:
+        return False
+    except ExpectationError:
+        return True
+    except BriefError:
+        return False
+    return True
+
+
 def _name_deliverable(path: str, find_check: FindCheck | None) -> FindCheck | None:
     """Return `find_check` with the deliverable's name added to its errors."""
     if find_check is None:
@@ -172,9 +202,8 @@ def _name_deliverable(path: str, find_check: FindCheck | None) -> FindCheck | No
         try:
             return find_check(name, expect)
         except BriefError as e:
-            where = e.path if isinstance(e, ExpectationError) else None
             text = f"deliverable {path!r}: {e}"
-            raise (BriefError(text) if where is None else ExpectationError(text, where)) from None
+            raise (type(e)(text, e.path) if isinstance(e, ExpectationError) else BriefError(text)) from None
 
     return find
 
@@ -260,8 +289,11 @@ def _require_check(find_check: FindCheck, check: BriefValue, name: str, expect: 
                 place = place.list_items()[part]
             else:
                 break  # a missing option has no place
-        quoted = f" (the brief has {place.show()})" if e.path and place is not expect else ""
         first, semicolon, remedy = str(e).partition("; ")
+        if isinstance(e, UnknownOptionError):
+            key = str(e.path[0])
+            raise place.make_error(f"{e}{explain_place(place, key) if key in KEYS else ''}") from None
+        quoted = f" (the brief has {place.show()})" if e.path and place is not expect else ""
         raise place.make_error(f"{first}{quoted}{semicolon}{remedy}") from None
     except BriefError as e:
         raise check.make_error(str(e)) from None

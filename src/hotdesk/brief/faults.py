@@ -43,13 +43,17 @@ class ExpectationError(BriefError):
         self.path = tuple(path)
 
 
-def make_unknown_error(check: str, key: str, choices: Iterable[str]) -> ExpectationError:
+class UnknownOptionError(ExpectationError):
+    """A check has no such option."""
+
+
+def make_unknown_error(check: str, key: str, choices: Iterable[str]) -> UnknownOptionError:
     """Return the error for an unknown option, with the known ones and the most similar of them."""
     close = get_close_matches(key, list(choices), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     shown = make_printable(key[:80])
     why = f"{check}: expect has no option {shown!r}; its options are {', '.join(choices)}{hint}"
-    return ExpectationError(why, (key,))
+    return UnknownOptionError(why, (key,))
 
 
 class FindCheck(Protocol):

@@ -21,6 +21,8 @@ from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, check_choice, c
 from hotdesk.errors import BriefError, make_printable
 
 EXAMPLE = "erp-token@erp.example.test bearer"
+_PORT_EXAMPLE = "erp-token@erp.example.test:8443 bearer"
+_BEGINNING = "the grant does not begin with NAME@host[:port]"
 _SECRET_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOKEN_SHAPE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _AROUND_SHAPE = re.compile(r"[\x20-\x7e]{0,200}")
@@ -51,7 +53,9 @@ def parse_grant(text: str) -> Grant:
     try:
         return _canonicalize_grant(read_words(split_words(text)))
     except ValueError as e:
-        raise BriefError(f"grant {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+        port = str(e).startswith(("port is ", _BEGINNING)) and ":" in text and "://" not in text
+        example = _PORT_EXAMPLE if port else EXAMPLE
+        raise BriefError(f"grant {make_printable(text[:200])!r}: {e}; write it like {example!r}") from None
 
 
 def check_grant(grant: Grant) -> Grant:
@@ -92,7 +96,7 @@ def read_words(words: list[str]) -> Grant:
     name, at, authority = words[0].partition("@") if words else ("", "", "")
     found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
-        raise ValueError("the grant does not begin with NAME@host[:port], the secret and its host")
+        raise ValueError(f"{_BEGINNING}, the secret and its host")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
     used: set[str] = set()
     for position, word in enumerate(words[1:], 1):
@@ -150,7 +154,7 @@ def _canonicalize_grant(grant: Grant) -> Grant:
     if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
         raise ValueError("the name of a secret must have 1 to 64 lower-case letters, digits and `-`")
     if grant.port is None:
-        raise ValueError("the port is not a number from 1 to 65535")
+        raise ValueError("port is missing; it must be a number from 1 to 65535")
     check_number("port", grant.port, int, 1, 65535)
     check_number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
     for flag in (grant.foreign, grant.identity):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -39,6 +40,8 @@ KEYS: Mapping[str, object] = {
 }  # fmt: skip
 
 
+_TIME_SHAPE = re.compile(r"(?i).*(second|minute|hour|day|time|duration|deadline).*|secs?|mins?")
+"""A name that someone gives to a limit of time."""
 _TABLES = ("budget", "size", "models", "each", "reduce")
 
 
@@ -55,11 +58,16 @@ def explain_place(field: BriefValue, key: str) -> str:
             if key in cast(Mapping[str, object], KEYS[name]):
                 return f"; {key!r} is a field of {name}: write {format_example(field, f'{name}.{key}')}"
         return ""
+    if table in ("each", "reduce") and key not in KEYS:
+        return ""
     if table == "each" and key == "budget":
         return f"; limits of one item are fields of `each` itself: write {format_example(field, 'each.tokens')}"
-    if key not in KEYS:
+    if key not in KEYS and not _TIME_SHAPE.fullmatch(key):
         return ""
     place = "above the first line that begins with `[`" if field.form == "toml" else "beside goal"
+    if key not in KEYS:
+        example = field.write("seconds", 600)
+        return f"; the time limit of a job is the field seconds of the brief itself: write it {place}, as {example}"
     return f"; {key!r} is a field of the brief itself: write it {place}, as {format_example(field, key)}"
 
 

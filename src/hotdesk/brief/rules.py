@@ -22,6 +22,7 @@ from hotdesk.config import parse_size
 from hotdesk.errors import BriefError, make_printable
 
 EXAMPLE = "GET example.test/data/*"
+_PORT_EXAMPLE = "GET example.test:8443/data/*"
 MAX_LINE_CHARS = 1 << 17
 """Maximum characters of one line; no valid rule or grant is longer."""
 VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", "tunnel": "allow"}
@@ -37,6 +38,8 @@ _TARGET_SHAPE = re.compile(
     r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>\[[^\[\]]*\]|[^/?:\[\]]*)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
 )
+_PORT_SHAPE = re.compile(r"(?:[A-Za-z]+://)?(?:\[[^\[\]]*\]|[^/?:\[\]]+):([^/?:]*)(?=[/?]|\Z)")
+"""The beginning of a target, with whatever stands in the place of its port."""
 _PARAMETER_SHAPE = re.compile(r"(?:[A-Za-z0-9._~!$'()*+,:@\[\]|{}/?^-]|%[0-9A-Fa-f]{2})*")
 STEP_SHAPE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,63})?")
 PORTS = {"http": 80, "https": 443}
@@ -51,7 +54,8 @@ def parse_rule(text: str) -> Rule:
     try:
         return _canonicalize_rule(read_words(split_words(text)))
     except (ValueError, BriefError) as e:
-        raise BriefError(f"rule {make_printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+        example = _PORT_EXAMPLE if _is_about_port(e) else EXAMPLE
+        raise BriefError(f"rule {make_printable(text[:200])!r}: {e}; write it like {example!r}") from None
 
 
 def parse_rule_table(table: Mapping[str, object]) -> Rule:
@@ -60,14 +64,21 @@ def parse_rule_table(table: Mapping[str, object]) -> Rule:
         return _canonicalize_rule(read_table(table))
     except (ValueError, BriefError) as e:
         shown = make_printable(repr(dict(table))[:200])
-        raise BriefError(f'rule {shown}: {e}; write it like {{host = "example.test", path = "/data/*"}}') from None
+        port = ", port = 8443" if _is_about_port(e) else ""
+        example = f'{{host = "example.test"{port}, path = "/data/*"}}'
+        raise BriefError(f"rule {shown}: {e}; write it like {example}") from None
 
 
 def check_rule(rule: Rule) -> Rule:
     try:
         return _canonicalize_rule(rule)
     except ValueError as e:
-        raise BriefError(f"rule for {make_printable(str(rule.host)[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+        shown, example = make_printable(str(rule.host)[:200]), _PORT_EXAMPLE if _is_about_port(e) else EXAMPLE
+        raise BriefError(f"rule for {shown!r}: {e}; write it like {example!r}") from None
+
+
+def _is_about_port(error: Exception) -> bool:
+    return str(error).startswith("port is ")
 
 
 def rule_text(rule: Rule) -> str:
@@ -129,6 +140,8 @@ def _read_methods(word: str, verdict: str) -> tuple[str, ...]:
 
 def _read_target(text: str) -> Rule:
     found = _TARGET_SHAPE.fullmatch(_NETWORK_SHAPE.sub(r"\1[\2]", text))
+    if not found and (port := _PORT_SHAPE.match(text)):
+        check_number("port", port[1], int, 1, 65535)
     if not found:
         raise ValueError(
             f"{make_printable(text[:200])!r} does not have the form [scheme://]host[:port][/path][?name=value]"
@@ -307,5 +320,5 @@ def check_number(what: str, value: object, kind: type, least: float, most: float
     right = isinstance(value, (int, kind)) and not isinstance(value, bool)
     if not right or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
         raise ValueError(
-            f"{what} is {make_printable(str(value)[:80])!r}; it must be a number from {least:g} to {most:g}"
+            f"{what} is {make_printable(str(value)[:80])!r}; it must be a number from {least:.15g} to {most:.15g}"
         )

@@ -7,15 +7,18 @@ from pathlib import PurePosixPath
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from hotdesk.brief.brief import DRIVE
-from hotdesk.brief.faults import ExpectationError
+from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, read_span
-from hotdesk.strict import REQUIRED, By, Length, Range, StrictError, read
+from hotdesk.strict import REQUIRED, By, Length, Range, StrictError, list_keys, read
 
 MOST_WORDS = 1000
 T = TypeVar("T")
 
 
 def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], example: str) -> T:
+    options = list_keys(kind)
+    if unknown := sorted(set(expect) - set(options)):
+        raise make_unknown_error(check, unknown[0], options)
     try:
         return read(kind, dict(expect))
     except StrictError as e:

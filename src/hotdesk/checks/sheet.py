@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from hotdesk.brief.faults import ExpectationError
+from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, format_count
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, limit_faults, look, make_unreadable_verdict, read_json, read_text
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
@@ -24,7 +24,6 @@ from hotdesk.checks.xlsx.values import NOT_CALCULATED
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import make_printable
 
 LOOK_TIMEOUT_S = 60.0
 MOST_CELLS = 20_000
@@ -54,8 +53,7 @@ class SheetCheck:
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> SheetCheck:
         if unknown := sorted(set(expect) - set(KEYS)):
-            why = f"sheet: expect has no option {make_printable(unknown[0][:80])!r}; write {EXAMPLE}"
-            raise ExpectationError(why, (unknown[0],))
+            raise make_unknown_error("sheet", unknown[0], KEYS)
         columns, rows = expect.get("columns"), expect.get("rows")
         if not isinstance(columns, list) or not columns or not all(isinstance(each, str) for each in columns):
             raise ExpectationError(f"sheet: columns must be a list of headings; write {EXAMPLE}", ("columns",))

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
 from hotdesk.brief.brief import DRIVE, Brief
+from hotdesk.brief.names import is_address
+from hotdesk.brief.rules import rule_text
 from hotdesk.cli.brief_summary import measure_input
 from hotdesk.config import Config, find_node_identity
 from hotdesk.desk.image import image
+from hotdesk.door.policy.presets import PRESETS
 from hotdesk.errors import make_printable
+
+_EVERYTHING = frozenset("all any anyone anything anywhere every everything everywhere internet net open web".split())
+_NOTHING = frozenset("closed disabled empty false no none nothing nowhere null off offline".split())
+"""What people write in place of a host."""
 
 
 def warn(texts: Iterable[str]) -> None:
@@ -35,6 +43,26 @@ def _explain_empty_input(path: Path, name: str) -> str:
     if not measure_input(path)[0]:
         return f"the input {name!r} is a folder without files; put the files there, or remove it from inputs"
     return f"every file of the input {name!r} is empty; write their content, or remove it from inputs"
+
+
+def list_rule_warnings(job: Brief, settings: Config) -> Iterator[str]:
+    """List egress rules for a host of a single word, which is rarely the name of a host."""
+    for host, rule in dict.fromkeys((rule.host, rule_text(replace(rule, step=""))) for rule in job.scope.rules):
+        is_expected = "." in host or is_address(host) or host in ("localhost", *job.scope.names, *settings.names)
+        if not is_expected:
+            yield f"the egress rule {rule!r} is for one host with the name {host!r}; {_guess_meaning(host, rule)}"
+
+
+def _guess_meaning(host: str, rule: str) -> str:
+    if host in _EVERYTHING and rule.startswith("deny "):
+        return "what no rule allows is refused anyway, so remove this rule"
+    if host in _EVERYTHING:
+        return "no rule means every host: list each host that the job needs, such as 'example.com' or '*.example.com'"
+    if host in _NOTHING:
+        return "a brief without egress rules reaches nothing, so remove this rule"
+    if close := get_close_matches(host, PRESETS, n=1, cutoff=0.5):
+        return f"did you mean the preset {close[0]!r}, which is written alone?"
+    return f"write the whole name of the host, such as '{host}.com'"
 
 
 def list_image_warnings(job: Brief, settings: Config) -> Iterator[str]:

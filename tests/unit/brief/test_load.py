@@ -395,6 +395,11 @@ def test_all_faults_of_a_brief_are_reported_at_once_in_the_order_of_its_lines(fo
         ("cpus = 4", "cpus = 4\nbudget = 5", 20,
          "'budget' is a field of the brief itself: write it above the first line that begins with `[`, as budget = {"),
         ("seconds = 60", "tokens = 60", 11, "'tokens' is a field of budget: write budget.tokens = 1000000"),
+        ("tokens = 1000", "minutes = 10", 24,
+         "the time limit of a job is the field seconds of the brief itself: write it above the first line that begins "
+         "with `[`, as seconds = 600"),
+        ('kind = "text"', "time_limit = 60", 39, "as seconds = 600"),
+        ('names = {"erp.test" = "127.0.0.1:8443"}', "names = {egress = []}", 9, "; 'egress' is a field of the brief"),
         ('kind = "text"', "seconds = 60", 39, "'seconds' is a field of the brief itself: write it above"),
         ('wall = "container"', 'wall = "contianer"', 15, 'write wall = "container"'),
         ('wall = "container"', 'wall = "chroot"', 15, 'write wall = "gvisor"'),
@@ -407,6 +412,42 @@ def test_what_is_at_the_wrong_place_or_misspelt_has_its_remedy(
     told = refusal(folder, WHOLE.replace(old, new, 1))
     assert told.startswith(f"brief.toml, line {line}: ")
     assert why in told
+
+
+def test_egress_as_a_table_is_refused_with_the_faults_of_its_rules(folder: Path) -> None:
+    (folder / "brief.toml").write_text(f'{LEAST}[egress]\nrules = ["GET erp.test", "GET erp.test:99999/data"]\n')
+    with pytest.raises(BriefError) as refused:
+        read_job(folder, scope_of)
+    table, rule = refused.value.faults
+    assert table == (
+        "line 4: egress is a list of rules, not a table: instead of [egress], write the list above the first line of "
+        'the brief that begins with `[`, as egress = ["GET https://erp.example.test/orders/*"]'
+    )
+    assert rule.startswith("line 5: rule 'GET erp.test:99999/data': port is '99999'; it must be a number from 1 to ")
+    told = refusal(folder, '{"goal": "x", "deliverables": [{"path": "a.xlsx"}],\n"egress": {"rules": []}}', "b.json")
+    assert told.startswith('b.json, line 2: egress must be a list of rules, not a table; write "egress": ["GET ')
+
+
+@pytest.mark.parametrize(
+    ("deliverable", "why"),
+    [
+        ('path = "a.pdf"\npages = 3',
+         "; 'pages' is an option of the check pdf: move it into `expect`, as expect = {pages = 3}"),
+        ('path = "a.txt"\ncheck = "csv"\nrows = 3\nexpect = {}',
+         "; 'rows' is an option of the check csv: move it into `expect`"),
+        ('path = "a.pdf"\nsheets = 3', "checks, active"),
+        ('path = "a.pdf"\nkinds = "pdf"', "; did you mean 'kind'?"),
+        ('path = "a.none"\ncheck = "active-content"\npages = 3', "checks, active"),
+        ('path = "a.pdf"\nexpect = {egress = []}',
+         "; 'egress' is a field of the brief itself: write it above the first line "
+         'that begins with `[`, as egress = ["GET https://erp.example.test/orders/*"]'),
+        ('path = "a.csv"\nexpect = {rwos = 1}', "; did you mean 'rows'?"),
+    ],
+)  # fmt: skip
+def test_what_belongs_into_or_out_of_expect_has_its_place_named(folder: Path, deliverable: str, why: str) -> None:
+    with pytest.raises(ValueError, match=r", line [3-6]: .*") as refused:
+        parse_job(f'goal = "x"\n[[deliverables]]\n{deliverable}\n'.encode(), folder, scope_of, find_check=find)
+    assert str(refused.value).split(" (2) ")[0].split("; (2)")[0].endswith(why)
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key not in ("goal", "deliverables", "names")])

@@ -271,7 +271,7 @@ def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"colour": "red"}, "expect has no option 'colour'; write expect ="),
+        ({"colour": "red"}, "expect has no option 'colour'; its options are columns, rows, red_where, total"),
         ({"columns": "Invoice"}, "a list of headings"),
         ({"columns": []}, "a list of headings"),
         ({"rows": True}, "rows must be a whole number"),

@@ -204,6 +204,31 @@ def test_inputs_without_content_are_warned_of(run: Run, brief: Path, capsys: pyt
     ]
 
 
+@pytest.mark.parametrize(
+    ("rule", "meant"),
+    [
+        ("allow everything", "no rule means every host: list each host that the job needs, such as 'example.com'"),
+        ("deny all", "what no rule allows is refused anyway, so remove this rule"),
+        ("none", "a brief without egress rules reaches nothing, so remove this rule"),
+        ("pipy", "did you mean the preset 'pypi', which is written alone?"),
+        ("GET wikipedia/data/*", "write the whole name of the host, such as 'wikipedia.com'"),
+        ("localhost", ""),
+        ("erp", ""),
+        ("[2001:db8::1]", ""),
+        ("pypi", ""),
+    ],
+)
+def test_a_rule_for_a_host_of_one_word_is_warned_of(
+    run: Run, brief: Path, capsys: pytest.CaptureFixture[str], rule: str, meant: str
+) -> None:
+    names = 'names = {erp = "127.0.0.1:8443"}'
+    brief.write_text(BRIEF.replace("egress = [", f'{names}\negress = ["{rule}", '))
+    assert cli.carry_out(["brief", "check", str(brief)]) == 0
+    found = [line for line in capsys.readouterr().err.splitlines() if "is for one host with the name" in line]
+    assert len(found) == bool(meant)
+    assert all(line.startswith("warning: the egress rule ") and meant in line for line in found)
+
+
 def test_an_image_that_is_not_built_is_warned_of_with_the_nearest(
     run: Run, brief: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
