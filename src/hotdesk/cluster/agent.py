@@ -135,10 +135,12 @@ class NodeControl(ControlServer):
         """Open a desk; burn it if its id cannot be sent to the server, which could never use it."""
         data = json.loads(body)
         spec, scope, owner = parse_spec(data.pop("spec")), _take_scope(data), _check_owner(data.pop("owner", ""))
-        if data or spec.volumes:
-            raise BriefError("a request to open a desk on a node can have a spec and a scope only, and no volumes")
+        if data:
+            raise BriefError(f"malformed request to open a desk on a node: unknown field {sorted(data)[0][:40]!r}")
+        if spec.volumes:
+            raise BriefError("a desk on a node cannot have volumes; leave `volumes` out")
         if self.is_cordoned():
-            raise HostError("this node is being drained; open the desk on another node")
+            raise HostError("this node opens no more desks, because it is being stopped; open the desk on another node")
         desk = await self.machine.open(spec, scope)
         self.owners = {each: name for each, name in self.owners.items() if each in self.desks}
         self.owners[desk.id] = owner
@@ -181,7 +183,9 @@ class NodeControl(ControlServer):
         data = json.loads(body)
         by, digest = Spec(by=str(data["by"])).by, str(data["digest"])
         if not digest:
-            raise BriefError("the answer has no digest; it must have the digest of the request that it answers")
+            raise BriefError(
+                f"the answer to request {number[:40]} has no `digest`; send the digest of the request that it answers"
+            )
         await respond(sock, 200, asdict(await self.machine.doors.answer(number, data["approved"] is True, by, digest)))
 
     async def _read_sealing_key(self, sock: socket.socket) -> None:
@@ -201,7 +205,7 @@ class NodeControl(ControlServer):
         data = json.loads(body)
         count, proven = data["count"], data["proven"] is True
         if type(count) is not int or not 0 <= count <= _MAX_READY:
-            raise BriefError(f"a node can keep 0 to {_MAX_READY} desks of an image ready")
+            raise BriefError(f"a node can keep 0 to {_MAX_READY} desks of an image ready, not {str(count)[:20]}")
         self.machine.keep_ready(parse_spec(data["spec"]), count, proven=proven)
         await respond(sock, 200, {})
 
@@ -211,7 +215,7 @@ class NodeControl(ControlServer):
 
 def _check_owner(name: object) -> str:
     if not isinstance(name, str) or not _OWNER.fullmatch(name):
-        raise BriefError("`owner` is not a valid name of a server process")
+        raise BriefError(f"{str(name)[:80]!r} in `owner` is not a valid name of a server process")
     return name
 
 
@@ -274,8 +278,8 @@ class NodeAgent:
             server = find_peer_name(tunnel.tls.getpeercert(), "server")
             if not server:
                 raise HostError(
-                    "the caller's certificate is from this cluster's authority, but is not a server certificate; "
-                    "enroll the caller with `hotdesk node enroll --server`"
+                    "a caller was rejected: its certificate is from this cluster's authority, but is not that of a "
+                    "server; write one with `hotdesk node enroll --server NAME --authority FOLDER --out FOLDER`"
                 )
             await self.carry(tunnel, server)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):

@@ -59,7 +59,9 @@ def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> N
     )
     private_files.make_folder(folder)
     if (folder / PRIVATE_KEY).exists():
-        raise BriefError(f"{folder} already has an identity; choose another folder with --out")
+        raise BriefError(
+            f"the folder {folder} already has the key of a node or server; choose another folder with --out"
+        )
     private_files.write(folder, AUTHORITY, issuer.public_bytes(Encoding.PEM))
     private_files.write(folder, CERTIFICATE, certificate.public_bytes(Encoding.PEM))
     private_files.write(folder, PRIVATE_KEY, _as_pem(own))
@@ -78,11 +80,13 @@ def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         certificate = x509.load_pem_x509_certificate(private_files.read(folder, AUTHORITY) or b"")
     except (ValueError, TypeError) as e:
         raise HostError(
-            f"{folder} has no usable certificate authority: {e}; restore it, or choose another folder"
+            f"the certificate authority in {folder} cannot be used: {e}; restore that folder, or choose another with "
+            "--authority"
         ) from e
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise HostError(
-            f"{folder / PRIVATE_KEY} is not the key of a certificate authority; restore it, or choose another folder"
+            f"{folder / PRIVATE_KEY} is not the key of a certificate authority; restore it, or choose another folder "
+            "with --authority"
         )
     return certificate, key
 
@@ -120,6 +124,12 @@ def _format_uri(role: Role, name: str) -> str:
     return f"hotdesk:{role}:{name}"
 
 
+def describe_enrolment(folder: Path, role: Role) -> str:
+    """Return the command that writes an identity to a folder."""
+    name = "--server NAME" if role == "server" else "NAME"
+    return f"`hotdesk node enroll {name} --authority AUTHORITY --out {folder}`"
+
+
 def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
     """Return a TLS 1.3 context for a node or a server; both sides must show a certificate.
 
@@ -137,8 +147,8 @@ def make_tls_context(identity: Path, role: Role) -> ssl.SSLContext:
         context.load_cert_chain(identity / CERTIFICATE, identity / PRIVATE_KEY)
     except (OSError, ssl.SSLError) as e:
         raise HostError(
-            f"the folder {identity} has no valid identity of a {role} ({e}); create {AUTHORITY}, {CERTIFICATE} and "
-            f"{PRIVATE_KEY} in it with `hotdesk node enroll`"
+            f"the folder {identity} has no valid certificate and key of a {role} ({e}); write {AUTHORITY}, "
+            f"{CERTIFICATE} and {PRIVATE_KEY} to it with {describe_enrolment(identity, role)}"
         ) from e
     _require_private(identity / PRIVATE_KEY)
     return context
@@ -163,8 +173,15 @@ def read_name(identity: Path, role: Role) -> str:
         certificate = x509.load_pem_x509_certificate((identity / CERTIFICATE).read_bytes())
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, x509.ExtensionNotFound) as e:
-        raise HostError(f"{identity / CERTIFICATE} is not a valid certificate of a cluster: {e}") from e
+        raise HostError(
+            f"{identity / CERTIFICATE} is not a valid certificate of a {role}: {e}; write one with "
+            f"{describe_enrolment(identity, role)}"
+        ) from e
     uris = [("URI", uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
     if not (name := find_peer_name({"subjectAltName": uris}, role)):
-        raise HostError(f"the certificate in {identity} is not for a {role}; create one with `hotdesk node enroll`")
+        other = "node" if role == "server" else "server"
+        raise HostError(
+            f"the certificate in {identity} is not that of a {role}, perhaps that of a {other}; write one with "
+            f"{describe_enrolment(Path('FOLDER'), role)}"
+        )
     return name

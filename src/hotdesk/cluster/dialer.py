@@ -93,11 +93,14 @@ class NodeDialer:
 
     def _check(self, name: str) -> None:
         if not name:
-            raise HostError(f"the server at {self.address} has no node certificate of this cluster")
+            raise HostError(
+                f"the program at {self.address} has no certificate of a node of this cluster, so it is not used; "
+                "correct `[serve] nodes`, or start `hotdesk node run` there with a certificate of `hotdesk node enroll`"
+            )
         if self.certified and name != self.certified:
             raise HostError(
-                f"node {name} responds at {self.address}, where node {self.certified} responded before; the new node "
-                "is not used"
+                f"node {name} now responds at {self.address}, where node {self.certified} was before; this connection "
+                f"is for node {self.certified} only, so it is closed"
             )
         self.certified = name
 

@@ -67,7 +67,9 @@ class DnsNodes:
         try:
             found = await anyio.getaddrinfo(self.name, self.port, type=socket.SOCK_STREAM)
         except OSError as e:
-            raise HostError(f"the addresses of {self.name} cannot be resolved: {e}") from e
+            raise HostError(
+                f"the addresses of nodes cannot be found: {self.name} in `[serve] nodes` cannot be resolved: {e}"
+            ) from e
         return {Address(str(each[4][0]), self.port) for each in found}
 
 

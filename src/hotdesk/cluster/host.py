@@ -109,8 +109,10 @@ class ClusterDoors(Doors):
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
         """Answer a pending request through its node. With `digest`, only if the request is unchanged."""
         found = [question for question in self.list_questions() if question.id == number]
-        if not found or (digest and found[0].digest != digest):
+        if not found:
             raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
+        if digest and found[0].digest != digest:
+            raise BriefError(f"request {number!r} is not the one you were shown; read it again, then answer")
         answered = await self.cluster.answer_question(found[0], approved, by)
         self.questions.pop(number, None)
         return answered
@@ -272,7 +274,7 @@ class ClusterMachine(Host):
             return get_control_path(self.config, self.cluster.owner)
         owner = str((await self.cluster.find_record(desk)).get("owner", ""))
         if not OWNER_SHAPE.fullmatch(owner):
-            raise DeskGone(f"desk {desk} is gone: no process of this server owns it")
+            raise DeskGone(f"desk {desk} is gone: no process of this server owns it; open another desk")
         return get_control_path(self.config, owner)
 
     async def list_desks(self) -> list[dict[str, object]]:

@@ -27,6 +27,11 @@ LOST_SECONDS = 3 * INTERVAL_S
 """Seconds without a report after which a node counts as lost."""
 FIND_INTERVAL_S = 2.0
 _RETRY_S, _LONGEST_RETRY_S = 0.1, 2.0
+_LACKS = {
+    "disk": "too little free disk",
+    "memory": "too little available memory",
+    "processes": "too few processes left below the kernel's limit",
+}
 
 
 class NodeCalls(RemoteRuntime):
@@ -154,11 +159,17 @@ class Nodes:
         """Apply a report. If it shows another node or a restarted agent, count the previous node as lost."""
         if dialer.certified not in (report.node, ANY_NODE):
             raise HostError(
-                f"the node with the certificate of node {dialer.certified} calls itself {report.node}; it is not used"
+                f"a node that calls itself {report.node} presented the certificate of node {dialer.certified}, so it "
+                f"is not used; correct its --name, or give it a certificate for {report.node} (`hotdesk node enroll`)"
             )
         if node is not None and (node.name, node.boot) != (report.node, report.boot):
             self.lose(node)
-            raise HostError(f"the agent of node {node.name} was restarted, so its desks are gone")
+            raise HostError(
+                f"`hotdesk node run` was restarted on node {node.name}, so the desks that were open there are gone"
+                if node.name == report.node
+                else f"node {report.node} has replaced node {node.name} at {dialer.address}, so the desks of node "
+                f"{node.name} are gone"
+            )
         if node is None:
             node = self.join(ClusterNode(report, dialer))
         node.report, node.opened, node.is_heard = report, 0, True
@@ -184,7 +195,12 @@ class Nodes:
         node.is_lost = True
         self.by_name.pop(node.name, None)
         node.dialer.close()
-        self.log(HostError(f"node {node.name} at {node.dialer.address} is lost, and its desks with it"))
+        self.log(
+            HostError(
+                f"this server has lost node {node.name} at {node.dialer.address}, so the desks there count as gone; "
+                "check the network, and that `hotdesk node run` is running there"
+            )
+        )
         for hear in self.on_loss:
             hear(node)
         self.tell()
@@ -221,10 +237,17 @@ def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode]
     if not answering:
         return "no node responds; check `[serve] nodes`, and that `hotdesk node run` is running there"
     if not open_nodes:
-        lacks = {what for each in answering for what in each.report.lacks}
-        lacks |= {"drained" for each in answering if each.report.cordoned}
-        return f"none of the {len(answering)} nodes accepts another desk (reasons: {', '.join(sorted(lacks))})"
-    return f"no node supports the wall (isolation) {spec.wall}; hotdesk does not fall back to a weaker wall"
+        lacks = {_LACKS.get(what, f"too little {what}") for each in answering for what in each.report.lacks}
+        lacks |= {"being stopped" for each in answering if each.report.cordoned}
+        return (
+            f"none of the {len(answering)} nodes accepts another desk: {', '.join(sorted(lacks))}; burn desks, add a "
+            "node to `[serve] nodes`, or try again later"
+        )
+    option = "" if spec.wall in ("", "container") else f" --wall {spec.wall}"
+    return (
+        f"no node that accepts desks supports the wall (isolation) {spec.wall}, and hotdesk does not fall back to a "
+        f"weaker wall; run `hotdesk setup{option}` on a node, or choose another wall"
+    )
 
 
 async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
@@ -236,7 +259,10 @@ async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
         while True:
             while (end := buffer.find(b"\n")) < 0:
                 if len(buffer) > MAX_LINE_BYTES:
-                    raise KeeperError("the report of a node is too long; the node is not used")
+                    raise KeeperError(
+                        f"the node at {dialer.address} sent a status report of more than {MAX_LINE_BYTES >> 10} KiB, "
+                        "so the node is not used"
+                    )
                 with anyio.move_on_after(LOST_SECONDS) as scope:
                     data = await receive(sock)
                 if scope.cancelled_caught or not data:

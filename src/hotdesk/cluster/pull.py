@@ -118,8 +118,8 @@ class PulledJournal:
                     walk.step(row)
             if walk.faults:
                 raise HostError(
-                    f"{self.folder / name} is damaged: {walk.faults[0].why}; move the file away, and the node's "
-                    "journal is fetched again"
+                    f"the copy of a node's journal in {self.folder / name} is damaged: {walk.faults[0].why}; move the "
+                    "file away, and the node's journal is copied again"
                 )
             self.walk, self.name = walk, name
         return self.walk

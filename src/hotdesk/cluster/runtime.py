@@ -48,7 +48,9 @@ Seal: TypeAlias = Callable[[Scope, Mapping[str, object]], Awaitable[bytes]]
 
 async def _refuse_to_seal(scope: Scope, statement: Mapping[str, object]) -> bytes:
     """Raise: this process has no vault."""
-    raise BriefError("this process has no vault; send the values of the secrets with the request")
+    raise BriefError(
+        "the desk's secrets cannot be read: this process has no vault; send the values of the secrets with the request"
+    )
 
 
 class TenantNode(NodeCalls):
@@ -73,7 +75,7 @@ class TenantNode(NodeCalls):
     async def begin(self, spec: Spec, scope: Scope) -> DeskId:
         """Open a desk through the node; return its id, which must be one of that node's."""
         if spec.volumes:
-            raise BriefError("this server opens desks on nodes, which do not support volumes; leave the volumes out")
+            raise BriefError("this server opens desks on nodes, which do not support volumes; leave `volumes` out")
         scope = await self.seal_secrets(scope)
         request = {"spec": {**asdict(spec), "env": dict(spec.env), "volumes": {}}, "owner": self.owner}
         answer = await self.call("POST", "/desks", {**request, **_build_scope_fields(scope)})
@@ -87,7 +89,7 @@ class TenantNode(NodeCalls):
             return await super().call(method, target, value, seconds)
         except (DeskGone, HostError) as e:
             if await self.is_lost():
-                raise NodeLost(f"node {self.node.name} was lost, and its desks with it") from e
+                raise self.make_lost_error() from e
             raise
 
     async def upgrade(self, target: str, protocol: str) -> socket.socket:
@@ -96,8 +98,11 @@ class TenantNode(NodeCalls):
             return await super().upgrade(target, protocol)
         except (DeskGone, HostError) as e:
             if await self.is_lost():
-                raise NodeLost(f"node {self.node.name} was lost, and its desks with it") from e
+                raise self.make_lost_error() from e
             raise
+
+    def make_lost_error(self) -> NodeLost:
+        return NodeLost(f"node {self.node.name} no longer responds, so its desks are gone; open another desk")
 
     async def is_lost(self) -> bool:
         """Return whether the node is lost. If it is silent, wait until that is certain."""
@@ -243,7 +248,7 @@ class ClusterRuntime:
 
     async def find(self, desk: DeskId) -> ClusterDesk:
         if (found := self.desks.get(desk)) is None:
-            raise DeskGone(f"desk {desk} is not open on this server")
+            raise DeskGone(f"desk {desk} is not open on this server; it may be burnt, or belong to another server")
         return found
 
     async def burn(self, desk: DeskId) -> None:
@@ -353,7 +358,9 @@ class ClusterRuntime:
     def lose(self, node: ClusterNode) -> None:
         calls = self.tenant_nodes.pop(node.boot, None)
         for desk in [each for each in self.desks if get_node_code(each) == node.code]:
-            self.desks[desk].link.break_off(NodeLost(f"desk {desk} is gone: node {node.name} was lost"))
+            self.desks[desk].link.break_off(
+                NodeLost(f"desk {desk} is gone: node {node.name} no longer responds; open another")
+            )
             self.let_go(desk)
         if calls is not None:
             calls.links.clear()

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from hotdesk.cluster.certificates import CERTIFICATE, PRIVATE_KEY
+from hotdesk.cluster.certificates import CERTIFICATE, PRIVATE_KEY, describe_enrolment
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import HostError
 from hotdesk.keys.node_proof import encode_vouching
@@ -32,10 +32,14 @@ def load_voucher(identity: Path) -> Callable[[str], Vouching]:
         private = load_pem_private_key((identity / PRIVATE_KEY).read_bytes(), None)
     except (OSError, ValueError, TypeError) as e:
         raise HostError(
-            f"the folder {identity} has no valid identity of a node: {e}; create one with `hotdesk node enroll`"
+            f"the folder {identity} has no valid certificate and key of a node: {e}; write them with "
+            f"{describe_enrolment(identity, 'node')}"
         ) from e
     if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise HostError(f"{identity / PRIVATE_KEY} is not an elliptic-curve key; create one with `hotdesk node enroll`")
+        raise HostError(
+            f"{identity / PRIVATE_KEY} is not an elliptic-curve key; remove it and the certificate, then write both "
+            f"again with {describe_enrolment(identity, 'node')}"
+        )
     own = private
 
     def vouch(key: str) -> Vouching:

@@ -121,16 +121,17 @@ def certify(
     job, path = claim["job"], claim["file"]["name"]
     story = tell(journal, job)
     looks = [each for each in story.looks if each.path == path]
+    name = make_printable(path[:200])
     if walled and not all(each["desk"]["sterile"] and not each["desk"]["network"] for each in claim["checks"]):
-        raise BriefError("no certificate: the file was not checked in a clean desk without network")
+        raise BriefError(f"{name} gets no certificate: it was not checked in a clean desk without network")
     if why := explain_refusal(story, looks, claim):
-        raise BriefError(f"{make_printable(path[:200])} gets no certificate: {why}")
+        raise BriefError(f"{name} gets no certificate: {why}")
     found = {each.desk: read_wall(journal, each.desk) or proofs.get(each.desk) for each in looks}
     walls = {desk: proof for desk, proof in found.items() if proof is not None}
     if walled and walls.keys() != found.keys():
         raise BriefError(
-            f"{make_printable(path[:200])} gets no certificate: the keeper did not verify the wall of the "
-            "desk that checked it"
+            f"{name} gets no certificate: the keeper did not verify the wall of desk "
+            f"{min(found.keys() - walls.keys())}, in which the file was checked"
         )
     signed = sign(_build_certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
     event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
@@ -150,17 +151,17 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
 def explain_refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
     """Return the reason why evidence is not signed, or an empty string if it may be."""
     if story.begun is None or story.ended:
-        return "the job that made it never started, or has ended"
+        return f"job {claim['job']} {'never started' if story.begun is None else 'has ended'}, by its journal"
     if not looks or [each.check for each in looks] != [each["check"] for each in claim["checks"]]:
-        return "the journal does not record exactly these checks of the file"
+        return "the journal does not record exactly the checks of the file that the request for the certificate lists"
     if failed := next((each for each in looks if each.outcome != "passed"), None):
-        return f"{failed.check} failed"
+        return f"the check {failed.check} failed"
     if any(each.sha256 != claim["file"]["sha256"] for each in looks):
-        return "its checks examined a file with another SHA-256"
+        return "the checks examined a file with another SHA-256 than the file to certify"
     if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
-        return "the journal records another result of its checks"
+        return "the journal records another result of the checks than the request for the certificate"
     if any(look.beside != digest_beside(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
-        return "the journal records other files next to it during the check"
+        return "the journal records that the checks had other input files than the request for the certificate lists"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
         return "the decisions of the job came from a recording, not from a model"
     return ""
@@ -174,7 +175,9 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
             event = row.read_event()
             proof = (find_proof(event) if row.actor == KEEPER else None) or proof
             if isinstance(event, Opened) and (event.rules or event.grants):
-                raise BriefError("no certificate: the file was checked in a desk with network access (a door)")
+                raise BriefError(
+                    f"no certificate: desk {desk}, in which the file was checked, had network access (a door)"
+                )
     return proof
 
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from hotdesk import __version__
@@ -94,27 +94,43 @@ def certify_swarm(
 
 def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
     """Return the reason why a swarm is not certified, or an empty string if it may be."""
-    if story.begun is None or story.job.begun is None or story.job.ended:
-        return "the swarm never started, or has ended"
+    if story.begun is None or story.job.begun is None:
+        return "the journal does not record its start, so the swarm never started here"
+    if story.job.ended:
+        return "the swarm has ended already"
     if sorted(story.items) != list(range(story.begun.items)):
         return f"{story.begun.items - len(story.items)} of the {story.begun.items} items have no record in the journal"
     done = story.done
     if not done:
         return "no item passed its checks"
     if any(not each.desk or not each.clean or not each.checks or not each.digests for each in done):
-        return "the journal shows no desk, no clean desk, no check or no deliverable for an item"
+        return _explain_gap(done)
     working = Counter(each.desk for each in story.items.values() if each.desk)
     if shared := next((desk for desk, count in working.items() if count > 1), ""):
-        return f"two items used desk {shared}; each item needs a desk of its own"
+        return f"the workers of two items used the same desk, {shared}; each item needs a desk of its own"
     clean = Counter(each.clean for each in done)
     if crowded := next((desk for desk, count in clean.items() if count > MOST_SHARED), ""):
         return f"the clean desk {crowded} checked more than {MOST_SHARED} items, which is the limit"
     if clean.keys() & working.keys():
-        return "an item was checked in a desk where a worker had acted"
-    if walled and (missing := next((each.desk for each in done if not journal.has(each.desk, Opened)), "")):
-        return f"the journal does not record that a keeper opened desk {missing}"
+        mixed = min(clean.keys() & working.keys())
+        return f"an item was checked in desk {mixed}, where a worker had acted; checks need a clean desk"
+    if walled and (unopened := next((each.desk for each in done if not journal.has(each.desk, Opened)), "")):
+        return f"the journal does not record that a keeper opened desk {unopened}, where a worker acted"
     if story.reduced is not None:
         return _refuse_report(journal, story.reduced)
+    return ""
+
+
+def _explain_gap(done: Sequence[ItemEnded]) -> str:
+    for each in done:
+        facts = {
+            "worker's desk": each.desk,
+            "clean desk": each.clean,
+            "check": each.checks,
+            "deliverable": each.digests,
+        }
+        if missing := [name for name, fact in facts.items() if not fact]:
+            return f"the journal shows no {' and no '.join(missing)} of item {each.item}, which counts as done"
     return ""
 
 

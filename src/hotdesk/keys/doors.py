@@ -96,10 +96,13 @@ class Doors:
     def parse_allowed(self, rules: Sequence[str]) -> tuple[Rule, ...]:
         """Parse rules to add to a scope: allow rules within the operator's ceiling; raise `BriefError` for others."""
         read = tuple(parse_rule(each) for each in rules)
-        if any(each.verdict != "allow" or each.tunnel for each in read):
-            raise BriefError(
-                "only an allow rule without a tunnel can be added to an open desk; put other rules into the brief"
-            )
+        for each in read:
+            if each.verdict != "allow" or each.tunnel:
+                kind = f"a rule with `{each.verdict}`" if each.verdict != "allow" else "a rule with a tunnel"
+                raise BriefError(
+                    f"the rule {rule_text(each)!r} cannot be added to an open desk, because it is {kind}; put it into "
+                    "the brief, or into the request that opens the desk"
+                )
         self.require_within_ceiling(Scope(read))
         return read
 
@@ -154,7 +157,9 @@ class Doors:
     def note(self, *events: Event) -> None:
         """Record events; they are on disk when this returns."""
         if self.keys is None:
-            raise HostError("The keys process is not running, so commands run as root cannot be recorded.")
+            raise HostError(
+                "The keys process (vault and journal) is not running, so commands run as root cannot be recorded."
+            )
         self.keys.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
@@ -169,7 +174,9 @@ class Doors:
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
         if self.keys is None:
-            raise HostError("The keys process is not running, so nothing can be checked for secrets.")
+            raise HostError(
+                "The keys process (vault and journal) is not running, so the file cannot be searched for secrets."
+            )
         return self.keys.find_secrets(data, scope)
 
     # -- questions --------------------------------------------------------------------------------------------
@@ -199,8 +206,10 @@ class Doors:
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
         """Answer a question. With `digest`, only if the question is unchanged."""
         found = [question for question in self.list_questions() if question.id == number]
-        if not found or (digest and found[0].digest != digest):
+        if not found:
             raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
+        if digest and found[0].digest != digest:
+            raise BriefError(f"request {number!r} is not the one you were shown; read it again, then answer")
         del self.questions[number]
         keys = await self.meet()
         await keys.ask("answer", found[0].desk, id=number, digest=found[0].digest, approved=approved, by=by)

@@ -22,7 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hotdesk.drive.chain import Row, compute_digest, encode_statement
 from hotdesk.drive.export import load_json, parse_row
 from hotdesk.drive.signing import is_signed
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import Opened
 from hotdesk.event.desk import KEEPER, find_proof
 from hotdesk.walls import WallProof
@@ -39,25 +39,36 @@ def encode_vouching(key: bytes) -> bytes:
 def check_proof(statement: Mapping[str, object], desk: str, authority: str, now: datetime.datetime) -> WallProof:
     """Return the wall that a node's keeper proved of a desk without a door; raise `BriefError` for an invalid proof."""
     texts = {name: statement.get(name) for name in ("row", "key", "certificate", "signature")}
-    if not authority or not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts.values()):
-        raise BriefError("the record of this desk has no signature of a node")
+    if not authority:
+        raise BriefError(
+            f"the node's record of opening desk {desk} cannot be verified: this process has no certificate of a "
+            "cluster's authority; set `[serve] identity`"
+        )
+    for name, text in texts.items():
+        if not isinstance(text, str) or len(text) > MAX_TEXT:
+            raise BriefError(f"malformed record of opening desk {desk} from its node: `{name}` is missing or too long")
     row, key, certificate, signature = (str(text) for text in texts.values())
     try:
         check_vouching(key, certificate, signature, authority, now)
         public, event = load_pem_public_key(key.encode()), parse_row(load_json(row))
     except (ValueError, InvalidSignature) as e:
         raise BriefError(
-            "the key that signed the opening of this desk is not certified for a node of this cluster"
+            f"the key that signed the opening of desk {desk} is not certified for a node of this cluster: "
+            f"{explain_vouching(e)}"
         ) from e
     if not isinstance(public, Ed25519PublicKey) or event is None or not _is_whole(event, public):
-        raise BriefError("the node's record of opening this desk does not match its signature")
+        raise BriefError(f"the node's record of opening desk {desk} does not match its signature")
     opened = event.read_event()
     proof = find_proof(opened)
     if event.chain != desk or event.actor != KEEPER or not isinstance(opened, Opened) or proof is None:
-        raise BriefError("the record that the node signed is not the opening of this desk by its keeper process")
+        raise BriefError(f"the record that the node signed is not the opening of desk {desk} by its keeper")
     if opened.desk != desk or opened.scope or opened.rules or opened.grants:
-        raise BriefError("this desk was opened with network access (a door)")
+        raise BriefError(f"desk {desk} was opened with network access (a door), so its record proves no wall")
     return proof
+
+
+def explain_vouching(error: ValueError | InvalidSignature) -> str:
+    return make_printable(str(error)[:200]) or "a signature is not valid"
 
 
 def check_vouching(key: str, certificate: str, signature: str, authority: str, now: datetime.datetime) -> None:
@@ -70,12 +81,17 @@ def check_vouching(key: str, certificate: str, signature: str, authority: str, n
     except (TypeError, x509.ExtensionNotFound) as e:
         raise ValueError(str(e)) from e
     if list(usage) != [ExtendedKeyUsageOID.SERVER_AUTH]:
-        raise ValueError("the certificate is not that of a node")
-    if not node.not_valid_before_utc <= now <= node.not_valid_after_utc:
-        raise ValueError("the certificate has expired, or is not valid yet")
+        raise ValueError("its certificate is not that of a node; write one with `hotdesk node enroll`")
+    if now < node.not_valid_before_utc:
+        raise ValueError(f"the node's certificate is not valid before {node.not_valid_before_utc:%Y-%m-%d %H:%M} UTC")
+    if now > node.not_valid_after_utc:
+        raise ValueError(
+            f"the node's certificate expired on {node.not_valid_after_utc:%Y-%m-%d}; write another with "
+            "`hotdesk node enroll`"
+        )
     public = node.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise ValueError("the key of the certificate is not an elliptic-curve key")
+        raise ValueError("the key of the node's certificate is not an elliptic-curve key")
     public.verify(base64.b64decode(signature, validate=True), encode_vouching(key.encode()), ec.ECDSA(hashes.SHA256()))
 
 

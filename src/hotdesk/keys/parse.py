@@ -14,7 +14,7 @@ def as_desk(value: object) -> str:
     if value == "":
         return ""
     if not isinstance(value, str) or not ID_SHAPE.fullmatch(value):
-        raise BriefError("invalid desk id")
+        raise BriefError(f"malformed request to the keys process: {str(value)[:40]!r} is not a desk id")
     return value
 
 
@@ -38,5 +38,5 @@ def decode_secret(text: str) -> bytes:
 
 def parse_event(message: object) -> Event:
     if not isinstance(message, dict):
-        raise BriefError("invalid event")
+        raise BriefError("malformed request to the keys process: an event is not an object")
     return from_json(str(message["event"]), json.dumps(message["data"]))

@@ -286,7 +286,7 @@ class KeysProcess:
                 self.approve(desk, message)
                 self.answer_committed(line, number)
             case _:
-                raise BriefError("unknown request to the keys process")
+                raise BriefError(f"unknown request {str(message.get('verb'))[:40]!r} to the keys process")
 
     def handle_door_message(self, line: Peer, message: dict[str, object]) -> None:
         if "event" in message:
@@ -335,7 +335,8 @@ class KeysProcess:
             self.change(chain, {"verb": "full"})
             if actor == "owner":
                 raise HostError(
-                    f"desk {chain} has used up its share of the journal, so its acts are refused; open another desk"
+                    f"desk {chain} has used up its share of the journal ({self.share / (1 << 20):g} MiB), so what it "
+                    "does can no longer be recorded and is refused; open another desk"
                 )
             return
         self.journal.add(chain, actor, event)
@@ -423,7 +424,8 @@ class KeysProcess:
         allowed = tuple(dict.fromkeys((*charter.allowed, *rules)))
         if len(allowed) > _MOST_ALLOWED:
             raise BriefError(
-                f"more than {_MOST_ALLOWED} egress rules were added to those of the brief; put them into the brief"
+                f"{_MOST_ALLOWED} egress rules at most can be added to open desk {desk}; open another desk with all of "
+                "them in its brief"
             )
         charter.allowed = allowed
         texts, grants = (*format_rules(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
@@ -506,7 +508,9 @@ class KeysProcess:
         """Make a value for a door: a one-time code, a token, or the output of a command."""
         grants = [each for each in self.charters[desk].granted if each.id == one]
         if not grants or type(number) is not int:
-            raise BriefError("the desk has no active grant of this secret")
+            raise BriefError(
+                f"desk {desk} has no active grant of this secret: the grant was revoked, or belongs to another step"
+            )
 
         def deliver(value: bytes | HostError) -> None:
             if isinstance(value, HostError):

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import BriefError
-from hotdesk.keys.node_proof import check_vouching
+from hotdesk.keys.node_proof import check_vouching, explain_vouching
 
 SEALED = "sealed values"
 """The name of the sealed values among those that an owner brings; no secret can have this name."""
@@ -52,15 +52,23 @@ class SealingKey:
             cipher = AESGCM(_derive(shared, theirs, self.public))
             data = cipher.decrypt(nonce, sealed[_KEY_BYTES + _NONCE_BYTES :], _INFO)
         except (ValueError, InvalidTag):
-            raise BriefError("the secrets were encrypted for another keys process; open the desk again") from None
+            raise BriefError(
+                "the secrets for the desk cannot be decrypted: they were encrypted before this node was restarted, or "
+                "for another node; open the desk again"
+            ) from None
         return {str(name): base64.b64decode(value) for name, value in json.loads(data).items()}
 
 
 def seal_values(values: Mapping[str, bytes], statement: Mapping[str, object], authority: str) -> bytes:
     """Encrypt values for a node's keys; raise `BriefError` unless the cluster's authority vouches for the node."""
     texts = {name: statement.get(name) for name in ("key", "certificate", "signature", "sealing", "signed")}
-    if not authority or not all(isinstance(text, str) for text in texts.values()):
-        raise BriefError("the request for these secrets has no signature of a node")
+    if not authority:
+        raise BriefError(
+            "secrets cannot be sent to a node: this process has no certificate of a cluster's authority to verify the "
+            "node with; set `[serve] identity`"
+        )
+    if missing := [name for name, text in texts.items() if not isinstance(text, str)]:
+        raise BriefError(f"malformed request of a node for secrets: {', '.join(missing)} missing")
     key, certificate, signature, sealing, signed = (str(text) for text in texts.values())
     try:
         check_vouching(key, certificate, signature, authority, datetime.datetime.now(datetime.UTC))
@@ -70,9 +78,14 @@ def seal_values(values: Mapping[str, bytes], statement: Mapping[str, object], au
             public, _encode_statement(theirs), base64.b64decode(signed, validate=True)
         )
     except (ValueError, InvalidSignature) as e:
-        raise BriefError("the key that requests these secrets is not certified for a node of this cluster") from e
+        raise BriefError(
+            "secrets are not sent to the node: the key that requests them is not certified for a node of this cluster: "
+            f"{explain_vouching(e)}"
+        ) from e
     if not is_own:
-        raise BriefError("the encryption key for the secrets was not signed by the node's keys process")
+        raise BriefError(
+            "secrets are not sent to the node: the key to encrypt them with was not signed by the node's keys process"
+        )
     return _seal(values, theirs, recipient)
 
 

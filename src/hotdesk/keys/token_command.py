@@ -29,7 +29,10 @@ class TokenCommands:
 
     def ask(self, argv: Sequence[str], callback: Callable[[dict[str, str]], None]) -> None:
         if len(self.waiting) >= MAX_WAITING:
-            raise HostError(f"{MAX_WAITING} token commands are already waiting, which is the limit; try again later")
+            raise HostError(
+                f"no further token can be requested: {MAX_WAITING} commands that print tokens are already running or "
+                "waiting, which is the limit; try again later"
+            )
         self.number += 1
         self.waiting[self.number] = callback
         self.sock.send(json.dumps({"n": self.number, "argv": argv}).encode())
@@ -84,13 +87,16 @@ def run(argv: list[str]) -> dict[str, str]:
             timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as e:
-        return {"error": f"the token command {argv[0]} could not be run: {type(e).__name__}"}
+    except OSError as e:
+        return {"error": f"the token command {argv[0]} could not be run: {e.strerror or type(e).__name__}"}
+    except subprocess.TimeoutExpired:
+        return {"error": f"the token command {argv[0]} did not end within {COMMAND_TIMEOUT_S:g} s"}
     if done.returncode != 0:
         return {"error": f"the token command {argv[0]} failed with exit code {done.returncode}"}
     token = done.stdout[: _MAX_TOKEN_BYTES + 1].strip()
     if not 8 <= len(token) <= _MAX_TOKEN_BYTES or not token.isascii() or not token.decode().isprintable():
         return {
-            "error": f"the token command {argv[0]} printed no token: one line of at least 8 printable ASCII characters"
+            "error": f"the token command {argv[0]} printed no valid token; it must print one line of 8 to "
+            f"{_MAX_TOKEN_BYTES} printable ASCII characters"
         }
     return {"value": token.decode()}

@@ -54,8 +54,8 @@ class SecretValues:
             entry, secret = self.open_vault().take(one.secret)
             if entry.kind != "token":
                 raise BriefError(
-                    f"the secret {one.secret} is of kind {entry.kind}; desks on nodes can use "
-                    "secrets of kind token only"
+                    f"the secret {one.secret} is of kind {entry.kind}, but desks on nodes can use only secrets of kind "
+                    "token; grant such a secret, or open the desk on a server without nodes"
                 )
             found[one.secret] = secret.get_bytes()
         return seal_values(found, message, self.authority)

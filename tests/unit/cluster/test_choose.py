@@ -54,7 +54,7 @@ def test_desks_opened_since_the_last_report_count() -> None:
     ("report", "why"),
     [
         (None, "no node responds"),
-        (replace(REPORT, cordoned=True), "drained"),
+        (replace(REPORT, cordoned=True), "being stopped"),
         (replace(REPORT, lacks=("memory",)), "memory"),
         (replace(REPORT, walls=("microvm",)), "does not fall back to a weaker wall"),
     ],

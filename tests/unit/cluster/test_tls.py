@@ -97,7 +97,7 @@ async def test_closing_ends_the_other_side_completely(identities: Path) -> None:
 
 def test_an_identity_is_written_once_and_is_of_one_role(identities: Path) -> None:
     assert (read_name(identities / "node", "node"), read_name(identities / "server", "server")) == ("n1", "home")
-    with pytest.raises(HostError, match="is not for a server"):
+    with pytest.raises(HostError, match="is not that of a server"):
         read_name(identities / "node", "server")
     with pytest.raises(BriefError, match="already"):
         enroll(identities / "authority", "node", "n1", identities / "node", 1)

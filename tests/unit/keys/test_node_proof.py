@@ -103,5 +103,5 @@ def test_a_certificate_that_ended_and_keys_without_an_authority_believe_nothing(
     room = Room(tmp_path)
     with pytest.raises(BriefError):
         check_proof(room.tell(), DESK, room.authority, now() + datetime.timedelta(days=2))
-    with pytest.raises(BriefError, match="no signature of a node"):
+    with pytest.raises(BriefError, match="cannot be verified"):
         check_proof(room.tell(), DESK, "", now())

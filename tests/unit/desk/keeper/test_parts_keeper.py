@@ -35,7 +35,7 @@ async def test_keys_and_readers_are_started_and_no_desk_is_opened(tmp_path: Path
         tasks.start(keys.run)
         keys.note(KeyChanged(new_id(), "k1", "made", "test"))
         assert [row.name for row in read(settings.lib / "keys" / FILE)] == ["KeyChanged"]
-        with pytest.raises(BriefError, match="no signature of a node"):
+        with pytest.raises(BriefError, match="malformed record of opening"):
             await keys.ask("opened on a node", new_id(), row="", key=1)
         exchange = {"event": "Burnt", "at": 1, "data": {"desk": (desk := new_id()), "why": "asked"}}
         keys.wait("pulled", events=[exchange])
