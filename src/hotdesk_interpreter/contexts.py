@@ -27,8 +27,6 @@ AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "PATH", "HOME", "MALLOC_")
 
 @dataclass(slots=True)
 class Context:
-    """One context."""
-
     id: str
     language: Language
     cwd: str
@@ -114,8 +112,7 @@ class Contexts:
             raise HttpError(500, f"{context.language.name} could not be started: {e}") from e
 
     async def execute(self, context: Context, code: str, env: Mapping[str, str]) -> AsyncIterator[Event]:
-        """Run code once earlier code of the context has ended; yield its events. Closing the iterator interrupts the
-        code."""
+        """Run code when its turn comes; yield its events. Closing the iterator interrupts the code."""
         async with context.turn:
             kernel = self.get_kernel(context)
             context.count += 1

@@ -20,8 +20,6 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language."""
-
     name: str
     argv: tuple[str, ...]
     order: Callable[[str, Mapping[str, str]], bytes]

@@ -74,8 +74,7 @@ class DataFormatter(BaseFormatter):  # type: ignore[misc]
 
 
 class ChartFormatter(BaseFormatter):  # type: ignore[misc]
-    """Formats figures as data. It tests the class itself, because matplotlib's set-up drops formatters registered
-    before it."""
+    """Formats figures as data, found by class: matplotlib's set-up drops formatters registered before it."""
 
     format_type = Unicode("e2b/chart")
 
@@ -105,8 +104,7 @@ def _describe_chart(figure: Any) -> dict[str, object] | None:
 
 @contextlib.contextmanager
 def _fill_boxes(figure: Any) -> Iterator[None]:
-    """Make box plots look as drawn with `patch_artist=True`, because e2b_charts takes boxes made of lines for line
-    plots."""
+    """Draw boxes as `patch_artist=True` does: e2b_charts takes boxes made of lines for line plots."""
     changed = [(axes, axes._children) for axes in figure.axes if _has_boxes(axes)]
     try:
         for axes, children in changed:

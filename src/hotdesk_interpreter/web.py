@@ -25,8 +25,6 @@ class HttpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InterpreterRequest:
-    """One request."""
-
     method: str
     path: str
     body: bytes
@@ -140,16 +138,13 @@ async def give(writer: asyncio.StreamWriter, answer: InterpreterResponse, lastin
 
 
 async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lines: AsyncIterator[bytes]) -> bool:
-    """Send a response line by line; return whether it was completed. A client that disconnects ends the source of
-    the lines."""
+    """Send a response line by line; return whether it was completed. A disconnect ends the lines' source."""
     writer.write(
         b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nCache-Control: no-store\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
     )
     sending = asyncio.ensure_future(send(writer, lines))
-    listening = asyncio.ensure_future(
-        reader.read(1)
-    )  # the client sends nothing while it waits, so this detects its end
+    listening = asyncio.ensure_future(reader.read(1))  # the client is silent meanwhile, so this detects its end
     try:
         await asyncio.wait((sending, listening), return_when=asyncio.FIRST_COMPLETED)
         finished = sending.done()

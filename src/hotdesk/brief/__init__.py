@@ -37,8 +37,7 @@ PUBLIC = {
     "rules": "check_rule parse_rule parse_rule_table rule_text",
     "wire": "compute_digest parse_scope scope_json",
 }
-"""The module of each public name. They are imported on demand, so that the keeper, which needs only `data`, starts
-faster."""
+"""The module of each public name, imported on demand: the keeper needs only `data`, and starts faster."""
 
 
 def __getattr__(name: str) -> object:

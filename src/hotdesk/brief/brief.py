@@ -157,8 +157,7 @@ class Brief:
     frozen: bool = False
     """Whether permissions cannot be extended once the plan is approved."""
     explicit: frozenset[str] = frozenset()
-    """Names of the fields that the brief itself sets; the others are defaults, which the operator's ceiling may
-    lower."""
+    """Names of the fields that the brief itself sets. The operator's ceiling may lower the others."""
 
 
 def locate_input(name: str) -> str:

@@ -37,8 +37,7 @@ def find_cover(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
 
 
 def covers(wide: Rule, narrow: Rule) -> bool:
-    """Return whether a rule certainly admits or asks for every request that another does, if there were no third
-    rule."""
+    """Return whether a rule, taken alone, certainly admits or asks for every request that another does."""
     if "deny" in (wide.verdict, narrow.verdict) or wide.tunnel != narrow.tunnel:
         return False
     return (

@@ -46,8 +46,7 @@ class Rule:
     rate: float | None = None
     """Requests per second, averaged over ten seconds."""
     tunnel: bool = False
-    """Whether TLS is passed through unread, without secret injection, method and path rules. Marked wherever it is
-    shown."""
+    """Whether TLS is passed through unread: no secrets, methods or paths. Marked wherever it is shown."""
     private: bool = False
     """Whether this host may resolve to private addresses. A rule for an address or a network always allows them."""
     step: str = ""
@@ -65,8 +64,7 @@ class SecretPlace:
     path: str = ""
     """For `query`, `form` and `json`: the method and the exact path of the requests that get the secret."""
     swap: bool = False
-    """Whether the secret only replaces the desk's placeholder, instead of being added to every request. Always for
-    `form` and `json`."""
+    """Whether it only replaces the desk's placeholder, as always in `form` and `json`, or is added to every request."""
     before: str = ""
     after: str = ""
     """For `header`: the text before and after the secret, as in `token SECRET`."""
@@ -139,8 +137,7 @@ class Scope:
     rules: Annotated[tuple[Rule, ...], Length(MOST_RULES)] = ()
     grants: Annotated[tuple[Grant, ...], Length(MOST_GRANTS)] = ()
     names: Annotated[Mapping[str, str], Length(MOST_NAMES)] = field(default_factory=dict)
-    """Host names that map to an upstream of the operator's choice, such as `erp.internal` to `127.0.0.1:8443`.
-    Operator-only."""
+    """Host names with an upstream, such as `erp.internal` with `127.0.0.1:8443`. Operator-only."""
     may_ask: bool = True
     """Whether the desk may request more access at `http://door.local/ask`."""
     anywhere: bool = False

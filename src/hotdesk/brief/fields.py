@@ -43,7 +43,7 @@ def read_name(field: BriefValue, key: str, instead: str) -> str:
 
 
 def read_path(field: BriefValue, what: str, needed: str) -> str:
-    """Read a path below a folder; errors name what it is the path of and say what is needed."""
+    """Read a relative path. `what` and `needed` are for errors: the name of the field, and what to write."""
     shown = f"{what} {make_printable(str(field.value)[:80])!r}"
     if not isinstance(field.value, str):
         raise field.make_error(f"{shown} is not a text; write the path in quotes")

@@ -65,8 +65,7 @@ def _canonicalize_address(text: str) -> str:
 
 
 def canonicalize_host(text: str) -> str:
-    """Return the canonical name or address of a request or a grant; an IPv6 address must be in brackets, which are
-    removed."""
+    """Return the canonical name or address of a request or a grant. IPv6 is written in brackets, returned without."""
     if text.startswith("[") and text.endswith("]"):
         if ":" not in text:
             raise ValueError("has brackets, but is not an IPv6 address such as `[2001:db8::1]`")

@@ -67,8 +67,7 @@ def _asdict_shallow(scope: Scope) -> dict[str, object]:
 
 
 def _grant_values(grant: Grant) -> dict[str, object]:
-    """Return a grant as plain values. Fields added in later versions are left out if empty, so digests stay the
-    same."""
+    """Return a grant as plain values, without later fields that are empty, so that digests stay the same."""
     values = asdict(grant)
     for place in values["places"]:
         for name in ("before", "after"):

@@ -147,8 +147,7 @@ class ActiveCheck:
         return {"path": path, "code": self.code, "open": self.open, "links": links, "draw": self.draw}
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Analyse the file with the desk's own Python; if it is opened, do so with links updated but macros
-        disabled."""
+        """Analyse the file with the desk's own Python; an opened file has its links updated, but runs no macros."""
         request = self.write_request(path)
         if not self.open:
             return await look(desk, "active_look", request, needs=NEEDS)

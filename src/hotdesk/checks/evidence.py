@@ -71,8 +71,7 @@ for name in ("hotdesk", "hotdesk.checks", "hotdesk.checks.inside"):
     sys.modules[name].__path__ = [sys.argv[1]]
 runpy.run_module(sys.argv[2], run_name="__main__")
 """
-"""Launcher of a program: its imports from `hotdesk.checks.inside` are in the same folder, without other hotdesk
-code."""
+"""Launcher of a program. Imports from `hotdesk.checks.inside` resolve to the same folder."""
 
 
 Side: TypeAlias = Annotated[int, Range(1, WIDEST)]
@@ -183,8 +182,7 @@ def read_number(value: object) -> float:
 
 
 def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[tuple[Fault, ...], int]:
-    """Keep a limited number of faults of each rule, with the rule's remedy; return them and the number of the
-    others."""
+    """Keep a limited number of faults of each rule, with its remedy; return them and the number left out."""
     listed: list[Fault] = []
     of_rule: Counter[str] = Counter()
     left_out = 0

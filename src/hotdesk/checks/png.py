@@ -24,8 +24,6 @@ CALM = 3
 
 @dataclass(frozen=True, slots=True)
 class PngCheck:
-    """Expectations of a picture."""
-
     image: ClassVar[str] = "office"
     alone: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()

@@ -89,8 +89,7 @@ class QuotesCheck:
 
 
 def _read_report(report: bytes) -> tuple[int, list[tuple[str, int, int, bool]]]:
-    """Parse the desk's report: the number of pages, and of each claim its place, page, length and whether it was
-    found."""
+    """Parse the report: the number of pages, and each claim's place, page, length and whether it was found."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"the claims cannot be compared with the PDF: {read_text(why, 200)}")

@@ -33,8 +33,7 @@ class Evidence:
     """Unparsed JSON, at most `evidence.MAX_REPORT_BYTES` bytes."""
     pages: tuple[DrawnPixels, ...] = ()
     trouble: str = ""
-    """Why the inspection did not end normally, by the host's observation, or `""`. If set, the report proves
-    nothing."""
+    """Why the inspection did not end normally, by the host's observation. If set, the report proves nothing."""
     attempts: int | None = None
     """Number of send attempts in the desk meanwhile, by the kernel's count, or `None` if they were not counted."""
 

@@ -30,8 +30,7 @@ class _Place:
     """The place of one fault, parsed so that adjacent places can be joined to a range."""
 
     kind: str
-    """`cell`, `row`, `number` (line or page), `index` (of a list), `text` (anything else), or `""` for the whole
-    file."""
+    """`cell`, `row`, `number` (line or page), `index` (of a list), `text` (other), or `""` for the whole file."""
     before: str
     """The common part before the number: the sheet, or the word `line`."""
     row: int = 0
@@ -48,8 +47,7 @@ class _Group:
 
 
 def summarize(faults: Sequence[Fault], more: int = 0) -> list[str]:
-    """Return faults as instructions, one line per kind and range; `more` is the number of faults that are not in the
-    list."""
+    """Return faults as instructions, one line per kind and range; `more` is the number of unlisted faults."""
     groups = list(_merge_unlike(_group_alike(faults)))
     more += sum(len(each.faults) for each in groups[MAX_LINES:])
     lines = [_format_group(each) for each in groups[:MAX_LINES]]

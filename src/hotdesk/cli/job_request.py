@@ -80,8 +80,7 @@ class JobRequest:
     """Path of the recording whose replies are repeated, or `""`."""
     out: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Limits of the command line that override the brief's: approve, seconds, tokens, dollars, acts, and the weakest
-    wall."""
+    """Options that override the brief: approve, seconds, tokens, dollars, acts, and the weakest wall."""
 
     def as_bytes(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -256,8 +255,7 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
 
 
 def survey_walls(settings: Config) -> WallCatalog:
-    """Return the walls of this machine; with nodes, all of them, because availability is known only on opening a
-    desk."""
+    """Return the walls of this machine, or all walls if desks are on nodes, which check them on opening."""
     return NOMINAL_CATALOG if find_node_identity(settings) is not None else survey(settings)
 
 

@@ -151,8 +151,7 @@ def require_machine(arguments: argparse.Namespace) -> None:
 
 
 def _require_image(name: str) -> None:
-    """Refuse a missing image and list the available ones. An ordinary user's images are a server's and are not
-    checked."""
+    """Refuse a missing image and list those available. An ordinary user's images, on a server, are not checked."""
     store = prestart.get_settings().images
     if os.geteuid() != 0 or image.get_record_path(store, image.as_name(name)).exists():
         return

@@ -1,5 +1,4 @@
-"""The parser of every subcommand: the standard library's, because a richer one takes longer to import than opening a
-desk."""
+"""The parser of every subcommand: `argparse`, because a richer one takes longer than opening a desk."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ def yield_to_tenants() -> None:
 
 
 def begin(*, keys: bool = False) -> None:
-    """Start a keeper, and the keys process if it will be needed. They end by themselves if the command opens no
-    desk."""
+    """Start a keeper, and keys if needed. They end by themselves if the command opens no desk."""
     if os.geteuid() == 0:
         chosen = config.load()
         if config.find_node_identity(chosen) is not None:

@@ -88,8 +88,6 @@ async def ask(terminal: int, card: Card, pending: Pending, *, look: TerminalTrai
 
 @dataclass(frozen=True, slots=True)
 class TerminalPrompt:
-    """One question at one terminal."""
-
     terminal: int
     stop: int
     """Becomes readable when the question no longer needs an answer."""
@@ -124,8 +122,7 @@ class TerminalPrompt:
             text = f"  answer with {' or '.join(choices)}: " if choices else text
 
     def wait(self, seconds: float | None, *, typed: bool) -> PromptOutcome | None:
-        """Wait for a line, or with `typed=False` for the time to pass; return an outcome if the question ends
-        meanwhile."""
+        """Wait for a line, or only for the time to pass; return an outcome if the question ends meanwhile."""
         end = self.until if seconds is None else min(time.time() + seconds, self.until)
         poll = select.poll()
         poll.register(self.stop, select.POLLIN)
@@ -182,8 +179,7 @@ def parse_answer(line: bytes, letters: tuple[str, ...]) -> PromptOutcome | None:
 
 
 def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTraits) -> list[str]:
-    """Format a card in a frame: hotdesk's words on the frame, the card's lines behind a bar, the worker's words
-    last."""
+    """Format a card in a frame: its lines stand behind a bar, the worker's words last."""
     sides = "╭", "│", "╰", "─"
     top, bar, bottom, rule = (look.clean(side) for side in sides)
     inside = width - 2

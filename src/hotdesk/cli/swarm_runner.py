@@ -180,8 +180,7 @@ def _make_brains(
     record: Path | None = None,
     answered_by: str = "",
 ) -> Brains:
-    """Return the brains. A script runs in this process, which has dropped the privileges that a script must not
-    have."""
+    """Return the brains. A script runs in this process, after it has dropped its privileges."""
     if record is not None and chosen.is_recorded:
         raise BriefError("--record needs --model: it records the replies of a model")
     if chosen.replay:

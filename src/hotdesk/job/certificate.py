@@ -55,7 +55,6 @@ def _describe_check(verdict: StoredVerdict, wall: str, facts: FindFacts) -> dict
 
 
 def _build_desk_fields(wall: str) -> Mapping[str, object]:
-    """Describe the desk a file was checked at; the journal has its id. Without a wall it is neither sterile nor
-    confined."""
+    """Describe the desk a file was checked at, without its id, which the journal has."""
     walled = wall != _NO_WALL
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}

@@ -70,8 +70,7 @@ class JobMemory:
     # -- items of earlier jobs ----------------------------------------------------------------------------------
 
     def offer(self) -> None:
-        """Select the items for this job and record them. A resumed job is offered the same items again, and no newer
-        ones."""
+        """Select the items for this job and record them. A resumed job is offered the same items again."""
         if not self.job.memory:
             return
         if self.past.offered is not None:
@@ -132,8 +131,7 @@ class JobMemory:
     # -- items of this job --------------------------------------------------------------------------------------
 
     async def stage(self, tool: str, arguments: Arguments, step: str, desk: Desk, desks: Iterable[str]) -> Observation:
-        """Stage an item for later jobs; it is on disk when this returns. A refusal is returned as a failed
-        observation."""
+        """Stage an item for later jobs, on disk when this returns. A refusal is a failed observation."""
         if not self.job.memory:
             return Observation(NOT_OFFERED, ok=False)
         kind: MemoryKind = "file" if tool == KEEP_FILE.name else "fact"

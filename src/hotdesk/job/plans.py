@@ -156,8 +156,7 @@ class Plans:
         return has_memory(self.plan, names.index(step.name), self.bounded)
 
     def get_wall(self, index: int | None = None) -> str:
-        """Return the wall of a step's desk, or of the job's main desk for `None`. It applies to all steps at that
-        desk."""
+        """Return the wall of a step's desk, or of the main desk for `None`, for all steps at that desk."""
         return choose_wall(self.plan, find_steps(self.plan, index, self.bounded), self.bounded)
 
     def get_walls(self, index: int) -> tuple[str, str]:
@@ -272,8 +271,7 @@ class Plans:
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"
 
     def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
-        """Return the plan as a person edited it; raise `JobStoppedError` if it was altered in storage or fails the
-        audit."""
+        """Return the plan as a person edited it; raise `JobStoppedError` if it was altered or fails the audit."""
         text = self.log.papers.read_text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
             raise JobStoppedError("the stored edit of the plan is not the one that was approved; start a new job")

@@ -71,8 +71,7 @@ class Out:
         self.close()
 
     def copy(self, name: str, pieces: Iterable[bytes], is_stored: Callable[[str], bool]) -> Path:
-        """Copy bytes to one of the names; return the path. `is_stored` returns whether the drive has bytes with a
-        hash."""
+        """Copy bytes to one of the names; return the path. `is_stored` tells whether the drive has a hash."""
         path, spare, digest = self.folder / name, self.spares[name], hashlib.sha256()
         os.ftruncate(spare.fd, os.lseek(spare.fd, 0, os.SEEK_SET))
         for piece in pieces:  # an error of the source is raised here, before the file has a name
@@ -200,8 +199,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 @contextmanager
 def _acting_as_owner(place: int) -> Iterator[None]:
-    """Act as a folder's owner if this process is root: in the `sudo` caller's group if they own it, else in the
-    folder's."""
+    """Act as a folder's owner if root: in the `sudo` caller's group if they own it, else in the folder's."""
     if os.geteuid() != 0:
         yield
         return

@@ -141,8 +141,7 @@ class JobRun:
         return None if failed else proven
 
     def send_back(self, candidate: Candidate) -> None:
-        """Send a file back to the step that made it; raise `JobStoppedError` if that was done too often or changed
-        nothing."""
+        """Send a file back to its step; raise `JobStoppedError` if that was done too often or changed nothing."""
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = (

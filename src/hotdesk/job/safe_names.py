@@ -28,8 +28,7 @@ def describe_inputs(job: Brief) -> tuple[str, ...]:
 
 
 def describe_input(path: Path, name: str) -> str:
-    """Describe one input: its name, and for a folder the paths nearest to its top and the file counts of its
-    subfolders."""
+    """Describe one input: its name, and for a folder its topmost paths and subfolders' file counts."""
     if not path.is_dir():
         return sanitize_name(name)
     files = sorted(islice(_list_files(path), MAX_FILES), key=lambda each: (len(each.parts), str(each)))

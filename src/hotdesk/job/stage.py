@@ -41,8 +41,7 @@ class StepStage:
     keep: Ask = _refuse_keeping
     """Handles the tools that store something for later jobs."""
     job_tools: Collection[str] = ()
-    """Names of the tools that steps of the job may use: requests list them, but the toolbox refuses those of other
-    steps."""
+    """Names of the tools of all steps: requests list them, but the toolbox refuses those of other steps."""
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -105,8 +104,7 @@ class StepStage:
         return observation
 
     async def request_acknowledgement(self, doubts: str) -> str:
-        """Ask a person to acknowledge a provider's safety warning; return why the actions are not done, or `""` if
-        they are."""
+        """Ask a person to acknowledge a provider's warning; return why the actions are not done, or `""`."""
         question = f"The model's provider warns about the next screen actions: {doubts}. Carry them out?"
         answer = await self.people(
             "ask_person", {"question": f"{question} Answer yes to carry them out, anything else to skip them."}
@@ -142,7 +140,7 @@ class StepStage:
         return await self.run_undriven(self.check_outputs)
 
     async def run_undriven(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Wait until no person controls the desk, then run `work`, with takeovers prevented."""
+        """Wait until no person controls the desk, then run `work`."""
         results: list[Result] = []
 
         async def collect() -> None:

@@ -76,8 +76,7 @@ class JobContext:
 
 @contextmanager
 def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
-    """Start a job, or resume it at the end of its events. It is locked against other processes, and its end is
-    recorded."""
+    """Start or resume a job. It is locked against other processes, and its end is recorded."""
     if order.job.each is not None:
         raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
     order.job = route_brief(order.job, order.machine.walls, order.machine.config.verify_wall)
@@ -94,8 +93,7 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
 
 
 def _prepare_papers(order: JobContext) -> Papers:
-    """Check the deliverables' names and checks, then return the job's papers; a new job's are created and get its
-    request."""
+    """Check the deliverables' names and checks, then return the job's papers, with a new job's request."""
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
         if item.path.endswith(SUFFIX):

@@ -225,8 +225,7 @@ class Steps:
         return ended
 
     async def roll_back(self, desk: Desk, snapshot: SnapshotId | None) -> None:
-        """Restore the workspace from before the step; if the step has changed desks, close them to reopen from the
-        checkpoint."""
+        """Restore the workspace from before the step: by a snapshot, or by reopening from the checkpoint."""
         assert self.stage is not None
         if self.stage.desk is desk and snapshot is not None:
             await desk.rollback(snapshot)
@@ -260,8 +259,7 @@ class Steps:
             await self.clear(self.desks.main)
 
     def list_returned_files(self, step: Step) -> list[str]:
-        """List the files to copy back from the fresh desk: those made by this step and by the steps it continues
-        from."""
+        """List the files to copy back from the fresh desk: results of this step and those it continues."""
         steps, last = self.plans.plan.steps, self.index(step)
         first = last
         while first and steps[first].keeps:
@@ -307,8 +305,7 @@ class Steps:
         return StepStage(step, desk, toolbox, self.ask_person, self.keep_for_later, self.plans.job_tools)
 
     async def allow(self, desk: Desk) -> None:
-        """Allow a desk the rules that people approved at the job's other desks; the operator's current denials still
-        apply."""
+        """Allow a desk what people approved at the job's other desks; the operator's denials still apply."""
         journal = self.people.journal
         here = read_allowed_rules(journal, [desk.id])
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
@@ -327,8 +324,7 @@ class Steps:
         return desk
 
     async def open_for(self, step: Step) -> str:
-        """Open the desks of a step from their checkpoints; return the message for a worker that was at other desks
-        before."""
+        """Open the desks of a step from their checkpoints; return the message for a worker that was moved."""
         index, side = self.index(step), self.past.checkpoint.side if self.past.checkpoint else ""
         await self.open()
         if not side and not self.plans.is_apart(index):
@@ -359,8 +355,7 @@ class Steps:
         return Checkpointed(self.log.job, step.name, self.log.spent.acts, main.sha256, size, spent, amid, name)
 
     async def checkpoint(self, step: Step) -> None:
-        """Save the workspace of an unfinished step; the checkpoint from before the step is kept, since the step may
-        fail."""
+        """Save the workspace of an unfinished step, and keep the checkpoint from before it."""
         async with self.desks.undriven():
             await self.keep_amid(step)
 

@@ -55,8 +55,7 @@ def describe_network(step: str, scope: Scope) -> str:
 
 
 def describe_secrets(grants: Sequence[Grant]) -> tuple[str, ...]:
-    """Describe how to use each secret of a step: through the variable with its placeholder, or without doing
-    anything."""
+    """Describe how to use each secret of a step: by its placeholder's variable, or without doing anything."""
     return tuple(dict.fromkeys(map(_describe_secret, grants)))
 
 

@@ -113,8 +113,7 @@ class CleanDesk:
         return self.outgoing - before
 
     async def check_leftovers(self) -> str:
-        """Describe processes left running above the allowed number, after waiting for ending ones; return `""` if
-        none."""
+        """Describe processes left running above the allowed number, after a wait; return `""` if none."""
         most = self.processes + STAYS.get(self.image, 0)
         with anyio.move_on_after(_SETTLE_TIMEOUT_S):
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told

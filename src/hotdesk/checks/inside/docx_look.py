@@ -35,8 +35,7 @@ Element = ElementTree.Element
 
 
 def _find_text_area(root: Element) -> list[float] | None:
-    """Return the area of a page that text may use, or the union of those of all sections; `None` if none is
-    declared."""
+    """Return the area of a page for text, or the union over all sections; `None` if none is declared."""
     found = []
     for section in root.iter(WORD + "sectPr"):
         size, margin = section.find(WORD + "pgSz"), section.find(WORD + "pgMar")

@@ -36,8 +36,6 @@ PLAIN: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 class DrawnPage:
-    """One page."""
-
     def __init__(self, page: Any) -> None:
         self.page = page
         self.width, self.height = page.get_size()

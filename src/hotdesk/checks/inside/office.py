@@ -164,8 +164,7 @@ def end() -> None:
 
 @contextmanager
 def open_document(path: str, **hints: object) -> Iterator[Any]:
-    """Load a copy of a document hidden and read-only, without macros and link updates. `hints` override load
-    options."""
+    """Load a copy of a document hidden and read-only, without macros and link updates; `hints` override that."""
     try:
         desktop = get_desktop()
         yield from _load_document(desktop, path, hints)

@@ -50,8 +50,7 @@ class OpenedSheet:
         return ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody
 
     def require_one(self) -> None:
-        """Refuse a workbook whose relations name parts other than those read here, because office programs follow
-        them."""
+        """Refuse a workbook whose relations, which office programs follow, name other parts."""
         ways = {"xl/_rels/workbook.xml.rels": ("sharedStrings", "styles", "theme"), "_rels/.rels": ("officeDocument",)}
         for name, kinds in ways.items():
             relations = list(self.parse_part(name))

@@ -86,8 +86,6 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture on a page."""
-
     box: Place
     problem: Short
     plain: bool
@@ -98,8 +96,6 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A link on a page."""
-
     box: Place
     to: Short
 
@@ -118,8 +114,6 @@ def _require_size(size: tuple[float, float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """The content of one page."""
-
     size: Annotated[tuple[Point, Point], _require_size]
     """Width and height."""
     lines: Lines

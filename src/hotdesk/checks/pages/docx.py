@@ -8,8 +8,6 @@ from hotdesk.checks.pages.check import PagesCheck
 
 
 class DocxCheck(PagesCheck):
-    """Expectations of a Word document."""
-
     __slots__ = ()
     kind: ClassVar[str] = "a document"
     program: ClassVar[str] = "docx_look"

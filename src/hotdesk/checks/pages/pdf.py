@@ -8,8 +8,6 @@ from hotdesk.checks.pages.check import PagesCheck
 
 
 class PdfCheck(PagesCheck):
-    """Expectations of a PDF."""
-
     __slots__ = ()
     kind: ClassVar[str] = "a PDF"
     program: ClassVar[str] = "pdf_look"

@@ -11,8 +11,7 @@ _AREA_SHAPE = re.compile(r"\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6})(?::\$?([A-Z]{1,3}
 
 
 class Area(NamedTuple):
-    """A rectangle of cells on one sheet; columns and rows count from 1. A tuple, because there are hundreds of
-    thousands."""
+    """A rectangle of cells on one sheet, counted from 1. A tuple, because there are hundreds of thousands."""
 
     sheet: str
     left: int

@@ -81,8 +81,7 @@ def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
 
 
 def find_unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
-    """Return cells whose value changes each time, and those that read them. After `MOST_STEPS`, the rest counts as
-    steady."""
+    """Return cells that change at each calculation, and those that read them, as far as found in `MOST_STEPS`."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
     new = found = {(name, at) for name, at, form in every if form.calls & _UNSTEADY}
     remaining = MOST_STEPS

@@ -56,8 +56,6 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """One sheet."""
-
     name: str
     hidden: bool
     cells: Mapping[tuple[int, int], Cell]

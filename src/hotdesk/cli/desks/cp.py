@@ -49,8 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def split(settings: Config, text: str) -> tuple[DeskId | None, str]:
-    """Split `ID:PATH` into desk and path. The desk is `None` for a local path: its prefix is neither an id nor
-    starts one."""
+    """Split `ID:PATH`. Without an id or the start of an open desk's id, it is a local path: `None` and the text."""
     name, colon, path = text.partition(":")
     if not colon or not (ID_SHAPE.fullmatch(name) or begin_with(settings, name)):
         return None, text

@@ -179,8 +179,7 @@ class PortForwarder:
             self.free.release()
 
     def admits(self, caller: socket.socket) -> bool:
-        """Return whether a caller may use the port: every user of the machine can connect to loopback, but not use
-        the desk."""
+        """Return whether a caller may use the port: other users can connect to loopback too."""
         if self.users is None:
             return True
         uid = find_peer_uid(caller)

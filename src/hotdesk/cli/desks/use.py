@@ -84,8 +84,7 @@ def _show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
 
 
 def parse_values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
-    """Parse arguments by the types of the tool's parameters; values that do not parse are left to the tool to
-    refuse."""
+    """Parse arguments by the types of the tool's parameters; invalid ones are left to the tool to refuse."""
     types = tool.get("input_schema", {}).get("properties", {})
     fields: dict[str, object] = {}
     for each in pairs:

@@ -104,8 +104,7 @@ ARGUMENTS = {"check": _add_check, "new": add_new}
 
 
 def _load_checked_brief(path: Path, settings: Config) -> Brief:
-    """Return the checked brief as it applies on this machine; raise `BriefError` with the reasons if it cannot be
-    run."""
+    """Return the checked brief as it applies on this machine; raise `BriefError` if it cannot be run."""
     job, file = read_job(path, scope_of, find), make_printable(str(find_brief(path)))
     try:
         for item in (*job.deliverables, *(job.reduce.deliverables if job.reduce is not None else ())):

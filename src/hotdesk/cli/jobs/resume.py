@@ -141,8 +141,7 @@ def read_key() -> str:
 
 
 def find_jobs(jobs: Path, name: str) -> list[str]:
-    """Return the job with stored data whose id starts with `name`; none if there is none, since it may be a desk's
-    id."""
+    """Return the job with stored data whose id starts with `name`, or none: it may be a desk's id."""
     if len(name) < MIN_PREFIX:
         return []
     matching = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]

@@ -78,8 +78,7 @@ def _choose_writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str 
 
 
 def is_trial(row: Row) -> bool:
-    """Return whether a request is part of a door's self-test, before the desk's first step; `hotdesk door log` shows
-    those."""
+    """Return whether a request is part of a door's self-test, which `hotdesk door log` shows."""
     with suppress(ValueError, RecursionError):
         event = row.read_event()
         return isinstance(event, Exchange) and not event.step
@@ -121,8 +120,7 @@ def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
 
 
 def iterate_rows(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
-    """Yield the events of a job and its desks; with `going_on`, also new ones while the job runs, and `None` when
-    idle."""
+    """Yield the events of a job and its desks; with `going_on`, also new ones, and `None` when idle."""
     path, chains = get_journal_path(settings), {tale.job, *tale.desks}
     if not going_on:
         yield from read(path, chains)

@@ -127,8 +127,7 @@ def describe_place(record: Fields) -> str:
 
 
 def _list_wall_rows(desk: Fields) -> Iterator[tuple[str, str]]:
-    """Yield the wall that the desk's keeper proved. Older certificates have only the job's claim, which is not
-    shown."""
+    """Yield the wall that the desk's keeper proved, which older certificates do not have."""
     if "kernel" in desk:
         proof = WallProof(desk["wall"], desk["kernel"], desk["boundary"], desk["version"], desk["platform"])
         yield "wall", f"{proof.describe()}, as verified before the desk was released"

@@ -292,8 +292,7 @@ def find_image(settings: Config, name: str) -> Image | None:
 
 
 def seal(settings: Config, built: Image) -> bool:
-    """Make an image's sterile copy, and open a desk to compile the guest's bytecode; return whether anything was
-    done."""
+    """Make an image's sterile copy and compile the guest in a desk; return whether anything was done."""
     copied = sterilize.make(settings.images, built, say)
     place = guest_code.get_folder(settings.images, built.digest, guest_code.read_sources())
     if store.is_current_bytecode(place, settings.images, [built]):

@@ -76,8 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _prepare_storage(settings: Config) -> list[Path]:
-    """Create the drive and the sterile images while this process still has the permission; return the writable
-    folders."""
+    """Create the drive and sterile images before privileges are dropped; return the writable folders."""
     Drive(settings.lib / "drive")
     for name in _CHECKED_IN:
         with suppress(ImageError):

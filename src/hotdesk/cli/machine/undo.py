@@ -41,8 +41,7 @@ from hotdesk.host import burn
 from hotdesk.linux import cgroup, uids
 
 MADE = ("cache", "disks", "pool.btrfs", "pool.lock", "ssh", "viewer")
-"""What desks and set-up leave in a state directory's `lib`, besides images. Everything else there is users' own
-data."""
+"""What desks and set-up leave in a state directory's `lib`, besides images. The rest is users' own data."""
 OWNERS_TIMEOUT_S = 15.0
 UNIT = Path("/etc/systemd/system/hotdesk.service")
 
@@ -162,8 +161,7 @@ def _list_owners(settings: Config) -> list[int]:
 
 
 def _remove_images(settings: Config) -> SetupStep:
-    """Remove the image store once no process writes to it. A store outside `lib` stays: another state directory may
-    use it."""
+    """Remove the image store once no process writes to it; keep one outside `lib`, which may be shared."""
     if not settings.images.is_dir():
         return SetupStep("images", "none", False)
     if not settings.images.is_relative_to(settings.lib):

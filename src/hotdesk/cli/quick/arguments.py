@@ -1,5 +1,4 @@
-"""Parses the usual command lines of `run`, `exec`, `ps` and `ssh --stdio`; `None` leaves any other to the real
-parser."""
+"""Parses the usual command lines of `run`, `exec`, `ps` and `ssh --stdio`; returns `None` for any other."""
 
 from __future__ import annotations
 
@@ -14,8 +13,6 @@ DESK_SUFFIX = ".desk"
 
 
 class QuickRun:
-    """The arguments of `hotdesk run`."""
-
     def __init__(self, own: list[str], command: list[str], timeout: float | None, *, is_alone: bool = False) -> None:
         self.own = own
         """Its options with their values, without `--no-holder`."""
@@ -25,8 +22,6 @@ class QuickRun:
 
 
 class QuickExec:
-    """The arguments of `hotdesk exec`."""
-
     def __init__(self, desk: str, command: list[str], timeout: float | None) -> None:
         self.desk = desk
         self.command = command

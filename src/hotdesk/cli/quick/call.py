@@ -58,8 +58,7 @@ def is_own_socket(path: str) -> bool:
 def upgrade(
     sock: _socket.socket, signals: EndingSignals, target: str, body: bytes | None = None
 ) -> tuple[dict[str, str], bytes] | None:
-    """Turn a connection into a link; return the reply's headers and the bytes after it, or `None` if the owner
-    refused."""
+    """Turn a connection into a link; return the headers and the bytes after them, or `None` if refused."""
     return read_answer(sock, signals) if ask(sock, target, body) else None
 
 

@@ -25,8 +25,7 @@ HELLO_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
 """Seconds a guest may take to report that a program was started."""
 START_SECONDS, EXIT_GRACE_S = 5.0, 2.0
-"""Minimum seconds allowed for a program's start, and seconds after a program's time limit for the guest to report
-it."""
+"""Minimum seconds for a program's start, and seconds after its time limit for the guest to report it."""
 KILL_SECONDS = 10.0
 HANG_UP_SECONDS = 2.0
 """Seconds the desk's owner may take to pass on a kill request and close the connection."""
@@ -221,8 +220,7 @@ class Follower:
             self.reply = reply
 
     def give_back(self, cost: int) -> None:
-        """Return credit for output that was written. Until then the desk sends no more, so a flood waits in the
-        socket."""
+        """Return credit for output that was written; until then the desk cannot send more."""
         self.eaten += cost
         if self.eaten >= wire.WINDOW // 4:
             granted, self.eaten = self.eaten, 0

@@ -64,8 +64,7 @@ def read_settings(place: Place) -> bytes:
 
 
 def name_holder(settings: bytes) -> str:
-    """Compute the name of the holder for this command from code, settings, variables and inherited process
-    attributes."""
+    """Compute the holder's name from code, settings, variables and inherited process attributes."""
     digest = blake2b(digest_size=8)
     root = os.stat("/")
     facts = (

@@ -99,8 +99,7 @@ class _Owner:
         self.pulsed = time.monotonic()
 
     def open(self) -> _socket.socket | None:
-        """Open the desk and accept its guest's connection; return `None` if the keeper refused or the guest did not
-        connect."""
+        """Open the desk and accept its guest's connection; return `None` if either fails."""
         if len(self.request) > MAX_PACKET_BYTES:
             return None
         self.sock.sendall(self.request)
@@ -176,8 +175,7 @@ class _Owner:
                 pass  # the keeper is gone, and the desk with it
 
     def explain_end(self) -> HotdeskError:
-        """Return the error for a guest that closed the connection, with the keeper's reason if it reports one in
-        time."""
+        """Return the error for a connection the guest closed, with the keeper's reason if it reports one."""
         from hotdesk.errors import DeskGone
 
         self.sock.settimeout(END_EVENT_SECONDS)

@@ -87,8 +87,7 @@ class SshConnection:
         self.transport.send(bytes((SERVICE_ACCEPT,)) + encode_string(name))
 
     def admit(self, user: str, service: bytes, method: bytes) -> None:
-        """Sign the client in as a user of the desk, without a password: anyone who could start this process may use
-        the desk."""
+        """Sign the client in without a password: anyone who could start this process may use the desk."""
         if self.link is not None:
             return  # RFC 4252: after a success further requests are ignored
         try:

@@ -37,16 +37,14 @@ class PortForwarding(SshChannel):
         self.pending = b""
         """Data that arrived with the owner's reply and waits for the client."""
         self.is_joined = self.is_ended = self.is_deaf = False
-        """Whether the owner has connected to the port, whether the port sends no more, and whether it accepts no
-        more."""
+        """Whether the owner has connected to the port, and whether the port sends or accepts no more."""
 
     def wants_input(self) -> bool:
         may_send = not self.is_joined or (not self.pending and self.measure_room() > 0)
         return self.sock is not None and not self.is_ended and may_send
 
     def flush(self) -> None:
-        """Send what the owner accepts, and admit as much from the client. Data for a port that accepts no more is
-        discarded."""
+        """Send what the owner accepts and admit as much; discard data for a port that accepts no more."""
         if self.sock is None:
             return
         try:

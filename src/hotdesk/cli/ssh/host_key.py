@@ -36,8 +36,6 @@ class KeyFiles:
 
 
 class HostKey:
-    """An ed25519 key."""
-
     def __init__(self, seed: bytes) -> None:
         self.private = Ed25519PrivateKey.from_private_bytes(seed)
         self.public = self.private.public_key().public_bytes_raw()

@@ -43,8 +43,7 @@ class ServerDialer:
         self.base = f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{PREFIX}"
 
     def __call__(self) -> socket.socket:
-        """Return a socket to the server; the request written to it first names the desk and stream, as for an
-        owner's socket."""
+        """Return a socket to the server; as with an owner, the first request on it names desk and stream."""
         ours, theirs = socket.socketpair()
         threading.Thread(target=self.carry, args=(theirs,), daemon=True).start()
         return ours

@@ -50,8 +50,7 @@ MAX_TOLD = 20
 SIZE, OWNER, PERMISSIONS, TIMES = 1, 2, 4, 8
 KINDS = {0o040000: "d", 0o100000: "-", 0o120000: "l"}
 FOLDER: dict[int, tuple[int, ...]] = {PERMISSIONS: (0o040755,)}
-"""Attributes of the entry that replaces a batch without allowed names: OpenSSH's client takes an empty one for the
-end."""
+"""Replaces a batch of names that were all left out: OpenSSH's client takes an empty one for the end."""
 SPECIAL = 0o020000
 """Type that replaces all other file types: a character device, which no client opens by itself."""
 

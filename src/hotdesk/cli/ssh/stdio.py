@@ -210,8 +210,7 @@ class StdioServer:
         self.hang_up(end)
 
     def hang_up(self, end: float) -> None:
-        """Wait until the owner has read everything: while a desk floods it, it would stop reading from a closed
-        connection."""
+        """Wait until the owner has read everything: flooded by a desk, it drops a closed connection unread."""
         try:
             self.link.sock.shutdown(_socket.SHUT_WR)
             while (remaining := end - time.monotonic()) > 0:

@@ -30,8 +30,7 @@ MAX_PACKET_BYTES = 1 << 18
 TAG_BYTES = 16
 KEX_NAMES = (b"curve25519-sha256", b"curve25519-sha256@libssh.org")
 STRICT_CLIENT, STRICT_SERVER = b"kex-strict-c-v00@openssh.com", b"kex-strict-s-v00@openssh.com"
-"""Strict key exchange: if both sides list these, only key exchange messages are allowed until the first keys are in
-use."""
+"""Strict key exchange, if both sides list these: no other messages until the first keys are in use."""
 KEY_NAME = b"ssh-ed25519"
 CIPHER_KEY_BYTES = {b"aes128-gcm@openssh.com": 16, b"aes256-gcm@openssh.com": 32}
 MAC_NAMES = (b"hmac-sha2-256-etm@openssh.com", b"hmac-sha2-256")

@@ -1,5 +1,4 @@
-"""Asks people and waits for the answer, from this process or another. During a long wait the job gives its desks
-back."""
+"""Asks people and waits, in this process or another. During a long wait the job gives its desks back."""
 
 from __future__ import annotations
 

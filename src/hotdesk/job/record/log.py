@@ -204,8 +204,7 @@ class JobLog:
         self.note(event)
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
-        """Write the result of a call and the queued tool-use events in one commit; return the name of the result's
-        paper."""
+        """Write a call's result and the queued events in one commit; return the name of the result's paper."""
         if not step:
             return ""
         uses, self.uses = self.uses, []

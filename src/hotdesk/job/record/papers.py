@@ -1,7 +1,7 @@
 """Sealed papers of a job: prompts, replies, arguments and observations that its events refer to by name.
 
 jobs/JOB/key            32 random bytes; without them nothing else here can be read
-jobs/JOB/order          the request and the person who made it: all that is needed to resume
+jobs/JOB/order          the request: the brief, and the models or script; all that is needed to resume
 jobs/JOB/papers/        files of papers, see `paper_log.py`; a paper's name is a keyed hash of its content
 jobs/JOB/checkpoints/   saved workspaces, sealed with a key of their own, see `checkpoint.py`
 

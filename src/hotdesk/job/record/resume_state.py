@@ -38,8 +38,7 @@ from hotdesk.job.record.summary import JobSummary
 from hotdesk.plan import OURS
 
 ASKS = ("ask_person", "amend_plan", "remember", "recall", "keep_file")
-"""Tools whose acts change nothing at a desk. A question that is asked again in the same words has its answer
-already."""
+"""Tools whose acts change nothing at a desk. People have already answered a repeated question."""
 
 
 @dataclass(slots=True)

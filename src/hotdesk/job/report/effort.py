@@ -16,8 +16,6 @@ WIDE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One row of the chart."""
-
     name: str
     seconds: float
     cost: Cost

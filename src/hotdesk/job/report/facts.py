@@ -18,8 +18,6 @@ from hotdesk.walls import WallProof
 
 @dataclass(slots=True)
 class ToolUse:
-    """One use of a tool."""
-
     number: int
     tool: str
     at: int
@@ -48,8 +46,6 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Attempted:
-    """One attempt at a step."""
-
     at: int
     step: str
     attempt: int
@@ -106,8 +102,6 @@ class Looked:
 
 @dataclass(slots=True)
 class Delivered:
-    """One deliverable."""
-
     path: str
     looks: dict[str, Looked] = field(default_factory=dict)
     """The checks by name."""

@@ -20,8 +20,6 @@ _MAX_ROWS = 60
 
 @dataclass(slots=True)
 class HostTraffic:
-    """The traffic with one host."""
-
     requests: int = 0
     up: int = 0
     down: int = 0

@@ -77,8 +77,7 @@ class Album:
 
 
 def read_screen(png: bytes) -> Image.Image | None:
-    """Decode a screenshot in the exact form hotdesk writes, unfiltered lines in one chunk; return `None` for any
-    other PNG."""
+    """Decode a screenshot in the exact form hotdesk writes; return `None` for any other PNG."""
     found = _split_png(png)
     if found is None:
         return None

@@ -35,8 +35,6 @@ MAX_MESSAGE_BYTES = 1 << 18
 
 
 class Fields:
-    """The fields of one message."""
-
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
 
