@@ -2,7 +2,8 @@
 
 The package index has it in 22 wheels from an unknown uploader, so the joined file must have the hash that Qwen
 publishes. llama.cpp serves it on loopback with our own chat template (`coder_model.jinja`), because with the model's
-own template the server finds no tool calls in its output. For tests only."""
+own template the server finds no tool calls in its output. For tests only.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from typing import Any
 def main(file: str, template: str, window: str) -> None:
     """Serve until terminated; print the port once the model is loaded.
 
-    Use one thread: beside other programs, two threads mostly wait for each other and are slower."""
+    Use one thread: beside other programs, two threads mostly wait for each other and are slower.
+    """
     library: Any = import_module("xllamacpp")
     params = library.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel = file, int(window), 1

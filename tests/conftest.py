@@ -66,7 +66,8 @@ def pytest_runtestloop() -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise a test over the origins of its desks; most are `long`, and `opened` is hidden in the test's id.
 
-    A test with `behind` instead of `origin` runs behind every wall, on opened desks only."""
+    A test with `behind` instead of `origin` runs behind every wall, on opened desks only.
+    """
     fixture = next((name for name in ("origin", "behind") if name in metafunc.fixturenames), None)
     if fixture is None:
         return
@@ -85,7 +86,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def walled_cases(metafunc: pytest.Metafunc) -> dict[str, Any]:
     """Return the cases that run a security test behind other walls; all but a sample are `long`.
 
-    Empty for a test file that is about one wall."""
+    Empty for a test file that is about one wall.
+    """
     folder, marks = Path(str(metafunc.module.__file__)).parent.name, getattr(metafunc.module, "pytestmark", [])
     named = {mark.name for mark in (marks if isinstance(marks, list) else [marks])}
     if folder != "security" or named & WALLED.keys():
@@ -108,7 +110,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `long` tests of virtual machines (which boot for up to a minute without KVM), and cases beyond a sample."""
+    """Mark as `long` tests of virtual machines (without KVM these boot for up to a minute) and cases beyond a sample."""
     cases: Counter[str] = Counter()
     for item in items:
         sample = item.get_closest_marker("sample")
@@ -200,7 +202,8 @@ def _nothing_is_left(request: pytest.FixtureRequest, home: Path) -> Iterator[Non
 def is_shared(thing: str, home: Path) -> bool:
     """Return whether a thing may stay: a runtime that tests share mounts its pool and starts processes when needed.
 
-    These are its door, its keys process and readers kept ready; they must be gone at the end of the session."""
+    These are its door, its keys process and readers kept ready; they must be gone at the end of the session.
+    """
     is_part = thing.startswith("process") and "importlib.import_module(sys.argv[2]).main()" in thing
     return (thing.startswith("loop") or is_part) and bool(keepers(home))
 

@@ -1,7 +1,8 @@
 """Lists what desks use on this machine (processes, mounts, cgroups, ids), to check that a test leaves nothing behind.
 
 Other test runs may have desks on the same machine; they are told apart by the state directory that claims their ids.
-A snapshot must take only milliseconds, because two are taken for every test: each process is read once."""
+A snapshot must take only milliseconds, because two are taken for every test: each process is read once.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +113,8 @@ class Look:
     def is_stub(self, each: Running) -> bool:
         """Return whether a process is a program behind gVisor as the host sees it; they come and go with an open desk.
 
-        It has no arguments, and the uid of its desk's root. One that is left behind shows in the desk's cgroup."""
+        It has no arguments, and the uid of its desk's root. One that is left behind shows in the desk's cgroup.
+        """
         is_root = uids.FIRST <= each.uid < LAST_UID and (each.uid - uids.FIRST) % uids.WIDTH == 0
         return is_root and not each.line and not each.zombie
 

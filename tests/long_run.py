@@ -3,7 +3,8 @@
 `make test-long` runs for at most MINUTES (60) and records every outcome in `out/test-long.jsonl`; the next call runs
 the tests that have not passed, new ones before failed ones. SINCE=REV also accepts tests that passed on the commits
 from REV on. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when no test is left.
-With pytest-xdist the workers choose and stop, and the controller records."""
+With pytest-xdist the workers choose and stop, and the controller records.
+"""
 
 from __future__ import annotations
 

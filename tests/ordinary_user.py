@@ -1,7 +1,8 @@
 """Runs the command line as another user, without capabilities and with access to world-readable files only.
 
 Python, its packages and this checkout may be in folders that only root can read; a mount namespace shows them to that
-user at another path."""
+user at another path.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class OrdinaryUser:
         return self
 
     def make_environment(self) -> None:
-        """Create a virtual environment of the shown files: processes started without variables find the packages there."""
+        """Create a virtual environment of the shown files: processes without variables find the packages there."""
         packages = self.folder / "venv" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
         packages.parent.mkdir(mode=0o755, parents=True)
         packages.symlink_to(self.folder / "site")

@@ -3,7 +3,8 @@
 What is promised for a desk must be true whatever its origin. Every test runs on opened desks. Of the tests that share a
 desk with others of their file, one in six (chosen by a hash of its name) also runs on one other origin (chosen by a
 hash of its file's name). On the remaining origins tests are `long`, as are all tests that open desks themselves or
-take seconds."""
+take seconds.
+"""
 
 from __future__ import annotations
 

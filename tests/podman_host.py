@@ -1,7 +1,8 @@
 """A container to run hotdesk in: Podman on a bare Debian root file system, with this checkout and an exported image.
 
 No registry is used: mmdebstrap makes the root file system from the machine's own package sources. The containers have
-no network; their root is an overlay, as in containers made from images."""
+no network; their root is an overlay, as in containers made from images.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Runs the tests that failed in the last run once more, alone, and names those that then pass: each is a defect.
 
 `make test` does not retry. `make test RETRY=1` does, for a machine that is busy with other work: a test that fails
-again fails the run, and one that passes alone is printed as FLAKY."""
+again fails the run, and one that passes alone is printed as FLAKY.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Serve a small model on loopback as chat completions; runs in its own virtual environment, without hotdesk's packages.
 
 The model was never taught to use tools: the tools are listed for it, and the first characters of a call are written
-for it. Its continuation is passed on unchanged, including unknown names and broken arguments."""
+for it. Its continuation is passed on unchanged, including unknown names and broken arguments.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """Terminate a program; what it runs at the desk ends with it.
 
     OpenSSH 9.2 misses a signal that arrives after it checks `quit_pending` and before it waits for input, so an idle
-    `ssh -N` would stay forever: the signal is repeated."""
+    `ssh -N` would stay forever: the signal is repeated.
+    """
     for _ in range(100):
         process.terminate()
         try:

@@ -1,6 +1,7 @@
 """An extra wall for tests of routing: containers under another name that claim a kernel of their own.
 
-`install` registers it in this process; `start_keeper` starts a keeper that has it, with the standard library alone."""
+`install` registers it in this process; `start_keeper` starts a keeper that has it, with the standard library alone.
+"""
 
 from __future__ import annotations
 

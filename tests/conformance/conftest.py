@@ -188,7 +188,8 @@ Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark known failures as expected, and run other origins than `opened` on one wall.
 
-    Without a wall, tests that are known to fail or take seconds are `long`."""
+    Without a wall, tests that are known to fail or take seconds are `long`.
+    """
     idle = {item for item in items if isinstance(item, pytest.Function) and is_idle(item)}
     config.hook.pytest_deselected(items=list(idle))
     items[:] = [item for item in items if item not in idle]

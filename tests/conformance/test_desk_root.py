@@ -1,6 +1,7 @@
 """Tests of root inside a desk: by `user="root"` and by `sudo`, with every act recorded before it begins.
 
-They do not run without a wall: `sudo` there would be this machine's."""
+They do not run without a wall: `sudo` there would be this machine's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site inside a desk for a browser to use: pages, forms told back, downloads fast, slow and broken off."""
+"""A website inside a desk for browser tests: pages, forms that echo input, and fast, slow and interrupted downloads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import urllib.parse
 
 
 class Site(http.server.SimpleHTTPRequestHandler):
-    """Serves the folder it is started in."""
+    """Serves the folder in which it is started."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def answer(self, kind: str, data: bytes, length: int | None = None, **headers: str) -> None:
         self.send_response(200)

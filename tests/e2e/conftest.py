@@ -1,4 +1,4 @@
-"""The real `hotdesk` program, as a person runs it, in this session's state directory."""
+"""Fixture that runs the real `hotdesk` program in this session's state directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def environment(settings: Config) -> dict[str, str]:
 
 @pytest.fixture
 def hotdesk(settings: Config) -> Hotdesk:
-    """Run `hotdesk` with arguments; return how it ended and what it said."""
+    """Return a function that runs `hotdesk` with arguments and returns its exit code and output."""
 
     def run(*argv: str, stdin: bytes = b"", timeout: float = 60, **env: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""A desk that gets packages from this machine's own sources."""
+"""A desk that installs packages from the sources this machine is configured with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.event import Event, Exchange, Proven
 
 PRESETS = ("pypi", "npm", "debian")
 NPM = "10.9.2"
-"""One that Debian's Node can run."""
+"""A version that runs on Debian's Node."""
 SPEC = Spec(root=True, memory=3 * GIB, env=build_preset_environment(PRESETS))
 
 
@@ -25,7 +25,7 @@ def rules() -> tuple[Rule, ...]:
 
 
 async def done(desk: Desk, line: str, timeout: float = 100) -> str:
-    """Run a line of shell that must succeed; return what it says."""
+    """Run a shell command that must succeed; return its output."""
     told = await desk.run(["sh", "-c", line], timeout=timeout)
     assert told.ok, f"{line}: {told.text[-2000:]}{told.stderr.decode()[-2000:]}"
     return told.text + told.stderr.decode()
@@ -36,7 +36,7 @@ async def apt_install(desk: Desk, *names: str, timeout: float = 100) -> str:
 
 
 async def install_node(desk: Desk) -> None:
-    """Install Node by apt, and npm from its registry: Debian's npm is 363 packages."""
+    """Install Node by apt, and npm from its registry: Debian's npm has 363 packages."""
     await apt_install(desk, "nodejs")
     registry = SPEC.env.get("npm_config_registry", f"https://{parse_rules('npm')[0].host}").rstrip("/")
     found = json.loads(await done(desk, f"curl -sSf {registry}/npm/{NPM}"))
@@ -45,7 +45,7 @@ async def install_node(desk: Desk) -> None:
 
 
 def events(settings: Config, desk: str) -> list[Event]:
-    """Return what the journal says of a desk since it was handed over; a canary's last word may come after that."""
+    """Return a desk's journal events since it was handed over; the last event of a canary may come after that."""
     told = [row.read_event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
     proven = next(place for place, event in enumerate(told) if isinstance(event, Proven))
     return [event for event in told[proven + 1 :] if not (isinstance(event, Exchange) and event.host == canary.HOST)]

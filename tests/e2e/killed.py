@@ -1,7 +1,7 @@
-"""Carries jobs out on a machine without walls, and has them die as by kill -9: for tests of resuming.
+"""Carries out jobs on a machine without walls, and kills them as by kill -9: for tests of resuming.
 
-One process has everything loaded and forks for each job: a hundred deaths would else be a hundred long starts. Beside a
-job it forks somebody who answers what it asks, in a process of their own.
+One process loads everything and forks for each job, because a hundred separate starts would take long. Beside each job
+it forks a process that answers the job's questions.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ LOOK = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """One life of one job."""
+    """One run of a job, from its start to its end or kill."""
 
     home: str
     folder: str
-    """Where brief and script are."""
+    """Folder of the brief and the script."""
     life: int = 0
-    """After how many commits, or events, it dies; 0: never."""
+    """Number of commits, or events, after which the job is killed; 0 for never."""
     job: str = ""
-    """The job that goes on; empty: a new one."""
+    """Id of the job to resume; empty for a new job."""
     whole: bool = True
-    """Whether it dies between commits; else between events, as if each were a commit of its own."""
+    """Whether to kill between commits; otherwise between events, as if each were a commit of its own."""
     seconds: float = 0.0
-    """When it is killed from outside; 0: never."""
+    """Seconds after which the job is killed from outside; 0 for never."""
     answers: bool = True
-    """Whether somebody answers what it asks."""
+    """Whether another process answers the job's questions."""
     say: str = "approved"
-    """What they say to whatever is no question."""
+    """The answer to every approval that is not a question."""
 
 
 @dataclass(slots=True)
 class Doomed(LocalMachine):
-    """Dies when it has written so much down."""
+    """A machine that kills its process after a number of commits or events."""
 
     life: int = 0
     whole: bool = True
@@ -84,7 +84,7 @@ class Doomed(LocalMachine):
             self.die()
 
     def die(self) -> None:
-        """End as by kill -9; desks end with their owner, which elsewhere their keeper sees to."""
+        """End as by kill -9, with the desks: these die with their owner, which otherwise is their keeper's work."""
         for _, outside in self.runtime.open_desks.values():
             outside.clear()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -101,7 +101,7 @@ def settings_at(home: Path) -> Config:
 
 
 async def carry_out(errand: Errand) -> str:
-    """Begin a job, or go on with one; return how it ended, and how much was written down."""
+    """Begin or resume a job; return its outcome, and how many commits or events it wrote."""
     settings, folder = settings_at(Path(errand.home)), Path(errand.folder)
     (settings.lib / "jobs").mkdir(parents=True, exist_ok=True)
     if errand.job:
@@ -154,7 +154,7 @@ def forked(work: Callable[[], str], wire: int) -> int:
 
 
 def live(errand: Errand) -> dict[str, object]:
-    """Have an errand done; return what it said, and whether it was killed."""
+    """Run an errand; return its output, and whether it was killed."""
     other = forked(lambda: answer_all(errand), -1) if errand.answers else 0
     inner, outer = os.pipe()
     pid = forked(lambda: anyio.run(carry_out, errand), outer)
@@ -176,7 +176,7 @@ def live(errand: Errand) -> dict[str, object]:
 
 
 def clear_up() -> None:
-    """End the desks of whoever was killed from outside: elsewhere their keeper does it."""
+    """End the desks of processes killed from outside, which otherwise is their keeper's work."""
     for folder in Path(tempfile.gettempdir()).glob("hotdesk-i*"):
         while left := list_programs(folder / "home"):
             strike(left, signal.SIGKILL)
@@ -185,7 +185,7 @@ def clear_up() -> None:
 
 
 def main() -> None:
-    """Do one errand after the other, a line of JSON each."""
+    """Run one errand after the other, each a line of JSON on standard input."""
     with suppress(KeyboardInterrupt):
         for line in sys.stdin:
             print(json.dumps(live(Errand(**json.loads(line)))), flush=True)

@@ -1,4 +1,4 @@
-"""Makes good and wrong files with pages, inside a desk, by what an author would use: one wrong thing on each page."""
+"""Makes good and wrong documents inside a desk, with an author's tools; each page has one fault."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def chart(slide: Any) -> None:
 
 
 def full(slide: Any) -> None:
-    """Add what a slide may have: a chart, a picture, a list, a shape with a shadow, and decoration beyond its edge."""
+    """Add everything a slide may have: chart, picture, list, a shape with a shadow, decoration beyond its edge."""
     chart(slide)
     slide.shapes.add_picture(picture(), Inches(6), Inches(2), Inches(3), Inches(2))
     text_box(slide, "Growth in every region\nMargins held", 6, 4.4, 3, 1.2)
@@ -284,7 +284,7 @@ def strange_run(made: Any) -> None:
 
 
 def change(path: str, shape: str, how: Callable[[bytes], bytes | None]) -> None:
-    """Change parts of a package; None takes one away."""
+    """Change the parts of a package that match `shape`; `how` returns None to remove a part."""
     with zipfile.ZipFile(path) as source:
         parts = [(name, source.read(name)) for name in source.namelist()]
     with zipfile.ZipFile(path, "w") as target:

@@ -1,4 +1,4 @@
-"""A form to be driven by pixels, run in a desk: it writes down what is entered, and every event on its pad."""
+"""A form to be driven by pixels, which runs in a desk: it records what is entered, and every event on its pad."""
 
 from __future__ import annotations
 

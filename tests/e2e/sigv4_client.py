@@ -1,4 +1,4 @@
-"""A client of AWS, small, that runs inside a desk: signs one request with what its environment holds, and sends it."""
+"""A small AWS client that runs inside a desk: signs one request with the keys in its environment, and sends it."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""A swarm as processes: started by its command, its parts found and killed, and its result, times left out."""
+"""A swarm as processes: started by its command, its parts found and killed; its result is read without times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ goal = "Add up the letters."
 deliverables = [{path = "total.json", expect = {types = {total = "integer"}}}]
 """
 RESULT = ("item", "index", "input", "outcome", "paths", "digests", "sizes", "checks", "why", "cause")
-"""What of an item's record is its result: not when, at which desk and at which attempt."""
+"""The fields of an item's record that are its result: not when, at which desk and in which attempt."""
 
 
 def source_path() -> dict[str, str]:
@@ -50,7 +50,7 @@ def write_brief(folder: Path, count: int, egress: str = "", script: str = SCRIPT
 
 
 def find_parts(owner: int) -> dict[str, int]:
-    """Return the processes of a swarm that run: its owner, its keeper, and door and keys where they are up."""
+    """Return the processes of a running swarm: its owner, its keeper, and door and keys if they have started."""
     found = {"owner": owner}
     with suppress(OSError, ValueError):
         keeper = found["keeper"] = min(int(pid) for pid in _children(owner))
@@ -66,13 +66,13 @@ def _children(pid: int) -> list[str]:
 
 @dataclass
 class SwarmProcess:
-    """A swarm that is carried out by its command, in one process after another."""
+    """A swarm that its command carries out, in one process after another."""
 
     settings: Config
     brief: Path
     job: str = ""
     ends: list[str] = field(default_factory=list)
-    """Items that ended, as its output says."""
+    """Ids of items that ended, as its output reports them."""
     kills: list[str] = field(default_factory=list)
 
     @property
@@ -90,7 +90,7 @@ class SwarmProcess:
             yield process
 
     def run(self, *plan: tuple[str, int]) -> int:
-        """Run one process of it; kill its parts in turn, each once so many more items ended. Give the exit code."""
+        """Run one process of the swarm; kill each part of `plan` after so many more items. Return the exit code."""
         waiting = list(plan)
         with self.process() as process:
             assert process.stdout is not None
@@ -115,7 +115,7 @@ class SwarmProcess:
         return [event for event in self.read_events() if isinstance(event, ItemEnded)]
 
     def read_result(self) -> tuple[list[tuple[object, ...]], bytes, bytes]:
-        """Return its result without times: records, the archive of all deliverables, the report."""
+        """Return the result without times: records, the archive of all deliverables, the report."""
         last = {each.item: each for each in self.list_records()}
         records = sorted(tuple(getattr(each, name) for name in RESULT) for each in last.values())
         return records, (self.out / "results.zip").read_bytes(), (self.out / "total.json").read_bytes()

@@ -350,7 +350,8 @@ class HostileGuest:
 class Flood(threading.Thread):
     """A guest in a thread of its own: it greets, waits for a request, then repeats one message without end.
 
-    A patient one stays within its credit; otherwise the host must have closed the channel, or will close the link."""
+    A patient one stays within its credit; otherwise the host must have closed the channel, or will close the link.
+    """
 
     def __init__(self, sock: socket.socket, noise: bytes, patient: bool) -> None:
         super().__init__(daemon=True)

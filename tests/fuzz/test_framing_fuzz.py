@@ -1,6 +1,7 @@
 """Tests of HTTP framing with generated requests and answers: h11 accepts whatever ours accepts, and reads it the same.
 
-Where ours is stricter, that is counted and fine. `one(seed, answers)` reproduces a failure from the seed it names."""
+Where ours is stricter, that is counted and fine. `one(seed, answers)` reproduces a failure from the seed it names.
+"""
 
 from __future__ import annotations
 

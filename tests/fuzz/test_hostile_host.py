@@ -1,6 +1,7 @@
 """Tests of a broken host, or one with a broken borrower: the guest answers or disconnects, and survives.
 
-The guest is an ordinary process of the tests' user here: no path in anything it gets leads out of its folder."""
+The guest is an ordinary process of the tests' user here: no path in anything it gets leads out of its folder.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A provider's model that follows a script: it reads a request of any protocol, and replies with the script's next act.
 
 It knows nothing but the request, which has the step, the attempt and all tool results. So any process or provider that
-gets the next request continues where the last one was."""
+gets the next request continues where the last one was.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Anthropic(Provider):
     """Outcome of the requests in the next batches."""
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
-        """Check a request; return its events. A block may have `stop` (a stop reason) or `raw` (a tool's input as text)."""
+        """Check a request; return its events. A block may have `stop` (a reason) or `raw` (a tool's input as text)."""
         if path != "/v1/messages" or "anthropic-version" not in headers:
             raise Refused(f"there is no {path}")
         if not (headers.get("x-api-key") or headers.get("authorization")):

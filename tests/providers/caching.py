@@ -66,7 +66,8 @@ class MarkedCache:
 def blocks_of(body: Body) -> Iterator[tuple[str, bool]]:
     """Yield a request's blocks in reading order, without marks, and whether each had one.
 
-    The thinking parameters are part of the cache key of messages, but not of tools and system."""
+    The thinking parameters are part of the cache key of messages, but not of tools and system.
+    """
     for block in (*body.get("tools", []), *body.get("system", [])):
         yield plain(block), "cache_control" in block
     before = json.dumps(body.get("thinking"), sort_keys=True)

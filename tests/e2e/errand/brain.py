@@ -1,4 +1,4 @@
-"""A worker that errs, mends it, and asks. What it does may be done twice."""
+"""A worker that makes a mistake, corrects it, and asks a question. Repeating its acts does no harm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def count(hands: Hands) -> str:
-    """Count what there is; correct what fails."""
+    """Count the stock; correct the step that fails."""
     await surely(hands.remember("The word of the day is walnut."))
     first = await surely(
         hands.run(["sh", "-c", "echo begun >> log; awk '{n += $2} END {print n}' stok.txt > count.txt"])

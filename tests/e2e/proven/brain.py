@@ -1,4 +1,4 @@
-"""A worker that makes a small workbook, the same each time."""
+"""A worker that makes the same small workbook each time."""
 
 from __future__ import annotations
 

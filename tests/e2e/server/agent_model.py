@@ -1,4 +1,4 @@
-"""A model for other people's agents: it speaks OpenAI's chat completions and Responses, unstreamed, on loopback."""
+"""A model for other projects' agents: it speaks OpenAI's chat completions and Responses, not streamed, on loopback."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ DETAILS = {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A tool the model uses."""
+    """A tool call of the model."""
 
     tool: str
     given: dict[str, object]
 
 
 Mind: TypeAlias = Callable[[list[str]], Use | str]
-"""From what came of every use so far to the next, or to what is said in the end."""
+"""Maps the results of all calls so far to the next call, or to the final text."""
 
 
 @dataclass
 class Model:
-    """A model that runs: where, and what went on."""
+    """A running model: its address, and the refused requests."""
 
     mind: Mind
     url: str = ""
-    """What a client has as OPENAI_BASE_URL."""
+    """The value for a client's OPENAI_BASE_URL."""
     refusals: list[str] = field(default_factory=list)
     """Why requests were answered with 400."""
 
@@ -59,7 +59,7 @@ class Model:
         messages = body["messages"]
         uses = [call["id"] for each in messages for call in each.get("tool_calls") or []]
         seen = {each["tool_call_id"]: text(each["content"]) for each in messages if each["role"] == "tool"}
-        if "tools" not in body:  # code comes of this model, and what it printed is said by the user
+        if "tools" not in body:  # this model's replies are code, and its output comes in user messages
             seen = {str(at): text(each["content"]) for at, each in enumerate(messages[2:]) if each["role"] == "user"}
             uses = list(seen)
         then = self.mind(in_order(uses, seen))
@@ -130,7 +130,7 @@ class Talk(BaseHTTPRequestHandler):
         self.wfile.write(written)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def check_tool(tool: Body) -> None:
@@ -152,7 +152,7 @@ def check_strict(schema: Body, where: str) -> None:
 
 
 def in_order(uses: list[str], seen: dict[str, str]) -> list[str]:
-    """Return what came of each use; refuse a use without a result, and a result without a use."""
+    """Return the result of each call; refuse a call without a result, and a result without a call."""
     if set(uses) != set(seen):
         raise Refused(f"No tool output found for call, or no call for output: {set(uses) ^ set(seen)}")
     return [seen[use] for use in uses]

@@ -1,4 +1,4 @@
-"""Reads from tests which methods of E2B's classes they call: by the kind of what stands before each dot."""
+"""Finds which methods of E2B's classes the tests call, by the inferred type of the expression before each dot."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Use:
-    """A method or property that a test touches."""
+    """Use of a method or property in a test."""
 
     kind: type
     name: str
     failing: bool
-    """Whether the test expects that to raise."""
+    """Whether the test expects it to raise."""
 
 
 def uses(module: str) -> Iterator[Use]:
@@ -41,7 +41,7 @@ class Reader:
     module: ModuleType
     function: Function
     names: dict[str, Any] = field(default_factory=dict)
-    """What is known of the kinds of its variables."""
+    """Inferred types of its variables."""
     found: list[Use] = field(default_factory=list)
 
     def read(self) -> list[Use]:
@@ -104,7 +104,7 @@ class Reader:
                     self.found.append(Use(kind, each.attr, failing))
 
     def kind(self, node: ast.expr | None) -> Any:
-        """Return what an expression gives, as a hint; None if that is not known."""
+        """Return the type of an expression as a hint; None if it is unknown."""
         match node:
             case ast.Name(id):
                 known = self.names.get(id, getattr(self.module, id, None))
@@ -131,7 +131,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Method:
-    """A method, with what calling it gives."""
+    """A method, with the type that it returns."""
 
     gives: Any
 
@@ -170,7 +170,7 @@ def kinds(hint: Any) -> Iterator[type]:
 
 
 def first(hint: Any) -> Any:
-    """Return what something is of: a list's items, an iterator's, a callable's first argument."""
+    """Return the first type argument: of a list's items, an iterator's items, a callable's first argument."""
     found = typing.get_args(hint)
     while found and isinstance(found[0], list):
         found = tuple(found[0])

@@ -1,4 +1,4 @@
-"""A real Chromium for tests of the page, and what of it must never happen."""
+"""A real Chromium for tests of the page, and a record of errors that must never happen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ document.addEventListener("securitypolicyviolation", (e) => console.error("CSP",
 
 
 class Place(Protocol):
-    """Where a server is, and what opens it."""
+    """A server's address, and the key that opens it."""
 
     @property
     def url(self) -> str: ...
@@ -27,7 +27,7 @@ class Place(Protocol):
 
 @dataclass
 class Seen:
-    """A page, and what went wrong in it."""
+    """A page, and the errors that occurred in it."""
 
     page: Page
     wrong: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A real `hotdesk serve`, in a process of its own, for the clients others wrote."""
+"""Fixtures that run a real `hotdesk serve` in a separate process, for clients of other projects."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from tests.e2e.server.chromium import chromium
 
 PATIENCE = 90
 STALL = "50"
-"""Milliseconds that no callback of a server's event loop may take."""
+"""Milliseconds that a callback of a server's event loop may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     key: str
     settings: Config
     process: subprocess.Popen[bytes]
     log: Path
-    """What it says."""
+    """File with its output."""
 
     @property
     def e2b(self) -> dict[str, Any]:
-        """Return what an E2B program is told instead of E2B's own cloud."""
+        """Return the SDK options that make an E2B program use this server."""
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
 
@@ -56,11 +56,11 @@ GVISOR_FAILURES: dict[str, str] = {
     "test_where_one_fork_cannot_begin_none_is_left": "a fork goes on with its memory: nothing in it begins anew",
     "test_notes_about_a_file_have_limits": "its files have no extended attributes: it depends on what is noted",
 }
-"""Tests of E2B's programs that desks behind gVisor cannot pass, and why. Each is still tried, and must fail."""
+"""Tests of E2B's programs that cannot pass behind gVisor, and why. Each still runs, and must fail."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of E2B's programs behind gVisor, too, in the long run; not those with a server of their own."""
+    """In the long run, run the tests of E2B's programs behind gVisor, too, unless they have a server of their own."""
     name = metafunc.module.__name__.rpartition(".")[2]
     if "server" not in metafunc.fixturenames or hasattr(metafunc.module, "server") or not name.startswith("test_e2b_"):
         return
@@ -73,9 +73,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> Iterator[Served]:
-    """Yield a server that the files share which need no other; noVNC is installed.
+    """Yield a server that the test files share; noVNC is installed.
 
-    Its state directory is apart from the session's: it opens and burns desks while tests look for what they left.
+    Its state directory is separate from the session's, because it opens and burns desks while other tests check what
+    left behind.
     """
     wall = getattr(request, "param", "container")
     with state_directory() as folder, served(folder / "serve", wall=wall) as found:
@@ -85,9 +86,10 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Served]:
-    """Yield a server of a file's own: for tests that look at all that a server has.
+    """Yield a server for one test file, for tests that inspect everything a server has.
 
-    Its state directory is apart from the session's: the server opens ready desks while tests look for what they left.
+    Its state directory is separate from the session's, because it opens ready desks while other tests check what they
+    left behind.
     """
     with state_directory() as folder, served(folder / "serve") as found:
         yield found
@@ -109,9 +111,9 @@ def served(
     env: Mapping[str, str] | None = None,
     wall: str = "container",
 ) -> Iterator[Served]:
-    """Run a server with settings and variables, `through` another command; in the end it is asked to stop.
+    """Run a server with options, settings and variables, started by the command `through`; stop it at the end.
 
-    Its tenants trust each other, unless its settings name a wall.
+    Its tenants share a wall as if they trusted each other, unless its settings name a wall.
     """
     folder.mkdir(mode=0o755)
     (folder / "etc").mkdir()
@@ -119,7 +121,7 @@ def served(
     settings = settings_in(folder)
     key = ApiKeys(settings.lib / "serve").make("test")
     log = folder / "serve.log"
-    source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # a copy without a guard
+    source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # a modified copy of src
     with log.open("wb") as written:
         process = subprocess.Popen(
             [*through, PROGRAM, "serve", "--port", "0", *options], stderr=written,

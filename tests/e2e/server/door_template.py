@@ -1,4 +1,4 @@
-"""A template for tests: a worker at a screen that goes where it may not, where it must ask, and waits for people."""
+"""A template for tests: a worker at a screen that makes refused requests and ones that need approval, and waits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def install(templates: Path, name: str = "fetching") -> None:
 
 
 class Pages(BaseHTTPRequestHandler):
-    """Has every page."""
+    """Serves every page."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -69,12 +69,12 @@ class Pages(BaseHTTPRequestHandler):
         self.wfile.write(b"ok")
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def site() -> Iterator[str]:
-    """Serve pages on loopback; yield the settings by which a door finds them."""
+    """Serve pages on loopback; yield the settings with which a door finds them."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

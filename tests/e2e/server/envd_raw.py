@@ -1,4 +1,4 @@
-"""Calls of envd as bytes, for what E2B's SDKs never send."""
+"""Calls of envd as raw bytes, for requests that E2B's SDKs never send."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def envelope(value: object, flags: int = 0) -> bytes:
 
 
 def told(answer: httpx.Response) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a stream as they come; the last one is how it ended."""
+    """Yield the messages of a stream as they arrive; the last one reports how it ended."""
     buffer = b""
     for data in answer.iter_raw():
         buffer += data
@@ -36,7 +36,7 @@ def told(answer: httpx.Response) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Envd:
-    """envd of one sandbox, as its owner calls it."""
+    """envd of one sandbox, with its owner's token."""
 
     client: httpx.Client
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 FOUND = "3 of 9 rows differ from the books"
-"""What the worker says it found."""
+"""The finding that the worker reports."""
 TEMPLATE = """
 title = "Files with pages"
 text = "Makes a workbook, a letter and a paper."

@@ -42,6 +42,6 @@ PLAN = (step(greet, files=["names.txt"], makes=["hello.json"]),)
 
 def install(templates: Path, name: str = "greeting") -> None:
     folder = templates / name
-    folder.mkdir(parents=True, exist_ok=True)  # tests of one worker share a server
+    folder.mkdir(parents=True, exist_ok=True)  # the test files of one xdist worker share a server
     for file, text in (("template.toml", TEMPLATE), ("brief.toml", BRIEF), ("brain.py", BRAIN)):
         (folder / file).write_text(text)

@@ -1,4 +1,4 @@
-"""E2B's npm packages, installed once a session, and what their own declarations say they offer."""
+"""E2B's npm packages, installed once a session, and their type declarations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _METHOD = re.compile(r"^  (static )?([A-Za-z]\w*)(?:<.*>)?\(")
 
 @dataclass(frozen=True)
 class JsRun:
-    """What a program called, and which of its calls failed."""
+    """The methods a program called, and those whose call failed."""
 
     called: frozenset[str]
     failed: frozenset[str]

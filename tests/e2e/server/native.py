@@ -1,4 +1,4 @@
-"""What tests of our own API share: a client, and waiting for a job."""
+"""Helpers for tests of our own API: a client, and waiting for a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 60.0
 
 @contextmanager
 def client(server: Served, key: str = "") -> Iterator[httpx.Client]:
-    """Yield a client with a key; the server's own may do everything."""
+    """Yield a client with a key; by default with the server's own, which may do everything."""
     headers = {"Authorization": f"Bearer {key or server.key}"}
     with httpx.Client(base_url=f"{server.url}/api/v1", headers=headers, timeout=60) as made:
         yield made

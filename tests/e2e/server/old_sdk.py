@@ -1,4 +1,4 @@
-"""What a program written for E2B's SDK of spring 2026 does with a sandbox; run by an interpreter that has that SDK."""
+"""A program for E2B's SDK of spring 2026, run by an interpreter that has that SDK."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def hears_of_its_end(options: dict[str, Any]) -> None:
 
 
 async def works_asynchronously(options: dict[str, Any]) -> None:
-    """The same, for programs that wait for many things at once."""
+    """Do the same with the asynchronous SDK."""
     sandbox = await AsyncSandbox.create(**options)
     events: list[str] = []
     await sandbox.files.make_dir("watched")
@@ -122,7 +122,7 @@ async def killed_soon(sandbox: AsyncSandbox) -> None:
 
 
 def main(key: str, url: str) -> None:
-    """Do all of it; say what was done, and by which SDK."""
+    """Use every part of the SDK; print what was used, and the SDK's version."""
     options: dict[str, Any] = {"api_key": key, "api_url": url, "sandbox_url": url}
     sandbox = Sandbox.create(metadata={"by": "an older program"}, **options)
     steps: list[Callable[[Sandbox], None]] = [

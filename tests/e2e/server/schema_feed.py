@@ -1,6 +1,7 @@
-"""What schemathesis is fed, and loads as its hooks: ids of what is there, in the states that operations need.
+"""Hooks for schemathesis that fill its requests with ids of real objects, in the states that operations need.
 
-Half of its requests stay as it made them. Where links lead from answer to request, only what begins something is fed.
+Every second request stays as generated. Where schemathesis follows links, only requests that create objects are
+filled.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ V1, VALUE = "/api/v1", "long-enough-to-be-guarded"
 VARIABLE = "HOTDESK_SCHEMA_FEED"
 PATIENCE = 60.0
 DEAR = 3
-"""How often something is fed that takes a job of its own."""
+"""How often an operation that needs a new job is filled."""
 MOST_DESKS = 4
-"""Desks that stay open of those that were opened on the way; the oldest go."""
+"""Desks opened on the way that stay open; older ones are burnt."""
 TRUE = ("true", "1", "on", "yes", "y", "t")
 LINKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("post", "/desks", "201", "desk", "$response.body#/id"),
@@ -41,7 +42,7 @@ LINKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("put", "/vault/{name}", "200", "name", "$response.body#/name"),
     ("put", "/drive/{path}", "201", "path", "$response.body#/name"),
 )
-"""Where ids come from: an operation and its status, the parameter that is filled in, and with what of the answer."""
+"""Sources of ids: an operation and its status, the parameter to fill, and the part of the answer to fill it with."""
 SNAPSHOT = ("post", "/desks/{desk}/snapshots", "201")
 
 
@@ -54,25 +55,25 @@ def until(holds: Callable[[], object], pause: float = 0.2) -> None:
 
 
 class Told(TypedDict):
-    """What whoever starts schemathesis says."""
+    """Data from the process that starts schemathesis."""
 
     url: str
     key: str
     log: str
     linked: bool
-    """Whether ids come by links."""
+    """Whether ids come from links."""
     job: str
     """A job that waits at a question, at a desk with a screen."""
     desk: str
     question: str
     act: int
-    """An act of it that saw the screen."""
+    """An act of that job that saw the screen."""
     swarm: str
     """A swarm that is done."""
 
 
 class Feed:
-    """Makes what is asked with, as it is needed."""
+    """Creates objects for requests when they are needed."""
 
     def __init__(self, told: Told) -> None:
         self.told = told
@@ -99,7 +100,7 @@ class Feed:
                 case.path_parameters[name] = find(self, case)
 
     def spare(self, label: str, case: Case) -> None:
-        """Keep what others need from an end: it is known from lists, and would be asked with."""
+        """Replace ids of objects that other requests need, unless it is harmless; schemathesis finds them in lists."""
         spared = {"desk": self.told["desk"], "job": self.told["job"], "key": self.told["key"][4:12]}
         spared |= {} if self.told["linked"] else {"id": self.told["question"]}
         for name, value in (case.path_parameters or {}).items():
@@ -109,7 +110,7 @@ class Feed:
     # -- desks
 
     def desk_for(self, case: Case) -> str:
-        """Return an open desk; for the wheel, one that somebody looks at."""
+        """Return an open desk; for the wheel, the one whose screen is shown."""
         if case.operation.path.endswith("/wheel"):
             return self.told["desk"]
         found = self.api.get(f"/desks/{self.desk or 'i' + '0' * 20}")
@@ -120,7 +121,7 @@ class Feed:
         return self.desk
 
     def look(self, case: Case) -> None:
-        """Look at the desk with a screen, and take its wheel: who does not answer a screen is not shown it for long."""
+        """Open the screen of the desk and take its wheel; a client that does not answer is soon disconnected."""
         if self.screen is not None:
             self.screen.close()
         url = f"{self.told['url'].replace('http', 'ws')}{V1}/desks/{self.told['desk']}/screen"
@@ -176,7 +177,7 @@ class Feed:
         case.path_parameters["job"] = self.job
 
     def use_forgettable(self, case: Case) -> None:
-        """Name a job that can be forgotten; another is begun for those after it."""
+        """Use the id of a job that can be forgotten; begin another for later requests."""
         self.use_stopped(case)
         self.job = ""
 
@@ -190,7 +191,7 @@ class Feed:
             case.query = {}
 
     def add_items(self, case: Case) -> None:
-        """Add a word to a swarm; for each request one more."""
+        """Add a word to a swarm, a different one in each request."""
         self.use_swarm(case)
         words = [*WORDS, *(f"word{number}" for number in range(self.counts["POST /jobs/{job}/items"]))]
         text = "".join(f"{word}\n" for word in words).encode()
@@ -212,7 +213,7 @@ class Feed:
     def waiting(self) -> list[dict[str, Any]]:
         return [each for each in self.api.get("/approvals").json()["items"] if each["job"] == self.planned]
 
-    # -- what else a tenant has
+    # -- other objects of a tenant
 
     def file_for(self, case: Case) -> str:
         self.api.put("/drive/fed/file.txt", content=b"fed").raise_for_status()
@@ -232,7 +233,7 @@ class Feed:
         case.body = {"value": VALUE}
 
     def key_for(self, case: Case) -> str:
-        """Return the id of a key there is: never the one that is asked with."""
+        """Return the id of an existing key, but never the one of these requests."""
         order = {"name": "fed", "powers": ["drive"], "seconds": 600}
         return str(self.api.post("/keys", json=order).raise_for_status().json()["id"])
 
@@ -277,13 +278,13 @@ COSTLY = (
 
 
 BEGIN = ("POST /session", "POST /desks", "POST /jobs", "PUT /drive/{path}", "PUT /vault/{name}")
-"""What is fed where ids come by links: without it there would be none."""
+"""Operations that are filled even where ids come from links, because they create the first ids."""
 HARMLESS = (
     "GET /desks/{desk}", "GET /desks/{desk}/usage", "GET /desks/{desk}/entries", "GET /desks/{desk}/file",
     "GET /desks/{desk}/wheel", "POST /desks/{desk}/wheel", "POST /desks/{desk}/snapshots", "GET /jobs/{job}",
     "GET /jobs/{job}/events", "GET /jobs/{job}/door", "GET /jobs/{job}/frames/{act}", "POST /jobs/{job}/allow",
 )  # fmt: skip
-"""What may be asked of the job that waits and of its desk, and leaves them as they are."""
+"""Operations that leave the waiting job and its desk as they are."""
 
 
 def linked(raw: dict[str, Any]) -> None:
@@ -315,7 +316,7 @@ if VARIABLE in os.environ:
 
     @schemathesis.hook
     def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
-        """Feed a request; no stream is followed, because it would have no end."""
+        """Fill a request; do not follow streams, because they would not end."""
         FEED.feed(case)
         if case.operation.path.endswith("/events"):
             query = dict(case.query or {})
@@ -324,7 +325,7 @@ if VARIABLE in os.environ:
 
     @schemathesis.hook
     def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
-        """Let pass what is meant so: of a job that was forgotten, what the journal has stays."""
+        """Drop failures that are intended: the journal of a forgotten job remains readable."""
         return not (isinstance(failure, UseAfterFree) and case.operation.path.startswith(f"{V1}/jobs/"))
 
     @schemathesis.hook

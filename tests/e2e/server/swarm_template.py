@@ -1,4 +1,4 @@
-"""A template for tests: a swarm over the lines of a text, hostile in every text its workers may choose."""
+"""A template for tests: a swarm over the lines of a text, with hostile markup in every text its workers may choose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.e2e.server.door_template import HOST
 
 HOSTILE = '<img src=x onerror="window.hit=1">'
-"""Runs where it is taken for markup."""
+"""Runs if it is inserted as markup."""
 WORDS = ["one", "three", "broken", "seven", "eleven"]
 TEMPLATE = """
 title = "Count letters"
@@ -78,7 +78,7 @@ REDUCE = (step(register, files=["results.jsonl"], makes=["register.csv"]),)
 
 
 def install(templates: Path, name: str = "letters", *, asks: bool = False, waits: float = 0.0) -> None:
-    """Install it for a server; `asks`: every item asks at the door; `waits`: seconds of each item, as for a model."""
+    """Install the template; with `asks` each item makes a request that needs approval; `waits` is seconds per item."""
     folder = templates / name
     folder.mkdir(parents=True)
     brain = BRAIN.replace("if ASKS:", f"if {asks}:").replace("WAITS", str(waits))

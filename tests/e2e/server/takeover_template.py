@@ -1,4 +1,4 @@
-"""A template for tests of taking over: a worker with programs, a browser and a border between two steps."""
+"""A template for tests of taking over: a worker with programs and a browser, which pauses between two steps."""
 
 from __future__ import annotations
 

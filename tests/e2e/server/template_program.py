@@ -1,4 +1,4 @@
-"""What a program written for E2B's SDK does with templates; run by an interpreter that has that SDK, old or new."""
+"""A program that builds templates with E2B's SDK, run by an interpreter that has an old or new version of it."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def build(template: Any, name: str, options: Options, **more: Any) -> list[str]:
 
 
 def api(options: Options) -> Options:
-    """Return what a template call is told instead of E2B's own cloud."""
+    """Return the options that make a template call use this server."""
     return {name: options[name] for name in ("api_key", "api_url")}
 
 
 def runs_steps(options: Options, folder: Path) -> None:
-    """Commands run as their user, in their folder, with their variables; files are moved, made, linked, removed."""
+    """Commands run as their user, in their folder, with their variables; files are moved, created, linked, removed."""
     template = (
         Template(file_context_path=folder)
         .from_base_image()
@@ -115,7 +115,7 @@ def copies_files(options: Options, folder: Path) -> None:
 
 
 def adds_users(options: Options, folder: Path) -> None:
-    """The last user and folder are the sandbox's; a user that is not there is made."""
+    """The last user and folder are the sandbox's; a missing user is created."""
     template = (
         Template(file_context_path=folder)
         .from_base_image()
@@ -137,7 +137,7 @@ def adds_users(options: Options, folder: Path) -> None:
 
 
 def starts_servers(options: Options, folder: Path) -> None:
-    """A start command runs in every sandbox, and is ready before the program has it."""
+    """A start command runs in every sandbox, and is ready before the program gets it."""
     template = (
         Template(file_context_path=folder)
         .from_base_image()
@@ -198,7 +198,7 @@ def builds_in_background(options: Options, folder: Path) -> None:
             break
         time.sleep(0.1)
     assert found.status.value == "ready", entries
-    assert sum("working" in each for each in entries) == 2, entries  # the step, and what it printed
+    assert sum("working" in each for each in entries) == 2, entries  # the step, and its output
 
 
 def names_failures(options: Options, folder: Path) -> None:
@@ -221,7 +221,7 @@ def names_failures(options: Options, folder: Path) -> None:
 
 
 def skips_the_cache(options: Options, folder: Path) -> None:
-    """What is built again takes no time, unless it shall be made again."""
+    """A repeated build takes no time, unless the cache is disabled."""
 
     def template() -> Any:
         return Template().from_base_image().run_cmd("date +%N > a").run_cmd("date +%N > b")

@@ -1,4 +1,4 @@
-"""A server whose certificates come from a real ACME authority, Debian's pebble: the first, renewal, failures."""
+"""Tests of a server with certificates from a real ACME authority, Debian's pebble: the first, renewal, failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def config(authority: Pebble, port: int) -> str:
 
 
 def serial(port: int, root: Path) -> int:
-    """Return the serial number of the certificate that a server shows, if the authority signed it; else 0."""
+    """Return the serial number of the server's certificate, or 0 if the authority did not sign it."""
     trust = ssl.create_default_context(cafile=str(root))
     try:
         with (
@@ -38,7 +38,7 @@ def serial(port: int, root: Path) -> int:
 
 
 def wait_for(port: int, root: Path, other: int = 0, seconds: float = 90) -> int:
-    """Wait until a server shows a certificate of the authority's, other than that; return its number."""
+    """Wait until a server has a certificate of the authority with another number than `other`; return its number."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if (found := serial(port, root)) not in (0, other):

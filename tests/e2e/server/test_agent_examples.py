@@ -1,4 +1,4 @@
-"""Agents of other people's frameworks, as `examples/agents` has them: each works at a real desk, and leaves none."""
+"""Tests of `examples/agents`: agents of other frameworks work at a real desk, and leave none behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVER_MCP = {
     "openai_agents_mcp": ["openai-agents==0.24.0"],
     "langchain_mcp": ["langchain-mcp-adapters==0.3.2", "langchain==1.4.7", "langchain-openai==1.7.3"],
 }
-"""Examples, and what each says is to be installed."""
+"""Examples, and the packages that each tells its user to install."""
 OVER_E2B = ["smolagents[e2b,openai]==1.26.0"]
 WRITE = "echo $((6 * 7)) by $(id -un) > answer.txt; ls -d {home} || echo elsewhere >> answer.txt"
 CODE = """
@@ -41,7 +41,7 @@ ANSWER = "42 by user\nelsewhere"
 
 @pytest.fixture(scope="module")
 def here(home: Path) -> Iterator[Here]:
-    """Yield a server that keeps no desk ready and does not soon miss a client: desks are there from use to farewell."""
+    """Yield a server without ready desks and with a long idle time: desks exist only while a client uses them."""
     with served_here(home / "agents", mcp_grace=600) as found:
         yield found
 
@@ -52,7 +52,7 @@ def example(request: pytest.FixtureRequest, home: Path) -> list[str]:
 
 
 def installed(folder: Path, packages: list[str]) -> Path:
-    """Make an environment with packages; return its interpreter."""
+    """Create a virtual environment with packages; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
     pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *packages], check=True, timeout=300)
@@ -60,7 +60,7 @@ def installed(folder: Path, packages: list[str]) -> Path:
 
 
 def run(argv: list[str], model: Model, folder: Path, **env: str) -> str:
-    """Run an example as a person would; return what it prints."""
+    """Run an example as a person would; return its output."""
     own = {"PATH": f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder)}
     own |= {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.url, **env}
     told = [*argv, "How", "much", "is", "it?"]
@@ -70,13 +70,13 @@ def run(argv: list[str], model: Model, folder: Path, **env: str) -> str:
 
 
 class Watching:
-    """A mind that uses a desk twice, tells what it saw, and looks which desks there are meanwhile."""
+    """A model that uses a desk twice, reports the results, and lists the desks that exist meanwhile."""
 
     def __init__(self, home: Path, settings: Config) -> None:
         self.uses = [WRITE.format(home=home), "cat answer.txt"]
         self.settings = settings
         self.desks: list[list[str]] = []
-        """Before each use and after the last."""
+        """Desks before each use, and after the last."""
 
     def __call__(self, seen: list[str]) -> Use | str:
         self.desks.append(open_desks(self.settings))

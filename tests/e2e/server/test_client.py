@@ -1,4 +1,4 @@
-"""`hotdesk.Client`: the library's words at a server."""
+"""Tests of `hotdesk.Client`: the library's methods at a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E2B's JavaScript SDKs in a real browser: pages that the operator lists may use the API, others may not."""
+"""Tests of E2B's JavaScript SDKs in a real browser: pages of listed origins may use the API, others may not."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(400)]
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
+    """Serves files without logging."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""E2B's template builder against a real server: a sample of each kind here, all of it in `make test-long`."""
+"""Tests of E2B's template builder at a real server: a sample of each kind here, all of them in `make test-long`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
 PROGRAM = Path(__file__).with_name("template_program.py")
 OLD = "2.45.1"
 SAMPLES = (template_program.copies_files, template_program.names_failures)
-"""What is tried in every run; the rest takes longer."""
+"""Programs that run in every run; the others take longer."""
 
 
 @pytest.mark.parametrize("part", SAMPLES, ids=lambda part: part.__name__)

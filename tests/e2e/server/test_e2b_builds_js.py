@@ -1,4 +1,4 @@
-"""E2B's template builder in JavaScript, unchanged, against a real server."""
+"""Test of E2B's unchanged template builder in JavaScript at a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`commands` and `CommandHandle` of E2B's own SDK, sync and async, against this server."""
+"""Tests of `commands` and `CommandHandle` of E2B's own SDK, sync and async, at this server."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_what_was_killed_is_gone_when_the_call_returns(sandbox: Sandbox) -> None
 def test_a_killed_program_whose_output_nobody_reads_keeps_its_killer_only_a_moment(sandbox: Sandbox) -> None:
     handle = sandbox.commands.run("exec yes", background=True)
     while sandbox.commands.run(f"cut -d' ' -f3 /proc/{handle.pid}/stat").stdout != "S\n":
-        pass  # until everything between it and us is full
+        pass  # until every buffer in between is full
     begun = time.monotonic()
     assert sandbox.commands.kill(handle.pid)
     assert time.monotonic() - begun < 4

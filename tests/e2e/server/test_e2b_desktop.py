@@ -1,4 +1,4 @@
-"""E2B's desktop, its own package unchanged, against this server."""
+"""Tests of E2B's desktop package, unchanged, at this server."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_screen_says_its_size(desktop: Sandbox) -> None:
     assert desktop.get_screen_size() == (1024, 768)
 
 
-# -- windows that come and go -----------------------------------------------------------------------------------
+# -- windows that open and close -------------------------------------------------------------------------------
 
 FLICKER = """for n in 1 2 3 4; do
     (while [ ! -e /tmp/steady ]; do timeout 0.2 xev -name flicker >/dev/null 2>&1; echo >>/tmp/flickered; done) &
@@ -88,7 +88,7 @@ def test_a_search_for_windows_does_not_fail_while_others_come_and_go(desktop: Sa
         until(lambda: len(desktop.commands.run("cat /tmp/flickered || true").stdout) >= 8, "no window comes and goes")
         found = desktop.commands.run(SEARCH, timeout=60).stdout.split()
     finally:
-        desktop.commands.run("touch /tmp/steady")  # a kill would leave what it started
+        desktop.commands.run("touch /tmp/steady")  # a kill would leave its child processes
         flicker.wait()
     assert len(set(found)) == 1
     assert len(found) == 40
@@ -106,7 +106,7 @@ def test_a_search_says_what_xdotool_says(desktop: Sandbox, command: str, said: s
     assert desktop.commands.run(command).stdout.strip() == said
 
 
-# -- where there is no screen ----------------------------------------------------------------------------------
+# -- without a screen ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

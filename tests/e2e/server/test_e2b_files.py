@@ -1,4 +1,4 @@
-"""`files` of E2B's own SDK and signed addresses, sync and async, against this server."""
+"""Tests of `files` of E2B's own SDK and signed URLs, sync and async, at this server."""
 
 from __future__ import annotations
 

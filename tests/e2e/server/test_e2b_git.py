@@ -1,4 +1,4 @@
-"""`git` of E2B's own SDK, sync and async, against this server: git runs inside, by `commands`."""
+"""Tests of `git` of E2B's own SDK, sync and async, at this server: git runs inside, by `commands`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What E2B's own SDK hears of a sandbox that has ended, and with a key nobody made: the error it has for that."""
+"""Tests of the errors that E2B's own SDK raises for an ended sandbox and for an unknown key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP/2 at the front door: by clients that others wrote, over TLS, for E2B's API and for ports inside."""
+"""Tests of HTTP/2 at the server's port: with other projects' clients, over TLS, for E2B's API and for ports inside."""
 
 from __future__ import annotations
 

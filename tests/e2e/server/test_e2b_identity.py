@@ -1,4 +1,4 @@
-"""Workload tokens: the door attaches a signed statement of which sandbox asks, and anybody can verify it."""
+"""Tests of workload tokens: the door attaches a signed statement of which sandbox it is; anyone can verify it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def as_bearer(context: Any) -> dict[str, Any]:
 
 
 def verify(server: Served, token: str, audience: str) -> dict[str, Any]:
-    """Verify a token as a relying party does: by what the issuer publishes."""
+    """Verify a token as a relying party does: with the keys the issuer publishes."""
     issuer = str(jwt.decode(token, options={"verify_signature": False})["iss"])
     assert issuer == f"{server.url}/identity/default"
     found = httpx.get(f"{issuer}/.well-known/openid-configuration").raise_for_status().json()

@@ -1,4 +1,4 @@
-"""E2B's code interpreter, its own package unchanged, against this server."""
+"""Tests of E2B's code interpreter package, unchanged, at this server."""
 
 from __future__ import annotations
 
@@ -382,7 +382,7 @@ def test_code_may_be_silent_for_longer_than_a_keepalive(sandbox: Sandbox) -> Non
     assert sandbox.run_code("import time; time.sleep(6); 'done'").text == "done"
 
 
-# -- programs that wait for nothing ----------------------------------------------------------------------------
+# -- asynchronous programs ---------------------------------------------------------------------------------------
 
 
 async def test_an_async_program_runs_code_and_hears_of_it(same: AsyncSandbox) -> None:
@@ -436,7 +436,7 @@ async def test_code_in_one_context_waits_its_turn(same: AsyncSandbox) -> None:
     assert sorted(each.text or "" for each in done) == ["1", "2", "3"]
 
 
-# -- where no code runs ----------------------------------------------------------------------------------------
+# -- sandboxes that run no code -----------------------------------------------------------------------------------
 
 
 async def test_a_sandbox_that_runs_no_code_or_has_ended_says_so(server: Served) -> None:
@@ -453,7 +453,7 @@ async def test_a_sandbox_that_runs_no_code_or_has_ended_says_so(server: Served) 
         await other.run_code("1")
 
 
-# -- kept ready ------------------------------------------------------------------------------------------------
+# -- ready desks --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long

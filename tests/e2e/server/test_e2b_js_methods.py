@@ -1,4 +1,4 @@
-"""Every public method of E2B's npm packages, unchanged, in Node: each is called, and seen to fail where it can."""
+"""Test that calls every public method of E2B's npm packages in Node, and sees it fail where it can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSIDE = {
     "ApiClient", "ConnectionConfig", "ClientFactory", "EnvdApiClient", "VolumeConnectionConfig", "Paginator",
     "LogEntry", "LogEntryStart", "LogEntryEnd", "ReadyCmd", "E2B", "OutputMessage",
 }  # fmt: skip
-"""Classes that ask nobody: settings, texts, what the others are made of, and one that the SDK never makes."""
+"""Classes without requests: settings, texts, parts of other classes, and one that the SDK never creates."""
 CANNOT_FAIL = {
     "methods.mjs": {
         **dict.fromkeys(
@@ -52,7 +52,7 @@ CANNOT_FAIL = {
         "Sandbox#wait": "it only lets time pass",
     },
 }  # fmt: skip
-"""What has no error of its own, and why."""
+"""Methods without an error of their own, and why."""
 
 
 @pytest.fixture(scope="module")

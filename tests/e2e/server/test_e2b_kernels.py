@@ -1,4 +1,4 @@
-"""TypeScript, R and Java by E2B's code interpreter, in the image that has them; it is built when this is run."""
+"""Tests of TypeScript, R and Java in E2B's code interpreter, with the image that has them, built here."""
 
 from __future__ import annotations
 

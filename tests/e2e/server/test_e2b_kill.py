@@ -1,4 +1,4 @@
-"""Sandboxes that are killed while something else happens to them: both are answered, never that the server failed."""
+"""Tests of sandboxes that are killed during another request: both are answered, and never with a server error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(api: httpx.Client, **options: Any) -> str:
 
 
 def together(api: httpx.Client, sandbox: str, *asks: Ask, apart: float = 0.0) -> list[int]:
-    """Ask for several things of a sandbox, each so long after the one before; return what each is answered."""
+    """Send several requests about a sandbox, each `apart` seconds after the one before; return their statuses."""
 
     def ask(number: int) -> int:
         method, path, body = asks[number]

@@ -1,4 +1,4 @@
-"""Sandboxes that a server leaves when it ends, and the next one has: by E2B's own SDK, over several servers."""
+"""Tests of sandboxes that a server leaves when it ends, and the next one restores: E2B's own SDK, several servers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ BURN = "[serve]\nready = {}\n"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state directory that servers have one after the other."""
+    """A state directory that servers use one after the other."""
 
     folder: Path
     key: str
 
     @contextmanager
     def served(self, config: str = LEAVE) -> Iterator[Served]:
-        """Run a server; in the end it is asked to stop, and does."""
+        """Run a server; stop it at the end."""
         (self.folder / "etc/config.toml").write_text(config)
         settings, log = settings_in(self.folder), self.folder / f"serve-{time.monotonic_ns()}.log"
         with log.open("wb") as written:

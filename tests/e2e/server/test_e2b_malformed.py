@@ -1,4 +1,4 @@
-"""Whatever a caller sends to envd, it hears what is wrong with it: never that the server is."""
+"""Tests of malformed requests to envd: the caller is told what is wrong with them, and the server does not fail."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ODD: dict[str, object] = {
 
 @pytest.fixture(scope="module")
 def raw(server: Served) -> Iterator[Envd]:
-    """Give envd of a sandbox all tests here share; in the end the server has nothing to report."""
+    """Yield envd of a sandbox that all tests here share; at the end the server must have logged no error."""
     made = Sandbox.create(timeout=3600, **server.e2b)
     with envd(server, made) as found:
         yield found

@@ -1,4 +1,4 @@
-"""Sandboxes behind gVisor whose programs go on: paused to disk, forked, and after their server was killed."""
+"""Tests of sandboxes behind gVisor whose programs continue: after a pause to disk, a fork, and a killed server."""
 
 from __future__ import annotations
 

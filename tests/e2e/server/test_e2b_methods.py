@@ -1,4 +1,4 @@
-"""Every public method of E2B's SDKs is called in a test of this folder, and seen to fail where it can."""
+"""Tests that every public method of E2B's SDKs is called in a test of this folder, and seen to fail where it can."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ CANNOT_FAIL: dict[type, dict[str, str]] = {
         "set_ready_cmd", "set_start_cmd", "set_user", "set_workdir", "skip_cache",
     ), BUILT),
 }  # fmt: skip
-"""What has no error of its own, and why."""
+"""Methods without an error of their own, and why."""
 
 
 PACKAGES = ("e2b", "e2b_code_interpreter", "e2b_desktop")
@@ -96,7 +96,7 @@ ASK_NOBODY = {
     "e2b.volume.connection_config.VolumeConnectionConfig": "settings",
     "e2b_code_interpreter.models.MIMEType": "a text",
 }
-"""Classes of which no method asks a server, and why."""
+"""Classes without any method that makes a request, and why."""
 
 
 @cache
@@ -117,7 +117,7 @@ def touched(kind: type, *, failing: bool) -> set[str]:
 
 
 def public(kind: type, *, properties: bool) -> set[str]:
-    """List the public methods of a class, as the SDK has them today; what it inherits is its parent's."""
+    """List the public methods that a class itself defines in the installed SDK."""
     wanted = (classmethod, staticmethod, class_method_variant, DualMethod, *((property,) if properties else ()))
     parents = [each for each in KINDS if each in kind.__mro__[1:]]
     found = {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
@@ -145,7 +145,7 @@ def offered() -> dict[str, type]:
 
 
 def named(kind: type) -> str:
-    """Return a class's full name: the asynchronous ones are called like the others."""
+    """Return a class's full name; asynchronous classes have the names of the others."""
     return f"{kind.__module__}.{kind.__name__}"
 
 

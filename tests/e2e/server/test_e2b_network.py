@@ -1,4 +1,4 @@
-"""Network rules of E2B's programs, enforced by a real desk's door: curl inside, a server on loopback outside."""
+"""Tests of E2B programs' network rules, enforced by a real desk's door: curl inside, a server on loopback outside."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def host(settings: Config, outside: Upstream) -> AsyncIterator[Host]:
 
 
 async def status(desk: Desk, url: str) -> str:
-    """Ask for something inside; return the status, 000 for none."""
+    """Request a URL inside; return the status, 000 for none."""
     argv = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", url]
     return (await desk.run(argv)).text
 
@@ -101,7 +101,7 @@ async def test_a_desk_without_a_way_out_gets_none(host: Host) -> None:
             await host.change_scope(desk.id, resolve_scope(Serving(), ONLY_API))
 
 
-# -- what is asked for, and what it means -------------------------------------------------------------------------
+# -- E2B's network options as rules ---------------------------------------------------------------------------------
 
 
 def reaches(url: str, egress: Egress, network: Mapping[str, object] | None, internet: bool | None = None) -> bool:

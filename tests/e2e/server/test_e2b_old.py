@@ -1,4 +1,4 @@
-"""A program with an older SDK of E2B's, in an environment of its own: it works unchanged, too."""
+"""Test of an unchanged program with an older version of E2B's SDK, in a virtual environment of its own."""
 
 from __future__ import annotations
 

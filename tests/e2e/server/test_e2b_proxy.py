@@ -1,4 +1,4 @@
-"""A program's own SOCKS5 proxy: its sandbox's requests go out by it once they are admitted, and never beside it."""
+"""Tests of a sandbox with a SOCKS5 proxy: its requests use it once they are admitted, and never bypass it."""
 
 from __future__ import annotations
 

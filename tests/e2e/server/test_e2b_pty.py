@@ -1,4 +1,4 @@
-"""`pty` of E2B's own SDK, sync and async, against this server."""
+"""Tests of `pty` of E2B's own SDK, sync and async, at this server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What envd promises beyond what E2B's SDKs ask of it: silence, tags, deadlines, encodings, notes, breaking off."""
+"""Tests of what envd promises beyond the needs of E2B's SDKs: keepalives, tags, deadlines, encodings, file metadata."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_what_is_streamed_to_a_program_arrives_in_order(raw: Envd) -> None:
 
 
 def killed_while(server: Served, act: Callable[[Envd, Callable[[], None]], None]) -> None:
-    """Kill a sandbox in the middle of something; whoever did it hears that it broke off, and then that it is gone."""
+    """Kill a sandbox during a call; the call must fail as interrupted, and the next one must report that it is gone."""
     made = Sandbox.create(**server.e2b)
     with envd(server, made) as raw:
         with pytest.raises(httpx.TransportError):

@@ -1,4 +1,4 @@
-"""Base images of a real registry, Debian's `docker-registry`: fetched through the door, pinned by digest."""
+"""Test of base images from a real registry, Debian's `docker-registry`: fetched through the door, pinned by digest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {data}\nht
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry that runs, and the digest of the image it has."""
+    """A running registry, and the digest of its image."""
 
     address: str
     digest: str
@@ -84,7 +84,7 @@ def push(client: httpx.Client, folder: Path) -> str:
 
 
 def upload(client: httpx.Client, data: bytes) -> dict[str, object]:
-    """Push a blob; return what describes it."""
+    """Push a blob; return its descriptor."""
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
     place = httpx.URL(client.post("/v2/tools/python/blobs/uploads/").raise_for_status().headers["Location"])
     client.put(place.copy_merge_params({"digest": digest}), content=data).raise_for_status()

@@ -1,4 +1,4 @@
-"""E2B's own SDK, unchanged, against this server: sandboxes from their making to their end."""
+"""Tests of sandboxes from start to end with E2B's own SDK, unchanged, at this server."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_list_is_filtered_by_state_start_and_template(server: Served) -> None:
 def test_what_a_sandbox_uses_is_measured(server: Served) -> None:
     with made(server) as sandbox:
         sandbox.commands.run("head -c 20000000 /dev/urandom > noise; sync")
-        wait_for(lambda: sandbox.get_metrics()[-1].disk_used >= 20_000_000)  # a sample counts as now for a second
+        wait_for(lambda: sandbox.get_metrics()[-1].disk_used >= 20_000_000)  # a sample is reused for a second
         found = sandbox.get_metrics()
         assert found[-1].mem_total == 2 << 30
         assert 0 < found[-1].mem_used <= found[-1].mem_total

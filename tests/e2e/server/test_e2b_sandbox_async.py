@@ -1,4 +1,4 @@
-"""`AsyncSandbox` of E2B's own SDK against this server: sandboxes from their making to their end."""
+"""Tests of `AsyncSandbox` of E2B's own SDK at this server: sandboxes from start to end."""
 
 from __future__ import annotations
 

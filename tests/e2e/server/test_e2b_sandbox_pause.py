@@ -1,4 +1,4 @@
-"""Sandboxes that are paused, woken, forked and kept as snapshots, by E2B's own SDK."""
+"""Tests of pausing, resuming and forking sandboxes, and of their snapshots, with E2B's own SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E2B's secrets by its own SDK: written, listed, replaced, destroyed, and attached to requests by the door."""
+"""Tests of E2B's secrets with its own SDK: created, listed, replaced, deleted, and attached to requests by the door."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share links to ports of sandboxes, and the access log, at a real server."""
+"""Tests of share links to ports of sandboxes, and of the access log, at a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes that are killed, paused and woken while requests into them come and go: the server never fails at any."""
+"""Tests of sandboxes that are killed, paused and resumed during requests into them: the server never fails."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Many(socketserver.ThreadingMixIn, http.server.HTTPServer):
 Many(("127.0.0.1", 8000), Answer).serve_forever()
 """
 EXPECTED = ("The sandbox was not found", "The sandbox is running but port", "the sandbox does not respond")
-"""What a request into a sandbox is told when the sandbox is not there for it: 502, as E2B's own."""
+"""Expected errors of a request into a sandbox that is not available: 502, with the wording of E2B's own service."""
 CONTROL: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "kill": ("DELETE", "", None),
     "pause": ("POST", "/pause", {}),
@@ -63,7 +63,7 @@ CONTROL: dict[str, tuple[str, str, dict[str, Any] | None]] = {
 
 @dataclass
 class Target:
-    """A sandbox that is stormed."""
+    """A sandbox under test."""
 
     id: str = ""
     token: str = ""
@@ -71,7 +71,7 @@ class Target:
 
 @dataclass
 class Storm:
-    """Callers of a server, and what they were told."""
+    """Callers of a server, and the answers they got."""
 
     server: Served
     client: httpx.AsyncClient
@@ -82,7 +82,7 @@ class Storm:
     making: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def run(self, acts: int, *, costly: bool) -> None:
-        """Do so many things, several at a time; connections are dropped at any moment."""
+        """Make so many requests, several at a time; connections are dropped at any moment."""
         choices = ["connect", "connect", *(name for name in CONTROL if costly or name not in ("snapshot", "fork"))]
         left = iter(range(acts))
 
@@ -110,7 +110,7 @@ class Storm:
             await self.talk(target, "start", self.rpc(target, "Start", message), 0.05)
 
     async def control(self, target: Target, act: str) -> None:
-        """Ask the control plane for something; a killed sandbox is made again."""
+        """Send a control plane request; a killed sandbox is created again."""
         method, path, body = CONTROL[act]
         with anyio.move_on_after(self.dice.choice((0.002, 0.02, 60, 60, 60))):
             answer = await self.client.request(method, f"/sandboxes/{target.id}{path}", json=body)
@@ -168,7 +168,7 @@ class Storm:
         await self.talk(target, "download", self.head(target, 49983, "GET", "/files?path=note&username=user"))
 
     async def talk(self, target: Target, act: str, data: bytes, patience: float | None = None) -> None:
-        """Send bytes into a sandbox, hear what comes for a moment, and hang up, sometimes with a reset."""
+        """Send bytes into a sandbox, read for a moment, and disconnect, sometimes with a reset."""
         moment = self.dice.choice((0.0, 0.003, 0.02, 0.2)) if patience is None else patience
         heard = b""
         with suppress(anyio.BrokenResourceError, anyio.EndOfStream, OSError):
@@ -187,7 +187,7 @@ class Storm:
         return await anyio.connect_tcp(url.host, url.port or 80)
 
     def note(self, act: str, status: int, body: str) -> None:
-        """Keep what a caller was told, and what it never should be."""
+        """Record an answer, and as a failure if it must never happen."""
         self.told[act, status] += 1
         if status >= 500 and not (status == 502 and any(each in body for each in EXPECTED)):
             self.failures.append(f"{act}: {status} {body[:200]}")
@@ -210,7 +210,7 @@ def abort(stream: SocketStream) -> None:
 
 
 async def storm(server: Served, acts: int, *, costly: bool) -> None:
-    """Storm a server; in the end it has failed at nothing, and every desk is burnt that should be."""
+    """Run a storm; at the end the server must have logged no error, and all desks due to be burnt must be burnt."""
     seed = random.randrange(1 << 32)
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(

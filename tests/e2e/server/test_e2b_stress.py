@@ -1,4 +1,4 @@
-"""10,000 mixed calls of the SDK on a machine with more to do than it has processors: no answer is a server's fault."""
+"""Test of 10,000 mixed calls of the SDK on a machine with more work than processors: none gets a server error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(3000)
 CALLS = 10_000
 CALLERS = 8
 LIVES = 100
-"""Calls into one sandbox before its caller takes another."""
+"""Calls into one sandbox before its caller opens another."""
 BUSY = "while True: pass"
 COUNTED = re.compile(r'hotdesk_requests_total\{.*?status="([0-9a-z]+)".*\} ([0-9.e+]+)')
 """One line of the metrics; a route in it may have braces, too."""
@@ -38,7 +38,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def busy() -> Iterator[None]:
-    """Have twice as many programs running as there are processors, those of others included."""
+    """Have twice as many programs running as there are processors, counting those of others."""
     others = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1
     missing = max(0, 2 * (os.cpu_count() or 1) - others)
     programs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(missing)]
@@ -51,7 +51,7 @@ def busy() -> Iterator[None]:
 
 
 async def use(sandbox: AsyncSandbox, server: Served, pick: random.Random, number: int) -> str:
-    """Make one call; say which."""
+    """Make one random call; return its name."""
     kind = pick.choice(("run", "run", "write", "read", "list", "info", "timeout", "metrics", "exists", "listed"))
     match kind:
         case "run":

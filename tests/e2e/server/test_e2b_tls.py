@@ -1,4 +1,4 @@
-"""A sandbox's ports over TLS, by a wildcard name."""
+"""Test of a sandbox's ports over TLS, with a wildcard name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Port traffic: programs and browsers reach the servers inside a sandbox, and nothing else."""
+"""Tests of port traffic: programs and browsers reach the servers inside a sandbox, and nothing else."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ def test_a_websocket_that_is_refused_is_told_why(
     assert refused.value.response.status_code == status
 
 
-# -- what goes in and comes out -----------------------------------------------------------------------------------
+# -- headers and cookies -------------------------------------------------------------------------------------------
 
 
 def test_a_server_inside_sees_what_its_client_says(server: Served, sandbox: Sandbox) -> None:

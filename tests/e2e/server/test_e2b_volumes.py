@@ -1,4 +1,4 @@
-"""Volumes by E2B's own SDK, sync and async: made, mounted, read, written, shared, bounded and destroyed."""
+"""Tests of volumes with E2B's own SDK, sync and async: created, mounted, read, written, shared, limited, destroyed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watched folders of E2B's own SDK: asked now and then (sync), told as it happens (async)."""
+"""Tests of watched folders with E2B's own SDK: by polling (sync), by callbacks (async)."""
 
 from __future__ import annotations
 

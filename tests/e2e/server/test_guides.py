@@ -1,4 +1,4 @@
-"""The server's guides, followed: lines that are typed, code, and what MCP clients are configured with."""
+"""Tests of the server's guides: command lines, code, and the configuration of MCP clients work as written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.mcp_served import connected, text_of
 pytestmark = [pytest.mark.anyio, pytest.mark.container]
 SECONDS = 90
 WRITTEN = "http://127.0.0.1:3700"
-"""Where the guides have the server."""
+"""The server's address in the guides."""
 SNIPPETS = [json.loads(code) for form, code in blocks("mcp") if form == "json"]
 CLAUDE = [line for line in typed("mcp") if line.startswith("claude")]
 
@@ -38,7 +38,7 @@ def here(text: str, server: Served) -> str:
 
 
 def run(lines: str, server: Served) -> str:
-    """Have lines carried out by a shell that finds `hotdesk` and `python`; return what they print."""
+    """Run lines in a shell that finds `hotdesk` and `python`; return their output."""
     env = {**environment(server.settings), "PATH": f"{Path(PROGRAM).parent}:/usr/bin:/bin"}
     argv = ["bash", "-euc", here(lines, server)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False, env=env)
@@ -117,7 +117,7 @@ async def test_the_python_of_the_guide_opens_a_desk_and_approves_a_job(
 
 @asynccontextmanager
 async def configured(snippet: dict[str, Any], server: Served) -> Any:
-    """Connect as a client that reads such a file would; tests are root and need no sudo."""
+    """Connect as a client with this configuration would; the tests are root and need no sudo."""
     [desk] = (snippet.get("mcpServers") or snippet["servers"]).values()
     if "url" in desk:
         assert list(desk["headers"]) == ["Authorization"]

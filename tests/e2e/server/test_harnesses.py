@@ -1,6 +1,6 @@
-"""Other people's benchmark harnesses that use E2B as their backend run unchanged: only their variables are set.
+"""Tests of other projects' benchmark harnesses that use E2B as backend: they run unchanged, with environment variables.
 
-Each is installed from PyPI into an environment of its own; no model takes part.
+Each is installed from PyPI into a virtual environment of its own; no model takes part.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(1200)
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).with_name("harness")
 CACHE = Path("~/.cache/hotdesk/harnesses").expanduser()
-"""Environments stay here from run to run: the packages of one are half a gigabyte."""
+"""Environments stay here between runs: the packages of one are half a gigabyte."""
 HARNESSES = {"harbor": "harbor[e2b]==0.24.0", "verifiers": "verifiers[e2b]==0.4.0"}
 LEAST = (3, 12)
-"""The Python that Harbor needs, later than the least that hotdesk needs."""
+"""The minimum Python version of Harbor, higher than that of hotdesk."""
 BASES = '[serve]\n[serve.base_images]\n"debian:12" = "base"\n'
 
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Give a server whose base images have the names that tasks use."""
+    """Yield a server whose base images have the names that tasks use."""
     with served(home / f"harnesses-{time.monotonic_ns()}", config=BASES) as found:
         yield found
 
 
 def find_python() -> str:
-    """Return an interpreter that is new enough, or else what has uv fetch one."""
+    """Return an interpreter that is new enough; uv downloads one if there is none."""
     names = [sys.executable, *(f"python3.{minor}" for minor in (14, 13, 12))]
     managed = sorted(Path("~/.pyenv/versions").expanduser().glob("3.1[234].*/bin/python"))
     test = f"import sys; sys.exit(not {LEAST} <= sys.version_info < (3, 15))"
@@ -50,7 +50,7 @@ def find_python() -> str:
 
 
 def install(name: str) -> Path:
-    """Install a harness unless it is there; give the folder of its programs."""
+    """Install a harness if needed; return the folder of its programs."""
     package = HARNESSES[name]
     folder = CACHE / package.replace("[", "-").replace("]", "").replace("==", "-")
     if not (folder / ".installed").exists():
@@ -64,7 +64,7 @@ def install(name: str) -> Path:
 
 
 def run(argv: list[str | Path], server: Served, folder: Path, **env: str) -> str:
-    """Run a harness as a person would who moved to this server: by three variables."""
+    """Run a harness as a person would who moved to this server: with three environment variables."""
     own = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "dumb", "NO_COLOR": "1"}
     own |= {"E2B_API_KEY": server.key, "E2B_API_URL": server.url, "E2B_SANDBOX_URL": server.url, **env}
     done = subprocess.run(argv, cwd=folder, env=own, capture_output=True, text=True, timeout=500, check=False)
@@ -73,14 +73,14 @@ def run(argv: list[str | Path], server: Served, folder: Path, **env: str) -> str
 
 
 def list_sandboxes(server: Served) -> list[Any]:
-    """List the sandboxes that are there."""
+    """List the server's sandboxes."""
     answer = httpx.get(f"{server.url}/v2/sandboxes", headers={"X-API-Key": server.key}, timeout=60)
     found: list[Any] = answer.raise_for_status().json()
     return found
 
 
 def run_harbor(server: Served, folder: Path, task: str, agent: str) -> tuple[dict[str, Any], Path]:
-    """Have Harbor try a task with an agent of its own; give the result of the trial and the folder of its files."""
+    """Have Harbor run a task with an agent; return the result of the trial, and the folder of its files."""
     argv: list[str | Path] = [install("harbor") / "harbor", "run", "--path", HERE / task, "--agent", agent]
     run([*argv, "--env", "e2b", "--jobs-dir", folder / "jobs", "--quiet", "--yes"], server, folder)
     (result,) = folder.glob("jobs/*/*/result.json")

@@ -1,4 +1,4 @@
-"""`hotdesk key`: keys are made once, listed without what opens anything, and a running server knows at once."""
+"""Tests of `hotdesk key`: a key is shown once, listed without its secret, and changes apply to a running server."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_revoked_key_is_over_at_once_and_stays_in_the_list(server: Served) -> 
     assert status(server, shown) == 401
     assert status(server, shown, "/sandboxes") == 401
     assert listed(server)[shown[4:12]]["state"] == "revoked"
-    assert key(server, "revoke", shown[4:12]).returncode == 0  # twice is no error
+    assert key(server, "revoke", shown[4:12]).returncode == 0  # repeating it is no error
 
 
 def test_a_browser_that_signed_in_is_signed_out_with_its_key(server: Served) -> None:

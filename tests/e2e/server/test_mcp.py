@@ -1,4 +1,4 @@
-"""MCP, by the client its authors wrote: every kind of tool, pictures, progress, cancelling, and nothing left after."""
+"""Tests of MCP with its official client: every kind of tool, pictures, progress, cancelling, nothing left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server says of itself: numbers about every part, and whether it can serve a desk; nothing a caller wrote."""
+"""Tests of a server's metrics and readiness: every part is counted, and no text of a caller appears."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_prometheus_own_check_finds_nothing_wrong(server: Served) -> None:
 
 
 def ready_when(url: str, status: int, code: str = "") -> httpx.Response:
-    """Wait until a server says so of itself, for the reason `code`, if one is given."""
+    """Wait until a server's readiness has this status, and this error code if one is given."""
     end = time.monotonic() + PATIENCE
     while (told := httpx.get(f"{url}/ready", timeout=30)).status_code != status or code not in told.text:
         assert time.monotonic() < end, told.text

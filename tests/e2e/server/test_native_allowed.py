@@ -1,4 +1,4 @@
-"""What people let a job reach is the job's: it holds at its next desks and after a stop, and for no other job."""
+"""Test of rules that people allow a job: they apply to its next desks and after a stop, and to no other job."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 
 def begun(api: httpx.Client) -> str:
-    """Begin a job; return it once its worker was refused a page, and waits."""
+    """Begin a job; return its id once its worker was refused a page and waits."""
     made = api.post("/jobs", json={"template": "twice", "approve": "auto"})
     assert made.status_code == 201, made.text
     waits(api, made.json()["id"], "question")
@@ -91,7 +91,7 @@ def begun(api: httpx.Client) -> str:
 
 
 def delivered(api: httpx.Client, job: str) -> dict[str, Any]:
-    """Answer what a job waits for; return what it delivers."""
+    """Answer everything a job waits for; return its deliverable."""
     question = waits(api, job, "question")
     order = {"answer": "answer", "words": "Yes.", "digest": question["digest"]}
     assert api.post(f"/approvals/{question['id']}", json=order).status_code == 200

@@ -1,4 +1,4 @@
-"""Desks over our own API."""
+"""Tests of desks over our own API."""
 
 from __future__ import annotations
 

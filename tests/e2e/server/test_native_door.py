@@ -1,4 +1,4 @@
-"""A job's door over our own API: its log, one click that allows, what it asks; its screen, its wheel and its frames."""
+"""Tests of a job's door over our own API: log, allowing by one click, approvals; also screen, wheel and frames."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def job(api: httpx.Client) -> str:
 
 @pytest.fixture(scope="module")
 def over(api: httpx.Client, job: str) -> dict[str, Any]:
-    """Return the job once it is done: what was refused was allowed, what was asked was approved."""
+    """Return the job once it is done: allow refused requests, and approve the others, as they come."""
     answered(api, waits(api, job, "question"))
     asked = waits(api, job, "door")
     assert asked["card"]["facts"]["host"] == HOST

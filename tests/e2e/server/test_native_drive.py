@@ -1,4 +1,4 @@
-"""Drive, journal, keys and fleet over our own API."""
+"""Tests of drive, journal, keys and fleet over our own API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs over our own API: asked for, approved, answered, looked at."""
+"""Tests of jobs over our own API: started, approved, answered, inspected."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_paused_job_continues_with_a_key_and_with_no_model_that_is_not_allowed
     assert changed.status_code == 202
     told = job_when(api, job, "paused")
     assert "anthropic:claude-sonnet-5 could not be called" in told["why"]
-    assert api.post(f"/jobs/{job}/resume", json={}).status_code == 202  # the other model is kept
+    assert api.post(f"/jobs/{job}/resume", json={}).status_code == 202  # the new model is remembered
     assert "anthropic:claude-sonnet-5 could not be called" in job_when(api, job, "paused")["why"]
 
 

@@ -1,4 +1,4 @@
-"""What our own API holds people to: quotas, who may approve, what a brief may say, how fast one may try."""
+"""Tests of limits of our own API: quotas, who may approve, what a brief may contain, rate limits."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def started(api: httpx.Client) -> str:
     files = [{"upload": upload["id"], "name": "names.txt"}]
     order = {"template": "greeting", "approve": "plan", "files": files}
     while (made := api.post("/jobs", json=order)).status_code == 429:
-        time.sleep(0.1)  # the process of the one before has not ended yet
+        time.sleep(0.1)  # the process of the previous job has not ended yet
     assert made.status_code == 201, made.text
     return str(made.json()["id"])
 
@@ -144,7 +144,7 @@ def test_a_job_whose_process_is_killed_while_it_waits_still_waits_is_not_live_an
 
 
 def ended(api: httpx.Client, job: str) -> dict[str, Any]:
-    """Wait until nobody works at a job, however it ended; its place is free by then."""
+    """Wait until no process works at a job any more, so that its place is free."""
     while api.delete(f"/jobs/{job}").status_code == 409:
         pass
     told: dict[str, Any] = api.get(f"/jobs/{job}").json()

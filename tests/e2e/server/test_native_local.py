@@ -1,4 +1,4 @@
-"""Ordinary users of a server's machine: `hotdesk` and the library through its socket, for who is in the group."""
+"""Tests of `hotdesk` and the library for ordinary users of a server's machine who are in the group, by its socket."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ anyio.run(main)
 
 
 def as_somebody(server: Served, groups: list[int], *argv: str, program: str = RUN) -> tuple[int, str, str]:
-    """Run a program as an ordinary user who is in some groups; return how it ended and what it said."""
+    """Run a program as an ordinary user who is in some groups; return its exit code and output."""
     sock = server.settings.run / "serve.sock"
     env = {**environment(server.settings), "HOTDESK_SERVER": str(sock), "HOME": "/", "PYTHONPATH": str(source())}
     member = ["--groups", ",".join(map(str, groups))] if groups else ["--clear-groups"]
-    reading = "+dac_read_search"  # Python itself may lie where only root looks
+    reading = "+dac_read_search"  # Python itself may be where only root can read
     who = ["--reuid", str(SOMEBODY), "--regid", str(SOMEBODY), *member, "--inh-caps", reading,
            "--ambient-caps", reading]  # fmt: skip
     command = ["setpriv", *who, sys.executable, "-c", program, *argv]

@@ -1,4 +1,4 @@
-"""Our OpenAPI is true: whatever it describes is answered as it says, and nothing breaks the server."""
+"""Tests of our OpenAPI description: operations behave as described, and no request breaks the server."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ CHECKS = (
     "missing_required_header", "allow_header_conformance",
 )  # fmt: skip
 LATER = ("use_after_free", "ensure_resource_availability")
-"""What only a chain of requests shows."""
+"""Checks that need a chain of requests."""
 STOP = f"{V1}/fleet/stop"
-"""Ends everything of whoever asks: asked by a tenant that has nothing else."""
+"""Ends everything of the caller's tenant, so a tenant without anything else calls it."""
 LEAST, MOST_RUNS = 3, 6
-"""How often links are followed: at least, and until every kind of id was."""
+"""How many runs follow links: at least, and at most until every kind of id was followed."""
 STREAMS = (f"{V1}/events", f"{V1}/jobs/{{job}}/events")
 QUOTA = "[serve.quota]\ndesks = 64\n"
 NOBODY = "i" + "0" * 20
@@ -82,7 +82,7 @@ def told(server: Served, api: httpx.Client) -> Told:
 
 
 def begin_swarm(api: httpx.Client) -> str:
-    """Have a swarm carried out; return its id."""
+    """Run a swarm to its end; return its id."""
     text = "".join(f"{word}\n" for word in WORDS).encode()
     upload = api.post("/uploads", params={"name": "words.txt"}, content=text).raise_for_status().json()["id"]
     files = [{"upload": upload, "name": "words.txt"}]
@@ -93,7 +93,7 @@ def begin_swarm(api: httpx.Client) -> str:
 
 
 def tried(told: Told, *options: str, seed: int = 1, checks: tuple[str, ...] = CHECKS) -> dict[str, set[int]]:
-    """Have schemathesis ask; return what each operation was answered. What it finds is told whole."""
+    """Run schemathesis; return the statuses of each operation. Fail with its full report if it finds anything."""
     program = str(Path(sys.executable).parent / "schemathesis")
     command = [
         program, "run", f"{told['url']}/api/openapi.json", "-H", f"Authorization: Bearer {told['key']}",
@@ -143,7 +143,7 @@ def test_schemathesis_finds_nothing_where_it_follows_ids_from_answer_to_request(
     whole: Told = {**told, "log": str(tmp_path / "answers"), "linked": True}
     (tmp_path / "schemathesis.toml").write_text("[phases.stateful]\nmax-steps = 12\n")
     options = ["--phases", "stateful", "--max-examples", "60"]
-    tried(whole, *options, "--include-path-regex", "/drive", checks=CHECKS + LATER)  # it never begins there by itself
+    tried(whole, *options, "--include-path-regex", "/drive", checks=CHECKS + LATER)  # it never begins there itself
     for seed in range(1, MOST_RUNS + 1):
         found = tried(whole, *options, "--exclude-path", STOP, seed=seed, checks=CHECKS + LATER)
         if seed >= LEAST and not unfollowed(found):
@@ -152,7 +152,7 @@ def test_schemathesis_finds_nothing_where_it_follows_ids_from_answer_to_request(
 
 
 def unfollowed(found: dict[str, set[int]]) -> list[str]:
-    """List the ids with which nothing was done, but where they came from."""
+    """List the kinds of ids that no operation used with success, besides those that create them."""
     made = {f"{method.upper()} {V1}{path}" for method, path, *_ in LINKS}
     met = [label for label, answers in found.items() if label not in made and is_met(answers)]
     return [name for *_, name, _ in LINKS if not any(f"{{{name}}}" in label for label in met)]

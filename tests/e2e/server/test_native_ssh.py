@@ -1,4 +1,4 @@
-"""OpenSSH at the desks of a server: by its socket for users of its machine, by a key from anywhere."""
+"""Tests of OpenSSH at the desks of a server: by its socket for users of its machine, by a key from anywhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ssh_room import ENTRY, HOTDESK, SshRoom
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 NOBODY = 65534
-"""A person with an account, as ssh demands."""
+"""A user with an account, as ssh demands."""
 GROUP = grp.getgrnam("hotdesk").gr_gid
 FORWARD = """
 "$2" -c 'from hotdesk.cli import main; main()' forward "$1" 9 --listen 0 2>said &
@@ -49,7 +49,7 @@ while True:
 
 @dataclass(slots=True)
 class FarRoom(SshRoom):
-    """A desk of a server, which is reached by a key."""
+    """A desk of a server, reached with a key."""
 
     url: str = ""
 
@@ -143,7 +143,7 @@ def as_nobody(server: Served, folder: Path, groups: list[int], *argv: str) -> su
         "HOTDESK_SERVER": str(server.settings.run / "serve.sock"), "HOTDESK_IMAGES": str(server.settings.images),
     }  # fmt: skip
     member = ["--groups", ",".join(map(str, groups))] if groups else ["--clear-groups"]
-    reading = "+dac_read_search"  # Python itself may lie where only root looks
+    reading = "+dac_read_search"  # Python itself may be where only root can read
     who = ["--reuid", str(NOBODY), "--regid", str(NOBODY), *member, "--inh-caps", reading, "--ambient-caps", reading]
     return subprocess.run(
         ["setpriv", *who, *argv], env=env, capture_output=True, check=False, timeout=60, cwd=folder, input=b""

@@ -1,4 +1,4 @@
-"""A swarm over our own API: started, followed, its items' evidence and register had; and by nobody else."""
+"""Tests of a swarm over our own API: started, followed, its evidence and register read; invisible to other tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes on nodes: E2B's own SDK, an unprivileged server, two agents; and what dies takes no more than its own."""
+"""Tests of sandboxes on nodes: E2B's own SDK, an unprivileged server, two agents; the death of one affects no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server offers beside E2B, over nodes: MCP sessions, the native API's desks, what they deliver and note."""
+"""Tests of a server's other interfaces with desks on nodes: MCP sessions, the native API, deliverables, journal."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def server(room: ClusterRoom, outside: Upstream) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def api(server: ServerProcess) -> Iterator[httpx.Client]:
-    """Give a client of the native API."""
+    """Yield a client of the native API."""
     headers = {"Authorization": f"Bearer {server.key}"}
     with httpx.Client(base_url=f"{server.url}/api/v1", headers=headers, timeout=60) as made:
         yield made
 
 
 def read_journal(room: ClusterRoom) -> list[str]:
-    """Name the events in the journal at home."""
+    """Return the names of the events in the server's journal."""
     return [row.name for row in read(settings_in(room.folder / "home").lib / "keys" / FILE)]
 
 

@@ -1,4 +1,4 @@
-"""Jobs whose desks are on nodes: asked for over the API; they go on when a node or the server is killed."""
+"""Tests of jobs whose desks are on nodes: started over the API; they continue when a node or the server is killed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLAN = (step(first, makes=["trace"]), step(second, files=["trace"], makes=["hell
 
 @pytest.fixture
 def room() -> Iterator[ClusterRoom]:
-    """Give a folder for a cluster of two nodes, with templates."""
+    """Yield a folder for a cluster of two nodes, with templates."""
     with state_directory() as folder:
         found = ClusterRoom(folder)
         templates = settings_in(folder / "home").lib / "templates"
@@ -65,14 +65,14 @@ def room() -> Iterator[ClusterRoom]:
 
 @contextmanager
 def client(server: ServerProcess) -> Iterator[httpx.Client]:
-    """Give a client of the native API."""
+    """Yield a client of the native API."""
     headers = {"Authorization": f"Bearer {server.key}"}
     with httpx.Client(base_url=f"{server.url}/api/v1", headers=headers, timeout=60) as made:
         yield made
 
 
 def wait_for(api: httpx.Client, job: str, *states: str, bad: tuple[str, ...] = ("broken", "failed")) -> dict[str, Any]:
-    """Wait until a job stands so, and give it."""
+    """Wait until a job is in one of these states, and return it."""
     end = time.monotonic() + PATIENCE
     while True:
         told: dict[str, Any] = api.get(f"/jobs/{job}").raise_for_status().json()
@@ -87,17 +87,17 @@ FOLDERS: list[Path] = []
 
 
 def explain(job: str) -> str:
-    """Give what a job's process said."""
+    """Return the output of a job's process."""
     return "\n".join(each.read_text()[-3000:] for folder in FOLDERS for each in folder.glob(f"**/orders/{job}/std*"))
 
 
 def events(room: ClusterRoom, chain: str) -> list[Row]:
-    """Give the events of a chain in the journal at home."""
+    """Return the events of a chain in the server's journal."""
     return list(read(settings_in(room.folder / "home").lib / "keys" / FILE, chain))
 
 
 def begin_slow(api: httpx.Client, room: ClusterRoom) -> tuple[str, str]:
-    """Have the slow job begun; give its id and, once its second step is under way, the node that has its desk."""
+    """Begin the slow job; return its id and, once its second step has begun, the node that has its desk."""
     FOLDERS[:] = [room.folder]
     made = api.post("/jobs", json={"template": "slow", "values": {"whom": "Anna"}, "approve": "auto"})
     assert made.status_code == 201, made.text
@@ -114,7 +114,7 @@ def begin_slow(api: httpx.Client, room: ClusterRoom) -> tuple[str, str]:
 
 
 def check_done(api: httpx.Client, room: ClusterRoom, job: str) -> None:
-    """See that a job is done, its first step was taken once, and its file was verified and is signed."""
+    """Check that a job is done, its first step was done once, and its file was verified and is signed."""
     told = wait_for(api, job, "done", bad=("broken", "failed"))
     [item] = told["deliverables"]
     assert (item["path"], item["verdict"]) == ("hello.json", "passed")

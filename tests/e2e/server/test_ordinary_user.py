@@ -1,4 +1,4 @@
-"""A member of the group `hotdesk`, without any privilege, at the server's socket: what they get and what not."""
+"""Tests of an unprivileged member of the group `hotdesk` at the server's socket: what they may do, and what not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_member_snapshots_rolls_back_forks_and_pauses(member: OrdinaryUser) ->
 
 @pytest.mark.long
 def test_members_share_their_desks(member: OrdinaryUser) -> None:
-    """The weaker promise the guide names: the group is one party."""
+    """The guide promises less here: all members of the group are one party."""
     desk = opened(member)
     other = OrdinaryUser(member.folder, member.groups, member.variables, uid=60001)
     assert other.run("exec", desk, "echo", "mine, too").stdout == "mine, too\n"

@@ -1,4 +1,4 @@
-"""What tenants may have of a real server: no burst gets more, and whoever has enough is told so clearly."""
+"""Tests of tenants' quotas at a real server: no burst exceeds them, and a refusal names the quota."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def client(server: Served) -> Iterator[httpx.Client]:
-    """Yield a client of a tenant that has nothing yet; what it made is gone afterwards."""
+    """Yield a client of a tenant that has nothing yet; remove what it created at the end."""
     with as_tenant(server, "default") as made:
         yield made
         for each in made.get("/sandboxes").json():
@@ -225,7 +225,7 @@ def test_a_keeper_that_is_killed_takes_nothing_of_the_quota_with_it(server: Serv
     with as_tenant(server, "robbed") as robbed:
         fill(robbed)
         mine = [pid for pid in keepers(server.settings.run.parent) if "/tenants/robbed" in cmdline(pid)]
-        os.kill(min(mine), signal.SIGKILL)  # others are its own, about to become something else
+        os.kill(min(mine), signal.SIGKILL)  # the higher ids are its children, about to become something else
         end = time.monotonic() + PATIENCE
         while robbed.get("/sandboxes").json() or robbed.post("/sandboxes", json=NEW).status_code != 201:
             assert time.monotonic() < end
@@ -288,7 +288,7 @@ def test_as_many_calls_of_envd_may_be_under_way_as_it_has_room_for(server: Serve
     hearing = {**headers, "Content-Type": "application/connect+json"}
     limits = httpx.Limits(max_connections=AT_ONCE + 8)
     with httpx.Client(base_url=server.url, headers=hearing, limits=limits, timeout=60) as envd, ExitStack() as held:
-        for _ in range(AT_ONCE - 1):  # the program's own caller hears it, too
+        for _ in range(AT_ONCE - 1):  # the program's own caller sees it, too
             request = envd.build_request("POST", "/process.Process/Connect", content=sent)
             answer = envd.send(request, stream=True)
             held.callback(answer.close)

@@ -1,4 +1,4 @@
-"""`hotdesk serve` itself: what it says, what it refuses, how it ends, and TLS."""
+"""Tests of `hotdesk serve` itself: its output, the settings it refuses, how it ends, and TLS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 def certified(folder: Path, *names: str) -> tuple[Path, Path]:
-    """Make a certificate for some names, signed by itself; return it and its key."""
+    """Create a self-signed certificate for some names; return it and its key."""
     folder.mkdir()
     chain, key = folder / "chain.pem", folder / "key.pem"
     names_of = ",".join(f"DNS:{name}" for name in names)
@@ -45,7 +45,7 @@ def certified(folder: Path, *names: str) -> tuple[Path, Path]:
 
 
 def fails(home: Path, *options: str) -> str:
-    """Run a server that must refuse to start; return what it says."""
+    """Run a server that must refuse to start; return its output."""
     folder = home / f"serve-{time.monotonic_ns()}"
     folder.mkdir(mode=0o755)
     argv = [PROGRAM, "serve", "--port", "0", *options]

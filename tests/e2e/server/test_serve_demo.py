@@ -1,4 +1,4 @@
-"""`make serve-demo` has an ERP and a server: the audit runs to a verified workbook, by the API and from the page."""
+"""Tests of `make serve-demo`, an ERP and a server: the audit ends with a verified workbook, by the API and the page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE = 180_000
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A demo that runs."""
+    """A running demo."""
 
     out: Path
     url: str
@@ -48,7 +48,7 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """Yield the demo as somebody has it who started it; in the end nothing is left of it."""
+    """Yield the demo as it is for a person who started it; at the end nothing of it is left."""
     out = tmp_path_factory.mktemp("demo")
     argv = [sys.executable, str(AUDIT / "serve.py"), "--seed", "3", "--count", str(FEW), "--out", str(out)]
     with (out / "said").open("wb") as said:
@@ -70,7 +70,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def said_in(log: Path, process: subprocess.Popen[bytes]) -> tuple[str, str]:
-    """Wait until the demo says where it is, and give that and the key."""
+    """Wait until the demo prints its address and key; return both."""
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         words = log.read_text().split()

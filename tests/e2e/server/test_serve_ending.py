@@ -1,4 +1,4 @@
-"""How a server ends: asked once, asked twice, killed, or robbed of a keeper; nothing of it is left."""
+"""Tests of how a server ends: stopped once, stopped twice, killed, or without its keeper; nothing is left behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def desks(server: Served) -> set[str]:
 
 
 def begin_job(api: httpx.Client) -> str:
-    """Have a job run until it waits for a person."""
+    """Start a job, and wait until it waits for a person."""
     upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()
     order = {"template": "greeting", "approve": "auto", "files": [{"upload": upload["id"], "name": "names.txt"}]}
     job: str = api.post("/jobs", json=order).raise_for_status().json()["id"]
@@ -65,7 +65,7 @@ def started_again(server: Served) -> tuple[subprocess.Popen[bytes], str]:
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    """Ask a server to stop; return its exit code."""
+    """Stop a server; return its exit code."""
     process.terminate()
     return process.wait(PATIENCE)
 
@@ -111,7 +111,7 @@ def test_streams_of_every_kind_are_closed_and_a_job_can_be_resumed(server: Serve
 
 
 def follow(over: dict[str, object], name: str, work: Callable[[], object]) -> None:
-    """Follow a stream to its end; note how it ended."""
+    """Follow a stream to its end; record how it ended."""
     try:
         over[name] = work()
     except Exception as e:  # noqa: BLE001 - told to the test
@@ -144,7 +144,7 @@ def test_killed_its_desks_burn_and_another_starts_where_it_was(server: Served) -
 def test_killed_with_its_keepers_the_next_one_burns_what_is_left(server: Served) -> None:
     sandbox = Sandbox.create(**server.e2b)
     mine = keepers(server.settings.run.parent)
-    server.process.send_signal(signal.SIGSTOP)  # so that it does nothing about it
+    server.process.send_signal(signal.SIGSTOP)  # stopped, so that it cannot react
     for pid in mine:
         os.kill(pid, signal.SIGKILL)
     server.process.kill()

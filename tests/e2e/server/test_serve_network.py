@@ -1,4 +1,4 @@
-"""A server beyond loopback: two machines' worth of network, TLS, names, and clients at the other end."""
+"""Tests of a server beyond loopback: network namespaces of two machines, TLS, names, and remote clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.upstream import make_certificates
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(180)]
 
 SERVER, CLIENT = "192.0.2.1", "192.0.2.2"
-"""Addresses of TEST-NET-1: nobody's."""
+"""Addresses of TEST-NET-1, which is reserved for documentation."""
 NAME, DOMAIN, PORT = "desk.example.test", "box.example.test", 8443
 LINK = """
 set -e
@@ -47,12 +47,12 @@ print(sandbox.get_host(8000), sandbox.traffic_access_token, flush=True)
 sys.stdin.readline()
 sandbox.kill()
 """
-"""What a program written for E2B does, told only by its environment that there is another server."""
+"""A program for E2B that is configured for another server by its environment alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Far:
-    """A client's machine, from which the server is another's."""
+    """A client's machine, for which the server is remote."""
 
     netns: str
     ca: Path
@@ -62,14 +62,14 @@ class Far:
         return [*within(self.netns), *argv]
 
     def curl(self, url: str, *options: str, name: str = NAME) -> subprocess.CompletedProcess[str]:
-        """Ask as a browser would: by name, with certificates checked."""
+        """Make a request as a browser would: by name, with certificates checked."""
         known = ["--silent", "--max-time", "30", "--cacert", str(self.ca), "--resolve", f"{name}:{PORT}:{SERVER}"]
         argv = self.argv("curl", *known, *options, url)
         return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
 def within(netns: str) -> list[str]:
-    """Return what runs a command in a network namespace, and leaves everything else as it is."""
+    """Return the command prefix that enters a network namespace, and changes nothing else."""
     return ["nsenter", f"--net=/run/netns/{netns}"]
 
 

@@ -1,4 +1,4 @@
-"""A running server reads its certificate and settings again on SIGHUP, and tells its operator what happens."""
+"""Tests of SIGHUP: a running server reads its certificate and settings again, and logs what changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 30.0
 
 
 def reload(server: Served, word: str = "reload") -> str:
-    """Have a server read its settings again; return what it says of that."""
+    """Have a server read its settings again; return what it logs about that."""
     before = len(server.log.read_text())
     server.process.send_signal(signal.SIGHUP)
     end = time.monotonic() + SECONDS

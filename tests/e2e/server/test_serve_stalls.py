@@ -1,4 +1,4 @@
-"""A server whose resolver is slow: others are answered meanwhile, and nothing holds its event loop up."""
+"""Test of a server with a slow resolver: it answers other requests meanwhile, and nothing blocks its event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SILENT = "127.77.0.1"
 
 @contextmanager
 def silent_resolver(folder: Path) -> Iterator[list[str]]:
-    """Yield the command that runs another with a name server that never answers."""
+    """Yield the command prefix that runs a program with a name server that never answers."""
     told = folder / "resolv.conf"
     told.write_text(f"nameserver {SILENT}\noptions timeout:3 attempts:1\n")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:

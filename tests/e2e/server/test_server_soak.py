@@ -1,4 +1,4 @@
-"""A server that makes and ends sandboxes all day does not grow, nor does anything that works for it."""
+"""Test that neither a server nor its helper processes grow while sandboxes come and go."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.anyio, pytest
 CYCLES = int(os.environ.get("HOTDESK_SOAK_CYCLES", "300"))
 """Sandboxes of the whole soak; a day's worth is 10,000."""
 WARM = max(50, CYCLES // 5)
-"""Sandboxes after which everything is as large as it gets."""
+"""Sandboxes after which all processes have reached their full size."""
 AT_ONCE = 4
 GROWTH = 16 << 20
-"""Bytes that may come and go."""
+"""Bytes of memory by which a process may vary."""
 SPARE = 16
-"""Descriptors that may be open amid something."""
+"""Descriptors that may be open temporarily."""
 PARTS = {
     "hotdesk.api.launch.launcher": "starter",
     "keeper.main()": "keeper",
     "hotdesk.keys.": "keys",
     "hotdesk.door.": "door",
 }
-"""What works for a server, by what its command says."""
+"""A server's helper processes, by a part of their command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a process is."""
+    """The size of a process."""
 
     memory: int
-    """Bytes of its own."""
+    """Bytes of private memory."""
     files: int
 
     def __add__(self, other: Size) -> Size:
@@ -52,7 +52,7 @@ def children(pid: int) -> Iterator[int]:
 
 
 def part_of(pid: int) -> str | None:
-    """Return which part of a server a process is; None: a desk's."""
+    """Return which part of a server a process is, or None if it belongs to a desk."""
     command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     return next((part for word, part in PARTS.items() if word in command), None)
 

@@ -1,4 +1,4 @@
-"""`packaging/hotdesk.service` under a real systemd: the first process of namespaces and cgroups of its own."""
+"""Tests of `packaging/hotdesk.service` under a real systemd, the first process of separate namespaces and cgroups."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ exec unshare --cgroup --mount --pid --net --ipc --uts --fork --kill-child --moun
     "$SYSTEMD" --system --unit=multi-user.target --log-target=console --default-standard-output=null
 '
 """
-"""Joins cgroups that were made for it, so that they are the roots of what systemd and desks make."""
+"""Joins cgroups created for it, so that they are the roots of those that systemd and desks create."""
 
 
 @dataclass(frozen=True, slots=True)
 class Booted:
-    """A systemd that runs, with our unit."""
+    """A running systemd with our unit."""
 
     pid: int
     folder: Path
@@ -72,7 +72,7 @@ class Booted:
         return self.inside("systemctl", "show", "--property", name, "--value", "hotdesk").stdout.strip()
 
     def ask(self, path: str, *options: str) -> str:
-        """Ask the server; nothing when it does not answer."""
+        """Send a request to the server; return nothing if it does not answer."""
         url = f"http://127.0.0.1:3700{path}"
         return self.inside("curl", "--silent", "--max-time", "30", "-H", f"X-API-Key: {self.key}", *options, url).stdout
 
@@ -116,7 +116,7 @@ def booted(home: Path) -> Iterator[Booted]:
 
 
 def prepare(folder: Path, home: Path) -> str:
-    """Lay out units, the program and a state directory; return a key."""
+    """Create the units, the program and a state directory; return a key."""
     for name in ("units/hotdesk.service.d", "bin", "claims", "none", "home"):
         (folder / name).mkdir(parents=True)
     folder.chmod(0o755)
@@ -141,10 +141,10 @@ def made_below(hierarchy: Path) -> Path:
 
 
 def removed(group: Path) -> bool:
-    """Remove a cgroup and those below, as far as nothing runs there; say whether it is gone."""
+    """Remove a cgroup and those below, as far as no process is in them; return whether it is gone."""
     for folder, _, _ in os.walk(group, topdown=False):
         with suppress(OSError):
-            (Path(folder) / "freezer.state").write_text("THAWED")  # what stands still does not die
+            (Path(folder) / "freezer.state").write_text("THAWED")  # a frozen process does not die
         with suppress(OSError):
             os.rmdir(folder)
     return not group.exists()
@@ -165,7 +165,7 @@ def until(true: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def running(booted: Booted) -> Booted:
-    """Return a systemd whose unit was started, and does answer: that is what starting it waits for."""
+    """Start the unit and return its systemd; the server answers, because starting the unit waits for that."""
     done = booted.inside("systemctl", "start", "hotdesk")
     assert done.returncode == 0, done.stderr + booted.inside("systemctl", "status", "hotdesk").stdout
     assert booted.ask("/health") == '{"status":"ok"}'

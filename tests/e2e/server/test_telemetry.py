@@ -1,4 +1,4 @@
-"""OpenTelemetry: a collector that reads the real protocol hears of requests, and of nothing a caller wrote."""
+"""Tests of OpenTelemetry: a collector that reads the real protocol gets data on requests, without a caller's texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PATIENCE = 60.0
 
 @dataclass(slots=True)
 class Collector:
-    """What a collector was sent."""
+    """What a collector received."""
 
     url: str
     posted: list[tuple[str, bytes]] = field(default_factory=list)
@@ -85,7 +85,7 @@ def python(home: Path) -> Path:
 
 @contextmanager
 def serving(python: Path, folder: Path, endpoint: str) -> Iterator[tuple[str, str, Path]]:
-    """Run a server that is told of a collector; yield its address, a key and what it says."""
+    """Run a server with a collector; yield its address, a key and the file of its output."""
     folder.mkdir(mode=0o755)
     settings = settings_in(folder)
     key, log = ApiKeys(settings.lib / "serve").make("test"), folder / "serve.log"

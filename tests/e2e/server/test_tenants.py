@@ -1,4 +1,4 @@
-"""Two tenants of one server: neither sees, guesses or reaches what is the other's, by any id or path."""
+"""Tests of two tenants of one server: neither sees, guesses or reaches anything of the other's, by any id or path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.e2e.server.conftest import Served, served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 OPEN = {"/health", "/ready"}
-"""What anybody may ask."""
+"""Routes that need no key."""
 SIGN_IN = ("POST", "/api/v1/session")
 FILE = "plans/secret-plan.txt"
 BRIEF = 'goal = "x"\nmodels = {plan = "anthropic:x"}\ndeliverables = [{path = "a.json", check = "json"}]\n'
@@ -48,7 +48,7 @@ class Owned:
 
 @pytest.fixture(scope="module")
 def server(home: Path) -> Iterator[Served]:
-    """Run a server that keeps no desk ready: tests look at every desk there is."""
+    """Run a server without ready desks, because tests inspect all desks that exist."""
     with served(home / f"serve-{time.monotonic_ns()}", config="[serve]\nready = {}\n") as found:
         yield found
 
@@ -86,7 +86,7 @@ def filled(path: str, owned: Owned) -> str:
 
 
 def answer(server: Served, key: str, method: str, path: str) -> tuple[int, str]:
-    """Ask; return the status and what was said, but for streams without an end."""
+    """Make a request; return status and body, but no body of endless streams."""
     with (
         httpx.Client(base_url=server.url, headers={"X-API-Key": key} if key else {}, timeout=30) as client,
         client.stream(method, path, json=BODY if method in ("POST", "PUT") else None) as told,
@@ -101,7 +101,7 @@ def test_no_route_tells_or_does_anything_of_anothers(server: Served, other: str,
     wrong = []
     for method, route in routes(server):
         if (method, route) == ("POST", "/api/v1/fleet/stop"):
-            continue  # it stops what is the asker's; the next test asks for it
+            continue  # it stops the caller's own desks; the next test covers it
         mine = (method, route) == ("PUT", "/api/v1/drive/{path}")
         path = "/api/v1/drive/mine.txt" if mine else filled(route, owned)
         status, said = answer(server, other, method, path)

@@ -1,4 +1,4 @@
-"""The page for everybody: what is read has contrast in both colour schemes, and a keyboard alone reaches everything."""
+"""Tests of the page's accessibility: texts have contrast in both colour schemes, and a keyboard alone is enough."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def one(server: Served, browser: Browser) -> Iterator[Seen]:
 
 
 def at(seen: Seen, server: Served, place: str) -> Page:
-    """Go to a place, and wait until it is drawn."""
+    """Open a place of the page, and wait until it is drawn."""
     seen.page.goto("about:blank")
     seen.page.goto(f"{server.url}/#/{place}")
     seen.page.get_by_role("heading", level=1).wait_for()
@@ -162,7 +162,7 @@ def test_every_part_is_a_landmark_or_has_a_name(one: Seen, server: Served, ids: 
 
 
 def reach(page: Page, role: str, name: str) -> None:
-    """Press Tab until something has the focus."""
+    """Press Tab until an element has the focus."""
     wanted = page.get_by_role(role, name=name).first  # type: ignore[arg-type]
     wanted.wait_for()
     for _ in range(60):

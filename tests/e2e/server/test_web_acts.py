@@ -1,4 +1,4 @@
-"""What people do at the page beside jobs of a template: desks, files, the drive, keys, briefs of their own."""
+"""Tests of what people do at the page besides jobs of a template: desks, files, the drive, keys, their own briefs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.e2e.server.native import client
 
 pytestmark = pytest.mark.container
 GOAL = 'Sum up "Q3 \\ Q4".\nOne line per customer: Grüße, 世界\t\x7f. \'\'\' """'
-"""What is hard to write as TOML."""
+"""A goal that is hard to write as TOML."""
 RULES = ["GET https://example.com/*", "https://files.example.com"]
 
 
@@ -50,7 +50,7 @@ def desk(seen: Seen, server: Served) -> str:
 
 
 def at(seen: Seen, server: Served, place: str) -> Page:
-    """Go to a place, and wait until it is drawn."""
+    """Open a place of the page, and wait until it is drawn."""
     seen.page.goto("about:blank")
     seen.page.goto(f"{server.url}/#/{place}")
     seen.page.get_by_role("heading", level=1).wait_for()
@@ -58,7 +58,7 @@ def at(seen: Seen, server: Served, place: str) -> Page:
 
 
 def agree(page: Page, act: str) -> None:
-    """Say yes to a question before something that cannot be undone."""
+    """Confirm an act that cannot be undone."""
     page.get_by_role("dialog").get_by_role("button", name=act).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
 

@@ -1,4 +1,4 @@
-"""A job from the page alone, in a real Chromium: started, approved, watched, driven, answered, downloaded."""
+"""Tests of a job from the page alone, in a real Chromium: started, approved, watched, driven, answered, downloaded."""
 
 from __future__ import annotations
 

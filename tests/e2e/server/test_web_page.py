@@ -1,4 +1,4 @@
-"""The page in a real Chromium: who is let in, what it may load, how it shows what is hostile, how it fits."""
+"""Tests of the page in a real Chromium: signing in, what it may load, hostile texts, how it fits a phone."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def begun(api: httpx.Client) -> str:
     return str(made.raise_for_status().json()["id"])
 
 
-# -- who is let in --------------------------------------------------------------------------------------------------
+# -- signing in ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -97,8 +97,8 @@ def test_localhost_leads_to_the_name_people_sign_in_at(server: Served) -> None:
 
 def test_the_page_is_small(server: Served) -> None:
     folder = Path(__file__).parents[3] / "src/hotdesk/api/web/static"
-    # no framework, no build: a browser has it at once. It grew from 80 kB when the timeline learnt to tell every act
-    # and plans were written out in sentences.
+    # no framework and no build step: it loads at once. It grew beyond 80 kB when the timeline began to describe
+    # every act, and plans were written out in sentences.
     assert sum(file.stat().st_size for file in folder.glob("*.js")) < 120_000
 
 

@@ -1,4 +1,4 @@
-"""What a job did and made, in a real Chromium: the plan in sentences, every act, the pages of its files."""
+"""Tests of a job's timeline and files in a real Chromium: the plan in sentences, every act, the pages of its files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def done(api: httpx.Client, seen: Seen, server: Served, waiting: str) -> str:
 
 
 def at(seen: Seen, server: Served, place: str) -> Page:
-    """Go to a place, and wait until it is drawn."""
+    """Open a place of the page, and wait until it is drawn."""
     seen.page.goto("about:blank")
     seen.page.goto(f"{server.url}/#/{place}")
     seen.page.get_by_role("heading", level=1).wait_for()
@@ -154,7 +154,7 @@ def test_what_never_happened_is_not_there(api: httpx.Client, done: str, place: s
     assert api.get(f"/{place.format(done)}").status_code == 404
 
 
-# -- what it made ---------------------------------------------------------------------------------------------------
+# -- deliverables -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_report_begins_with_what_was_found_and_names_the_files(seen: Seen, ser
     seen.require_peace()
 
 
-# -- what is not there ----------------------------------------------------------------------------------------------
+# -- what is missing --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["jobs/nope", "jobs/iaaaaaaaaaaaaaaaaaaaa", "desks/nope"])
@@ -226,7 +226,7 @@ def test_the_first_card_keeps_its_distance_from_the_heading(seen: Seen, server: 
     assert gap >= 16
 
 
-# -- what is forgotten ----------------------------------------------------------------------------------------------
+# -- forgotten jobs ---------------------------------------------------------------------------------------------------
 
 
 def test_a_forgotten_jobs_words_and_pages_are_gone(api: httpx.Client, done: str) -> None:

@@ -1,4 +1,4 @@
-"""A swarm from the page alone, in a real Chromium: started, approved, its map used, its register downloaded."""
+"""Tests of a swarm from the page alone, in a real Chromium: started, approved, its map used, register downloaded."""
 
 from __future__ import annotations
 

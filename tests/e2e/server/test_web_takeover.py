@@ -1,4 +1,4 @@
-"""Taking over from the page, in a real Chromium: during a job, and at a desk of one's own."""
+"""Tests of taking over from the page, in a real Chromium: during a job, and at one's own desk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.e2e.server.native import client, job_when
 pytestmark = pytest.mark.container
 LONG = 60_000
 TERMINAL = (55 / 1280, 783 / 800)
-"""Where the panel has the button of the terminal, as a share of the screen."""
+"""Position of the terminal's button in the panel, as a share of the screen."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_job_is_taken_over_again_and_again_and_ends_verified(server: Served, s
         canvas(page).click(position={"x": 500, "y": 300})
         page.keyboard.type("x")
         driven = api.get(f"/jobs/{job}").json()
-        time.sleep(1)  # a step that does not wait would go on now
+        time.sleep(1)  # a step that does not wait would continue now
         assert [each["outcome"] for each in api.get(f"/jobs/{job}").json()["steps"]] == [
             each["outcome"] for each in driven["steps"]
         ]
@@ -129,7 +129,7 @@ def test_programs_of_ones_own_desk_run_while_one_drives_and_hear_what_is_typed(
 
 
 def windows(api: httpx.Client, desk: str) -> str:
-    """List the windows of a desk: while somebody drives, its programs run."""
+    """List the windows of a desk; its programs run while a person drives."""
     order = {"argv": ["wmctrl", "-lx"], "env": {"DISPLAY": ":0"}}
     return str(api.post(f"/desks/{desk}/run", json=order).raise_for_status().json()["stdout"])
 

@@ -1,4 +1,4 @@
-"""A job in a person's own words, in a real Chromium: from the form, over a model without a key, to the certificate."""
+"""Tests of a job in a person's own words, in a real Chromium: the form, a model without a key, and the certificate."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
 def test_a_page_sees_that_a_jobs_process_ended_though_no_event_tells(server: Served, paused: Page) -> None:
     job = paused.url.rpartition("/")[2]
     banner = paused.get_by_role("region", name="Paused")
-    with hold_lock(server.settings.lib / JOBS / job):  # as its process does for a moment after it has paused
+    with hold_lock(server.settings.lib / JOBS / job):  # its process holds the lock for a moment after it has paused
         paused.reload()
         expect(paused.get_by_text("running", exact=True)).to_be_visible()
         expect(banner).not_to_be_visible()

@@ -1,4 +1,4 @@
-"""What an E2B program does over TLS, where its connections may speak HTTP/2; run by an interpreter with the SDK."""
+"""A program for E2B that uses TLS, where its connections may use HTTP/2; run by an interpreter with the SDK."""
 
 from __future__ import annotations
 

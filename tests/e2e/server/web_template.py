@@ -1,13 +1,13 @@
-"""A template for tests of the page: a worker at a screen, hostile in every text it may choose. No model is needed."""
+"""A template for tests of the page: a worker at a screen, with hostile markup in every text it may choose. No model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 HOSTILE = '<img src=x onerror="window.hit=1">'
-"""Runs where it is taken for markup."""
+"""Runs if it is inserted as markup."""
 SHOWN = r"\u202egnp.exe"
-"""How a name that reads backwards is shown."""
+"""A file name that would read backwards, as it must be shown."""
 TEMPLATE = """
 title = "Greeting at a screen"
 text = "Greets somebody, in a file."

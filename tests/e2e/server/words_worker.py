@@ -1,4 +1,4 @@
-"""A worker for tests of the form "In your words": it reads a file and makes a workbook, with what its desk has."""
+"""A worker for tests of the form "In your words": it reads a file and makes a workbook, with the tools of its desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A taskset of verifiers with one task, whose reference answer is carried out in the sandbox."""
+"""A taskset of the harness `verifiers` with one task, whose reference answer runs in the sandbox."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ WORDS, SORTED = "pear\napple\nquince\n", b"apple\npear\nquince\n"
 
 
 class TinyWordsTask(vf.Task[vf.TaskData]):
-    """Sort three words."""
+    """A task: sort three words."""
 
     NEEDS_CONTAINER = True
 
     async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
-        """Put the words there."""
+        """Upload the words."""
         await runtime.write("in/words.txt", WORDS.encode())
 
     async def validate(self, runtime: vf.Runtime) -> bool:
-        """Carry out the reference answer by every way that the runtime has to run a program."""
+        """Run the reference answer in every way the runtime has to run a program."""
         assert (await runtime.run(["sh", "-c", "echo out; echo err >&2; exit 3"], {})).exit_code == 3
         done = await runtime.run_program(["sh", "-c", 'sort in/words.txt >"$ANSWER"; pwd'], {"ANSWER": "answer.txt"})
         assert (done.exit_code, done.stdout) == (0, "/app\n"), done
@@ -35,16 +35,15 @@ class TinyWordsTask(vf.Task[vf.TaskData]):
 
     @vf.reward(weight=1.0)
     async def is_sorted(self, runtime: vf.Runtime) -> float:
-        """Score what is in the sandbox; an untouched one has no answer."""
+        """Score the file in the sandbox; an untouched sandbox has none."""
         done = await runtime.run(["cat", "answer.txt"], {})
         return float(done.stdout.encode() == SORTED)
 
 
 class TinyWordsTaskset(vf.Taskset[TinyWordsTask, vf.TasksetConfig]):
-    """The one task."""
+    """The taskset with one task."""
 
     def load(self) -> list[TinyWordsTask]:
-        """List it."""
         data = vf.TaskData(prompt="Sort the words of in/words.txt.", image="debian:12", network_allow=["example.org"])
         return [TinyWordsTask(data, self.config.task)]
 
