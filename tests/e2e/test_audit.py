@@ -1,4 +1,4 @@
-"""The audit as `make demo` runs it: whatever the seed, the red rows are those that are wrong, and nothing leaves."""
+"""Tests of the audit as `make demo` runs it: for any seed, exactly the wrong rows are red, and no data leaves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED = re.compile(r"hotdesk approve (\w+)")
 
 @dataclass
 class Demo:
-    """One folder of results, and a state directory below the session's."""
+    """A folder of results, and a state directory below the session's."""
 
     out: Path
     env: dict[str, str]
@@ -41,7 +41,7 @@ class Demo:
             return subprocess.Popen(whole, env=self.env, stdin=-3, stdout=said, stderr=said, process_group=0)
 
     def run(self, *argv: str, seconds: float = SECONDS) -> str:
-        """Run to a good end; return what was said."""
+        """Run `hotdesk` or the demo to a successful end; return its output."""
         running = self.start(*argv)
         try:
             code = running.wait(seconds)
@@ -53,7 +53,7 @@ class Demo:
         return self.said
 
     def resume(self) -> None:
-        """Go on after a kill, to a good end; where it came amid an act, a person says that the step be taken again."""
+        """Resume after a kill, to a successful end; approve repeating a step whose act was interrupted."""
         running, answered = self.start("--resume"), set[str]()
         end = time.monotonic() + 2 * SECONDS
         try:

@@ -1,4 +1,4 @@
-"""A desk of another process, through its owner's control socket: terminals, watches, calls, pauses and root there."""
+"""Tests of using another process's desk through its owner's control socket: terminals, watches, calls, pauses, root."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings:
     file = settings.lib / "keys" / FILE
     async with Host(settings, control=False) as host, host.open_desk(Spec(root=True)) as desk:
         await desk.run(["sudo", "echo", "line\nbreak", "\x1b[31m"])
-        with anyio.fail_after(10):  # root's guest tells over a link of its own
+        with anyio.fail_after(10):  # root's guest reports over a link of its own
             while "RootActEnded" not in [row.name for row in read(file, desk.id)]:
                 await anyio.sleep(0.01)
     rows = list(read(file, desk.id))

@@ -1,4 +1,4 @@
-"""A real browser in a real desk, used by reference: forms, downloads, dialogs, tabs, and a login through the door."""
+"""Tests of a real browser in a real desk, used by reference: forms, downloads, dialogs, tabs, a login at the door."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ LOGIN = b"""<title>Login</title><form action=/login method=post><label>User <inp
 
 @dataclass
 class Place:
-    """A desk, its browser, and the server outside it logs in to."""
+    """A desk, its browser, and the server outside at which it logs in."""
 
     desk: Desk
     browser: Browser
@@ -87,9 +87,9 @@ class Place:
 
 @pytest.fixture(scope="module")
 async def place(home: Path) -> AsyncIterator[Place]:
-    """Open a desk with a site inside, and a login outside that it has a placeholder for.
+    """Yield a desk with a site inside, and a placeholder for a login outside.
 
-    Its programs come and go from test to test, so that it is not one of those whose every test leaves nothing.
+    The session's check for leftovers does not cover it, because its programs come and go between tests.
     """
     folder = home / "browser"
     folder.mkdir(mode=0o755)

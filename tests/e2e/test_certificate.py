@@ -1,4 +1,4 @@
-"""Certificates as people use them: the guide, carried out; files that were changed; jobs that die meanwhile."""
+"""Tests of certificates: the guide's commands, changed files, and jobs killed around certification."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """What came of the guide."""
+    """The files and outputs of the guide's commands."""
 
     folder: Path
     env: dict[str, str]
@@ -49,7 +49,7 @@ class Guide:
         return compute_fingerprint(load_own_public(self.settings.lib / "keys"))
 
     def run(self, line: str, **env: str) -> tuple[int, str]:
-        """Run a line as a person does; return its exit code, and all it said."""
+        """Run a command line as a person does; return its exit code and all output."""
         done = subprocess.run(
             ["bash", "-c", line],
             cwd=self.folder,
@@ -153,7 +153,7 @@ def test_show_and_key_say_what_is_certified_and_by_whom(guide: Guide) -> None:
     assert guide.elsewhere("hotdesk key show")[0] == 125
 
 
-# -- jobs that die -------------------------------------------------------------------------------------------------
+# -- killed jobs ----------------------------------------------------------------------------------------------------
 
 
 def check(errand: Errand) -> None:

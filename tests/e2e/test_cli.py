@@ -1,4 +1,4 @@
-"""`hotdesk run, open, exec, cp, ps, burn`: the real program, real desks."""
+"""Tests of `hotdesk run, open, exec, cp, ps, burn` with the real program and real desks."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_two_open_desks_share_a_holder_and_burn_together(hotdesk: Hotdesk) -> No
 
 
 def wait_for_holder(hotdesk: Hotdesk) -> None:
-    """Wait until the holder, without desks, has ended."""
+    """Wait until the holder, which has no desks, has ended."""
     home = hotdesk.__closure__[0].cell_contents.run if hotdesk.__closure__ else Path("/")
     end = time.monotonic() + 20
     while any((home / "control").glob("holder-*.sock")) and time.monotonic() < end:

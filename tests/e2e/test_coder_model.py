@@ -1,13 +1,12 @@
-"""A real model that nobody scripted carries out two short briefs, each act of which it is told.
+"""Tests of a real model without a script that carries out two short briefs, each act of which is named to it.
 
-What this proves: prompts, tool declarations, streamed tool calls and their results work between the chat driver and a
-server and model that nobody here wrote; a model's own code makes a file that passes its check and a judge who knows
-nothing of the check; where the model fails, nothing wrong is delivered.
+They prove that prompts, tool declarations, streamed tool calls and their results work between the chat driver and a
+server and model of other projects; that a model's own code makes a file that passes its check and an independent
+judge; and that nothing wrong is delivered when the model fails.
 
-What it does not prove: that a model can plan (the plan is written here or made by code), that it finds its own way
-(it is told each act), or how well larger models work. A model of this size fails now and then, and is sampled: a
-brief has three tries with different figures, and one must succeed. A job that says it is done must be right in every
-one of them.
+They do not prove that a model can plan (the plan is fixed), that it finds its own way (each act is named), or how well
+larger models work. A model of this size fails now and then, and is sampled: a brief has three tries with different
+figures, and one must succeed. A job that reports success must be right in every one of them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(5400)
 TRIES = 3
 NOT_DELIVERED = f"The model did not deliver in {TRIES} tries; the transcripts are above."
 JOB_SECONDS = 1800.0
-"""How long one job may take; its brief says less."""
+"""Seconds a job may take; its brief allows less."""
 SALES_BRIEF = """\
 goal = '''
 Write the Python program add.py with file_create. The program imports csv, opens sales.csv, and adds up
@@ -125,7 +124,7 @@ class Trial:
         return self.folder / "out"
 
     def hotdesk(self, *argv: str) -> tuple[int, str]:
-        """Run `hotdesk` as a person does; return its exit code and what it printed."""
+        """Run `hotdesk` as a person does; return its exit code and output."""
         done = subprocess.run(
             [*HOTDESK, *argv],
             env=self.env,
@@ -140,7 +139,7 @@ class Trial:
         return done.returncode, done.stdout
 
     def work(self, model: str, plan: Plan | None, files: dict[str, str]) -> bool:
-        """Carry out a brief with a model, by a written plan or by code's; return whether the job says it is done."""
+        """Carry out a brief with a model, by a written plan or by code's; return whether the job reports success."""
         for name, text in files.items():
             (self.folder / "brief" / name).write_text(text)
         with behind("chat", lambda asked: reply_as_planner(asked, plan or Plan(()))) as planner:
@@ -156,7 +155,7 @@ class Trial:
 
 
 def reply_as_planner(asked: Asked, plan: Plan) -> Reply:
-    """Plan as written; take no step."""
+    """Reply with the plan to planning requests, and act in no step."""
     if "plan" in asked.tools:
         return Reply(calls=(Call("", "plan", {"plan": to_json(plan)}),))
     if "findings" in asked.tools:
@@ -209,7 +208,7 @@ def test_a_model_corrects_one_line_of_a_function(model: str, trials: list[Trial]
 
 
 def is_sum_delivered(trial: Trial, model: str, seed: int) -> bool:
-    """Carry out the first brief; return whether it was delivered, and be sure that it is right or nothing is."""
+    """Carry out the first brief; return whether it was delivered, and fail if something wrong was."""
     files, expected = sales_files(seed)
     if not trial.work(model, SALES_PLAN, files):
         assert not (trial.out / "total.csv").exists()
@@ -220,7 +219,7 @@ def is_sum_delivered(trial: Trial, model: str, seed: int) -> bool:
 
 
 def is_price_delivered(trial: Trial, model: str, rate: int) -> bool:
-    """Carry out the second brief; return whether it was delivered, and be sure that it is right or nothing is."""
+    """Carry out the second brief; return whether it was delivered, and fail if something wrong was."""
     if not trial.work(model, None, price_files(rate)):
         assert not (trial.out / "price.py").exists()
         return False

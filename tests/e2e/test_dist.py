@@ -1,4 +1,4 @@
-"""The packages of the last commit: reproducible, and with everything that a checkout has for users."""
+"""Test of the packages of the last commit: reproducible, and with every file for users of the checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hotdesk doctor`: it holds here, and each measure goes red when its guard is taken out of the source."""
+"""Tests of `hotdesk doctor`: all measures pass here, and each fails when its guard is removed from the source."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.container
 
 SOURCE = Path(hotdesk.__file__).parents[1]
 PROOF = ("desk/wall/container/prove.py", "while wrong := list_flaws(", "while wrong := [] and list_flaws(")
-"""The keeper itself refuses some broken walls; without its proof doctor gets to see them."""
+"""The keeper itself refuses some broken walls; without this check, doctor gets to see them."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A guard taken away: edits of the source, and the measures that must go red, no others."""
+    """A guard to remove: edits of the source, and the measures that must fail, and no others."""
 
     edits: tuple[tuple[str, str, str], ...]
     red: frozenset[str]
@@ -52,7 +52,7 @@ QUICK = {
         ),
     ),
 }
-"""Those that a normal run of the tests can afford."""
+"""Guards that a normal run of the tests can afford to remove."""
 SLOW = {
     "the limit of socket buffers": loss(
         "socket-buffers",
@@ -336,11 +336,11 @@ SENTRY = {
         ),
     ),
 }
-"""Those of a desk on a sentry."""
+"""Guards of a desk behind gVisor."""
 
 
 def examine(settings: Config, source: Path, wall: str = "container", **env: str) -> tuple[int, dict[str, Any]]:
-    """Run doctor from a source folder, on one wall; return its exit code and what it said."""
+    """Run doctor from a source folder, on one wall; return its exit code and report."""
     places = {
         "HOTDESK_HOME": str(settings.run.parent),
         "HOTDESK_IMAGES": str(settings.images),
@@ -359,7 +359,7 @@ def named(told: dict[str, Any], state: str) -> set[str]:
 
 
 def mutate(source: Path, lost: Loss) -> None:
-    """Take a guard out of a copy of the source; its bytecode stays good for what is not touched."""
+    """Remove a guard from a copy of the source; the bytecode of untouched files stays valid."""
     shutil.copytree(SOURCE, source)
     for name, old, new in lost.edits:
         file = source / "hotdesk" / name
@@ -425,7 +425,7 @@ def see_red(settings: Config, source: Path, lost: Loss, wall: str = "container")
         shutil.rmtree(source, ignore_errors=True)
         for left in (settings.run / "runtime").iterdir():
             if not (settings.run / "desks" / left.name).exists():
-                shutil.rmtree(left)  # where the guard was a whole burn
+                shutil.rmtree(left)  # without its guard, burning did nothing
     wrong = {measure["name"]: measure["seen"] for measure in told["measures"] if measure["state"] == "failed"}
     assert set(wrong) == lost.red, wrong
     assert code == 1
@@ -441,7 +441,7 @@ def test_without_a_desk_machine_and_reason_are_still_reported(settings: Config) 
 
 
 def test_an_ordinary_user_is_told_what_cannot_be_checked(settings: Config) -> None:
-    """What it imports is read before it becomes nobody, as the interpreter may lie in root's home."""
+    """All imports happen before the process gives up root, as the interpreter may be in root's home."""
     script = (
         "import os, hotdesk.cli.machine.doctor, hotdesk.cli.parser, anyio._backends._asyncio;"
         "os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534);"

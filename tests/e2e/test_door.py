@@ -1,4 +1,4 @@
-"""The door, reached from inside a real desk by clients others wrote."""
+"""Tests of the door from inside a real desk, with other projects' clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hotdesk run, open --allow …`, `approve`, `refuse`: the real program, real desks, a real server behind the door."""
+"""Tests of `hotdesk run, open --allow …`, `approve`, `refuse` with real desks and a real server behind the door."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ASK = (
 
 @dataclass
 class Place:
-    """A state directory with settings of its own, and what its door leads to."""
+    """A state directory with its own settings, and the server behind its door."""
 
     settings: Config
     up: Upstream
@@ -61,7 +61,7 @@ class Place:
         return self.call("run", "--map", f"erp.test={self.up.address}", *options, "--", *command)
 
     def start(self, *options: str, command: tuple[str, ...]) -> subprocess.Popen[str]:
-        """Run a command on such a desk, without waiting."""
+        """Start a command at such a desk, without waiting."""
         argv = [PROGRAM, "run", "--map", f"erp.test={self.up.address}", *options, "--", *command]
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
 
@@ -97,7 +97,7 @@ def made(settings: Config) -> Iterator[Place]:
 
 @pytest.fixture
 def place(made: Place) -> Iterator[Place]:
-    """Yield the place with its usual settings; in the end no owner left anything there, and its journal is whole."""
+    """Yield the place with its usual settings; at the end nothing may be left, and its journal must be whole."""
     made.configure()
     made.up.seen.clear()
     yield made

@@ -1,4 +1,4 @@
-"""`hotdesk drive`: the real program, in a state directory of each test's own."""
+"""Tests of `hotdesk drive` with the real program, in a separate state directory for each test."""
 
 from __future__ import annotations
 

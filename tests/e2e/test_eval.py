@@ -1,4 +1,4 @@
-"""Evaluations, whole: the sample task by its reference solution, spoilt, recorded, replayed, broken and interrupted."""
+"""Tests of complete evaluations: the sample task with its reference solution, spoilt, recorded, interrupted."""
 
 from __future__ import annotations
 

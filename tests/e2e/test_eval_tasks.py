@@ -1,4 +1,4 @@
-"""Every evaluation task: its reference solution passes its grader, and every spoilt variant fails."""
+"""Tests of every evaluation task: its reference solution passes its grader, and every spoilt variant fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.config import Config
 pytestmark = [pytest.mark.container, pytest.mark.timeout(900)]
 SEEDS = (1, 2, 3)
 SHORT = {"documents/contract_clauses": 1}
-"""Tasks of the ordinary run, each with its one seed; all others are proven in the long run."""
+"""Tasks that run in every run, each with one seed; all others run in the long run."""
 PARTS = ("task.toml", "generate.py", "grade.py", "spoil.py", "solution.py")
 
 
@@ -31,7 +31,7 @@ def test_a_grader_passes_the_reference_solution_and_fails_every_spoilt_variant(
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="eval-", dir=settings.run.parent) as folder:
         home = Path(folder)
-        home.chmod(0o711)  # desks' own users must be able to reach their rooms
+        home.chmod(0o711)  # desks' users must be able to reach their folders
         prove(name, seed, home)
 
 

@@ -1,4 +1,4 @@
-"""Turned brains in every example: they reach no host the brief does not name, and get nothing false certified."""
+"""Tests of hostile brains in every example: they reach only hosts of the brief, and get nothing false certified."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(900)]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("contract", "patch", "filing", "research", "legacy")
 SAMPLES = {("contract", "liar"), ("patch", "clumsy")}
-"""What `make test` runs of them."""
+"""Cases that run in `make test`."""
 _PASSED = re.compile(r"\d+ x allow .*?(\S+\.test)\b")
 
 
 def list_cases() -> list[Any]:
-    """Make a case of each example and each adversary; all but the samples run for long."""
+    """List the cases, one for each example and adversary; all but the samples are `long`."""
     return [
         pytest.param(name, who, marks=() if (name, who) in SAMPLES else pytest.mark.long)
         for name in NAMES
@@ -38,7 +38,7 @@ def named_hosts(example: str) -> set[str]:
 
 
 def run(example: str, settings: Config, out: Path, *argv: str) -> tuple[int, str]:
-    """Run an example; return its exit code, and what it printed."""
+    """Run an example; return its exit code and output."""
     env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(settings.run.parent)}
     command = [sys.executable, str(EXAMPLES / example / "run.py"), "--out", str(out), *argv]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=880, check=False)

@@ -1,4 +1,4 @@
-"""The examples that work at a screen: each is run as a person would, and must hold what it claims and leave nothing."""
+"""Tests of the examples that work at a screen: each runs as a person would run it, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = pytest.mark.long
 
 
 def run(name: str, seed: int, out: Path, settings: Config) -> subprocess.CompletedProcess[bytes]:
-    """Run an example; see that its state directory is gone with it."""
+    """Run an example; check that its state directory is gone."""
     home = settings.run.parent
     env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
     argv = [sys.executable, str(EXAMPLES / name / "run.py"), "--out", str(out), "--seed", str(seed)]

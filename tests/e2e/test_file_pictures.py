@@ -1,4 +1,4 @@
-"""Files shown to a model that sees: drawn in a real desk, scaled there, and passed on."""
+"""Tests of files shown to a model with vision: rendered in a real desk, scaled there, and passed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine that is full, or whose clock jumps: a desk opens whole or not at all, and says why."""
+"""Tests of a full machine, or one whose clock jumps: a desk opens completely or not at all, with a reason."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_a_full_disk_of_the_host_leaves_no_half_desk(home: Path, settings:
 
 @contextmanager
 def suppress_full(path: Path) -> Iterator[int]:
-    """Yield a file to fill a disk with; that it is full ends the block."""
+    """Yield a file to fill a disk with; the error that it is full ends the block."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         yield fd

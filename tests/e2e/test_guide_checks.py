@@ -1,4 +1,4 @@
-"""The guide from the first brief to a check of one's own, carried out: every file in it is saved, every command run."""
+"""Test of the guide from the first brief to a custom check: every file in it is saved, every command run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SECONDS = 100
 
 
 class Reader:
-    """Does what a page of the guide says, from its first line to its last, in a folder of its own."""
+    """Follows a page of the guide from its first line to its last, in a folder of its own."""
 
     def __init__(self, settings: Config, folder: Path) -> None:
         self.env = {**environment(settings), "PATH": f"{Path(PROGRAM).parent}:/usr/bin:/bin"}
         self.folder = folder
         self.said: dict[str, str] = {}
-        """What each command printed."""
+        """Output by command."""
 
     def do(self, page: str, codes: dict[str, int]) -> None:
         """Save each file, and run each command; `codes` has the exit codes that are not 0."""

@@ -1,4 +1,4 @@
-"""The guide to working, carried out from its first line to its last: every command in it is run."""
+"""Test of the guide to working: every command in it is run, from its first line to its last."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ GUIDE = (Path(__file__).parents[2] / "docs/guide/work.md").read_text()
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 SECONDS = 60
 CODES = {"--model": 75, "--acts 3": 75, "--adversary hijacked": 75}
-"""Exit codes other than 0. Nobody elsewhere is asked here: with a model a job pauses."""
+"""Exit codes other than 0. No model is reachable here, so a job with a model pauses."""
 
 
 class Terminal:
-    """Carries out the guide's commands one after another, in a folder of its own."""
+    """Runs the guide's commands one after another, in a folder of its own."""
 
     def __init__(self, settings: Config, folder: Path) -> None:
         more = {"PATH": f"{Path(PROGRAM).parent}:/usr/bin:/bin", "HOTDESK_LOOPBACK_MODELS": "1"}
@@ -35,12 +35,12 @@ class Terminal:
             self.env["PYTHONPATH"] = os.environ["PYTHONPATH"]
         self.folder = folder
         self.said: dict[str, str] = {}
-        """What each command printed."""
+        """Output by command."""
         self.behind: list[subprocess.Popen[bytes]] = []
         self.answered: list[str] = []
         self.journal = settings.lib / "keys" / FILE
         self.jobs: list[str] = []
-        """Those whose `hotdesk work` has ended."""
+        """Ids of jobs whose `hotdesk work` has ended."""
 
     def do(self, line: str) -> None:
         if line.endswith("&"):
@@ -63,7 +63,7 @@ class Terminal:
             self.jobs = self.begun()
 
     def waits(self) -> str:
-        """Return the id of what waits for an answer, once something new does."""
+        """Return the id of the next approval that waits for an answer."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             for row in read(self.journal, names=["Pending"]):

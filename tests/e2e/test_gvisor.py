@@ -1,4 +1,4 @@
-"""Desks behind gVisor, through a host: the door, desks kept ready, screens, and what killed owners leave."""
+"""Tests of desks behind gVisor, through a host: the door, ready desks, screens, and killed owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hands that need no screen, in one real desk, used as a worker does."""
+"""Tests of the hands that need no screen, in one real desk, used as a worker does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Room:
 
 @pytest.fixture(scope="module")
 async def opened(settings: Config, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Host, Desk]]:
-    """Yield a desk whose door admits one small index; its root is up."""
+    """Yield a desk whose door admits one small index; its root has started."""
     machine = PackageSources(pip=("http://mirror.test:3141/root/simple/",), default_pip=False)
     with upstream(tmp_path_factory.mktemp("mirror"), "mirror.test", tls=False) as mirror:
         mirror.answers |= {

@@ -1,4 +1,4 @@
-"""`hotdesk run` through the resident holder: the same command, and nothing left whoever is killed."""
+"""Tests of `hotdesk run` through the holder: it behaves as without one, and no kill leaves anything behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAITING_SECONDS = 50.0
 
 
 class Command(subprocess.Popen[bytes]):
-    """A `hotdesk` command that a failing test does not wait for."""
+    """A running `hotdesk` command that is killed if its test fails."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -41,7 +41,7 @@ class Command(subprocess.Popen[bytes]):
 
 @dataclass(slots=True)
 class Place:
-    """A state directory of a test's own, in which holders stay until its end."""
+    """A state directory of one test, in which holders stay until its end."""
 
     home: Path
     settings: Config
@@ -89,7 +89,7 @@ class Place:
         return sorted(pid for pid in pids if Path(f"/proc/{pid}").exists())
 
     def warm(self, **env: str) -> int:
-        """Have a holder started by a first command; return its pid."""
+        """Run a first command, which starts a holder; return the holder's process id."""
         before = self.holders()
         assert self.call("run", "--", "true", env=env).returncode == 0
         wait_until(lambda: set(self.holders()) - set(before))
@@ -97,7 +97,7 @@ class Place:
         return holder
 
     def desks(self) -> list[str]:
-        """List the desks that are in use: a holder keeps another ready."""
+        """List the desks in use, without the ready desk of a holder."""
         found = []
         for each in (self.home / "run/desks").glob("*"):
             with suppress(OSError, ValueError):
@@ -106,7 +106,7 @@ class Place:
         return sorted(found)
 
     def end(self) -> None:
-        """End every holder, and wait until its keeper is gone too."""
+        """End every holder, and wait until its keeper has ended."""
         end_holders(self.home)
 
 
@@ -129,7 +129,7 @@ def place(settings: Config) -> Iterator[Place]:
 
 
 WAYS: dict[str, list[str]] = {"holder": [], "alone": ["--no-holder"], "in full": ["--no-holder", "--pids", "1024"]}
-"""How a command comes to its desk, and the options that make it."""
+"""The ways a command gets its desk, and the options for each."""
 QUICK_SIGNALS = {(signal.SIGINT, "holder"), (signal.SIGTERM, "alone"), (signal.SIGHUP, "in full")}
 SLEEP = ("run", "--", "sh", "-c", "echo up; sleep 9973")
 
@@ -153,7 +153,7 @@ def test_the_next_desk_is_ready_like_the_last_one_unless_settings_say_otherwise(
     assert place.call("run", "--memory", "256M", "--", "true").returncode == 0
 
     def claims_ready_desk() -> bool:
-        """Run a command while a desk is ready; a keeper records that a moment before its holder knows."""
+        """Run a command while a desk is ready; the keeper records a ready desk a moment before its holder knows it."""
         wait_until(lambda: place.states() == ["ready"])
         [desk] = (place.home / "run/desks").glob("*")
         done = place.call("run", "--memory", "256M", "--env", "A=b", "--", "sh", "-c", "echo $A")
@@ -271,7 +271,7 @@ def test_whichever_process_is_killed_nothing_is_left(place: Place, whom: str) ->
     holder = place.warm()
     with place.start(*SLEEP) as running:
         assert place.owners() == [holder]
-        wait_until(lambda: len(keepers(place.home)) == 1)  # that of an earlier holder may still be ending
+        wait_until(lambda: len(keepers(place.home)) == 1)  # the keeper of an earlier holder may still be ending
         [keeper] = keepers(place.home)
         victims = {"the command": [running.pid], "the holder": [holder], "both": [running.pid, holder]}
         for pid in victims.get(whom, [keeper]):
@@ -279,7 +279,7 @@ def test_whichever_process_is_killed_nothing_is_left(place: Place, whom: str) ->
         running.communicate(timeout=WAITING_SECONDS)
     assert running.returncode == (125 if whom in ("the holder", "the keeper") else -signal.SIGKILL)
     if whom == "the keeper":
-        assert place.call("run", "--", "true").returncode == 0  # whose keeper buries what is left
+        assert place.call("run", "--", "true").returncode == 0  # its keeper cleans up what is left
     wait_until(lambda: not place.desks())
     wait_until(lambda: not any("sleep 9973" in thing for thing in things(place.home)))
     again = place.call("run", "--", "echo", "again")

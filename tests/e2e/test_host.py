@@ -1,4 +1,4 @@
-"""One owner and its desks through the library: async, blocking, by id, from another process, as another user."""
+"""Tests of an owner and its desks through the library: async, blocking, by id, from other processes and users."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ async def test_an_ordinary_user_works_through_a_servers_socket(settings: Config,
         async with serve_control(host.runtime, path, mode=0o666):
             done = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "id", "-u")
             assert (done.returncode, done.stdout) == (0, b"1000\n"), done.stderr
-        for mode in (None, 0o660, 0o666):  # none left, one left behind that is not for this user, and one that is
+        for mode in (None, 0o660, 0o666):  # no socket, then stale ones: not for this user, for all
             if mode is not None:
                 listen(path, mode).close()
             lone = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "true")
@@ -281,7 +281,7 @@ async def test_an_ordinary_user_works_through_a_servers_socket(settings: Config,
 
 
 def ordinary(script: str, settings: Config, *argv: str) -> subprocess.CompletedProcess[bytes]:
-    """Run the command line as nobody; what it imports is read before, as the interpreter may lie in root's home."""
+    """Run the command line as nobody; all imports happen before, as the interpreter may be in root's home."""
     env = {"PATH": os.environ["PATH"], "HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
     return subprocess.run(
         [sys.executable, "-c", script, *argv], check=False, capture_output=True, timeout=60, env=env, cwd="/"

@@ -1,4 +1,4 @@
-"""What stands still while a person holds the wheel of a real desktop, and what goes on."""
+"""Tests of what is stopped while a person has the wheel of a real desktop, and what continues."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def ask_inside(desk: LinkedDesk, port: int, said: bytes) -> bytes:
 
 
 async def has_written(desk: LinkedDesk, size: int = 0) -> None:
-    """Wait until the logger has written more than so many bytes."""
+    """Wait until the logger has written more than `size` bytes."""
     with anyio.fail_after(20):
         while True:
             with suppress(FileError):
@@ -86,7 +86,7 @@ async def has_written(desk: LinkedDesk, size: int = 0) -> None:
 
 
 async def longest_silence(desk: LinkedDesk) -> float:
-    """Return the longest time the logger did not run."""
+    """Return the longest time in which the logger did not run."""
     told = [float(line) for line in (await desk.read("/tmp/log")).split(b"\n")[:-1]]
     return max(later - sooner for sooner, later in itertools.pairwise(told))
 
@@ -182,5 +182,5 @@ async def test_a_hushed_desk_is_halted_and_starts_again(host: Host) -> None:
         await desk.pause(memory=False)
         await desk.resume()
         assert (await desk.run(["true"])).ok
-        await hush(desk, True)  # it burns like this
+        await hush(desk, True)  # it can be burnt in this state
         assert running(desk) == set()

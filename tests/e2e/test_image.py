@@ -1,4 +1,4 @@
-"""Real images: built from the machine's own sources, imported from archives, removed without a trace."""
+"""Tests of real images: built from the machine's package sources, imported from archives, removed without a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A signed image goes from one machine to another: the first desk there needs no build."""
+"""Tests of a signed image that goes from one machine to another: the first desk there needs no build."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_an_image_that_one_machine_exports_is_set_up_on_another(home: Path, sett
         assert not any(step["changed"] for step in again), "a set-up without --from takes the imported base for its own"
         once_more = json.loads(hotdesk(other, None, "setup", "--from", file, "--signer", signer, "--json").stdout)
         assert not any(step["changed"] for step in once_more)
-        assert json.loads(hotdesk(home, None, "journal", "show", "--json").stdout.splitlines()[-1])  # it can be read
+        assert json.loads(hotdesk(home, None, "journal", "show", "--json").stdout.splitlines()[-1])  # readable
         undo(other)
 
 
 def undo(home: Path) -> None:
-    """Undo a set-up with a desk open and a file in the drive: asked first, then kept, then gone."""
+    """Undo a set-up with an open desk and a file in the drive: it asks, then keeps the drive, then removes all."""
     desk = hotdesk(home, None, "open").stdout.strip()
     (home / "report.txt").write_text("mine")
     assert hotdesk(home, None, "drive", "put", home / "report.txt", "report.txt").returncode == 0

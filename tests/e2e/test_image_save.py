@@ -1,4 +1,4 @@
-"""An image saved of a desk is the desk's own file system, seen from a desk that is opened from it."""
+"""Tests of images saved from a desk: a desk opened from one has the same file system."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ find opt -type f -printf '%P %n links\n' | sort
 
 @pytest.fixture
 def name(settings: Config) -> Iterator[str]:
-    """Yield a name for an image that is removed at the end, after the desks and holders of fixtures that come later."""
+    """Yield a name for an image, which is removed after the desks and holders of later fixtures."""
     chosen = f"test-{secrets.token_hex(6)}"
     yield chosen
     if (settings.images / "images" / f"{chosen}.json").exists():
@@ -56,7 +56,7 @@ def name(settings: Config) -> Iterator[str]:
 
 @pytest.fixture
 def desk(hotdesk: Hotdesk, settings: Config) -> Iterator[str]:
-    """Yield an open desk, and wait in the end until its holder is gone, too."""
+    """Yield an open desk, and wait at the end until its holder has ended."""
     opened = hotdesk("open", "--root").stdout.decode().strip()
     yield opened
     hotdesk("burn", opened)

@@ -1,4 +1,4 @@
-"""The images that come with hotdesk hold what they promise, and nothing under a licence they promise not to hold."""
+"""Tests of the images that come with hotdesk: they have the promised programs, and no excluded licence."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ FONTS = {
 PLACES = "/usr/share/fonts /usr/share/poppler"
 AFFERO = r"^License: .*(AGPL|Affero)"
 OF_MPL = "License, Version 2.1, the GNU Affero General"
-"""What the MPL says about other licences."""
+"""The MPL's text about other licences."""
 PERMITTED = {"poppler-data"}
-"""Of its files one is, and that one is not in the image."""
+"""A package that has AGPL files, none of which is in the image."""
 CONVERT = """
 import openpyxl, pypdf, subprocess
 book = openpyxl.Workbook()
@@ -80,14 +80,14 @@ async def fresh(settings: Config) -> AsyncIterator[Desk]:
 
 
 async def lines(desk: Desk, script: str) -> list[str]:
-    """Run a shell script that must succeed; return the lines it says."""
+    """Run a shell script that must succeed; return the lines of its output."""
     done = await desk.run(["sh", "-euc", script], timeout=60)
     assert done.ok, done
     return done.text.splitlines()
 
 
 async def count(desk: Desk, *programs: str) -> list[int]:
-    """Return how often each program runs; one that has ended and was not waited for does not."""
+    """Return how many processes each program has, without ended ones that were not waited for."""
     return [int((await lines(desk, f"pgrep -cx --runstates D,R,S,T {each} || true"))[0]) for each in programs]
 
 

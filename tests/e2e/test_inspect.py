@@ -1,4 +1,4 @@
-"""Desks as sandboxes of inspect_ai pass that project's own checks of a provider."""
+"""Test that desks as sandboxes of inspect_ai pass that project's own checks of a provider."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(1500)
 ROOT = Path(__file__).parents[2]
 CHECKS = Path(__file__).with_name("inspect_checks.py")
 LEAST = 2 * 40
-"""Checks that must have run: 40 and more, each as two users."""
+"""Checks that must have run: at least 40, each as two users."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What people do to jobs from another process: the real `hotdesk`, a real journal, and nobody working at the job."""
+"""Tests of what people do to jobs from another process: the real `hotdesk`, a real journal, no running job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORDS = 'the \x1b[31morders" are there'
 
 @dataclass
 class Place:
-    """A state directory, and an owner that writes jobs down there."""
+    """A state directory, and an owner that records jobs there."""
 
     settings: Config
     host: Host
@@ -48,7 +48,7 @@ class Place:
         return subprocess.run(command, check=False, input=stdin, capture_output=True, text=True, timeout=90, env=around)
 
     def told(self, *argv: str) -> list[dict[str, object]]:
-        """Run `hotdesk`, and read what it says as JSON."""
+        """Run `hotdesk`, and parse its output as JSON."""
         done = self.call(*argv, "--json")
         assert done.returncode == 0, done.stderr
         found: list[dict[str, object]] = json.loads(done.stdout)
@@ -75,7 +75,7 @@ class Place:
 
 @pytest.fixture
 async def place(settings: Config) -> AsyncIterator[Place]:
-    """Yield a state directory with a journal; in the end it is whole."""
+    """Yield a state directory with a journal, which must be whole at the end."""
     home = Path(tempfile.mkdtemp(prefix="jobs-", dir=settings.run.parent))
     home.chmod(0o755)
     own = replace(settings, run=home / "run", lib=home / "lib")

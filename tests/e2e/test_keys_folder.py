@@ -1,4 +1,4 @@
-"""The vault and the journal as their own process uses them: chrooted into their folder, as a user of its own."""
+"""Tests of vault and journal in the keys process: chrooted into their folder, as a user of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 at every boundary, then resume: the same result, once, whole, and nothing done again that was done."""
+"""Tests of kill -9 at every boundary and a resume: the result is the same, once and whole, and no step is repeated."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ RESULT = {
 }
 LIVE = {"serve"}
 HANDS = 3
-"""Errands that are done at once."""
+"""Errands that run at once."""
 TURN = int(time.time() // 86400)
-"""Another every day: over a few of them every boundary is met."""
+"""Another number every day, so that a few days cover every boundary."""
 
 
 class Nursery:
-    """A process that forks for each life of a job."""
+    """A process that forks for each run of a job."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -53,7 +53,7 @@ class Nursery:
         )
 
     def live(self, errand: Errand) -> tuple[str, bool]:
-        """Have an errand done; return what it said, and whether it was killed."""
+        """Run an errand; return its output, and whether it was killed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(asdict(errand)) + "\n")
@@ -63,7 +63,7 @@ class Nursery:
 
 
 class Nurseries:
-    """Several, each with one errand at a time."""
+    """Several nurseries, each with one errand at a time."""
 
     def __init__(self, home: Path) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="killed-", dir=home))
@@ -110,7 +110,7 @@ def events(nurseries: Nurseries) -> int:
 
 
 def length(nurseries: Nurseries, *, whole: bool) -> int:
-    """Carry the brief out once, unharmed."""
+    """Carry the brief out once without a kill; return how many commits or events it writes."""
     errand = nurseries.new(whole=whole)
     said, killed = nurseries.live(errand)
     assert (said.split()[0], killed) == ("done", False), said
@@ -132,7 +132,7 @@ def goes_on(errand: Errand) -> Errand:
 
 
 def check(errand: Errand, lives: int) -> None:
-    """See that a job is over, its result the same and kept once, its journal whole, and nothing left."""
+    """Check that a job is over, its result the same and kept once, its journal whole, and nothing left behind."""
     lib, job, events = settings_at(Path(errand.home)).lib, job_of(errand), history(errand)
     drive = Drive(lib / "drive")
     kept = {version.name.partition("/")[2]: version for version in drive.ls(who=OPERATOR)}
@@ -149,7 +149,7 @@ def check(errand: Errand, lives: int) -> None:
 
 
 def check_once(events: Sequence[Event]) -> None:
-    """See that a step is taken once, unless it is live or its result was sent back; that no act has two outcomes."""
+    """Check that a step is done once, unless it is live or was sent back, and that no act has two outcomes."""
     done: set[str] = set()
     for event in events:
         match event:
@@ -173,7 +173,7 @@ def die_and_go_on(nurseries: Nurseries, errand: Errand) -> None:
 
 
 def finish(nurseries: Nurseries, errand: Errand, lives: int) -> None:
-    """Resume a job until it is over; killed after its end it is over, and says so."""
+    """Resume a job until it is over; a job that was already over must say so."""
     ended = read_past(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand)).summary.ended
     said, killed = nurseries.live(goes_on(errand))
     assert not killed
@@ -219,7 +219,7 @@ def test_a_job_that_dies_again_and_again_gets_there(nurseries: Nurseries, life: 
 
 
 def die_twice(nurseries: Nurseries, first: int, second: int) -> bool:
-    """Have a job killed, resumed, killed, and resumed; return whether it lived long enough to be killed twice."""
+    """Kill a job, resume it, kill it, and resume it; return whether it ran long enough to be killed twice."""
     errand = nurseries.new(life=first)
     assert nurseries.live(errand)[1]
     said, killed = nurseries.live(replace(goes_on(errand), life=second))
@@ -259,7 +259,7 @@ def test_killed_at_any_moment_a_job_continues_to_the_same_result(nurseries: Nurs
         if killed and jobs.exists() and any((folder / "order").exists() for folder in jobs.iterdir()):
             said, killed = nurseries.live(goes_on(errand))
         elif killed:
-            return  # it was nobody's yet
+            return  # the job did not exist yet
         assert not killed
         assert "done" in said, said
         check(errand, lives=2)

@@ -1,4 +1,4 @@
-"""Twenty invoices at real desks behind the real door, killed and resumed: the same cells, and one confirmation."""
+"""Tests of twenty invoices at real desks behind the real door, killed and resumed: the same cells, one confirmation."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Twenty:
     supplier: Supplier
     env: dict[str, str] = field(default_factory=dict)
     confirms: bool = True
-    """Whether the confirmation is approved when the job asks for it; otherwise it waits."""
+    """Whether the job's request for the confirmation is approved; otherwise it waits."""
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
-        """Begin `hotdesk`, as the leader of a group."""
+        """Start `hotdesk` as the leader of a process group."""
         with (self.home / "said").open("ab") as said:
             return subprocess.Popen(
                 [*trial.HOTDESK, *argv], env=self.env, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
@@ -67,7 +67,7 @@ class Twenty:
         return [row.read_event() for row in read(journal, self.job)] if journal.exists() and self.job else []
 
     def until(self, working: subprocess.Popen[bytes], holds: Callable[[list[Event]], bool]) -> bool:
-        """Wait until the events are so, answering questions meanwhile; return whether they were before it ended."""
+        """Answer questions until the events satisfy `holds`; return whether they did before `working` ended."""
         end, looked = time.monotonic() + SECONDS, time.monotonic()
         while working.poll() is None:
             assert time.monotonic() < end, (self.home / "said").read_text()
@@ -80,7 +80,7 @@ class Twenty:
         return False
 
     def answer(self) -> None:
-        """Say yes to the confirmation and to taking its step again, and no to all else."""
+        """Approve the confirmation and repeating its step, and refuse all else."""
         listed = subprocess.run([*trial.HOTDESK, "approve", "--json"], env=self.env, capture_output=True, check=False)
         for each in json.loads(listed.stdout or b"[]"):
             right = each["kind"] == "repeat" or (HOST in (shown := json.dumps(each)) and "/confirmations" in shown)
@@ -90,7 +90,7 @@ class Twenty:
             subprocess.run([*trial.HOTDESK, word, each["id"]], env=self.env, capture_output=True, check=False)
 
     def finish(self, working: subprocess.Popen[bytes]) -> None:
-        """Answer until it ends well."""
+        """Answer until it ends with success."""
         self.until(working, lambda events: False)
         assert working.wait(SECONDS) == 0, (self.home / "said").read_text()
 
@@ -131,7 +131,7 @@ def twenty(settings: Config) -> Iterator[Twenty]:
 
 
 def unharmed(settings: Config) -> tuple[list[bytes], int]:
-    """Carry the brief out once; return its cells, and how many events it has."""
+    """Carry the brief out once without a kill; return its cells, and how many events it has."""
     with twenty(settings) as made:
         made.finish(made.work())
         made.check(lives=1)
@@ -140,10 +140,10 @@ def unharmed(settings: Config) -> tuple[list[bytes], int]:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A job that was killed and went on."""
+    """A job that was killed and resumed."""
 
     cells: list[bytes]
-    """Empty when the job had ended before it was killed."""
+    """Empty if the job had ended before it was killed."""
     before: list[Event]
     """Its events when it was killed."""
     events: list[Event]
@@ -175,7 +175,7 @@ def is_waiting_to_confirm(events: list[Event], supplier: Supplier) -> bool:
 
 
 def is_confirmed(events: list[Event], supplier: Supplier) -> bool:
-    """Return whether the supplier has the confirmation; the step that made it may have ended or not."""
+    """Return whether the supplier has the confirmation, whether or not the step that made it has ended."""
     return bool(supplier.confirmations)
 
 

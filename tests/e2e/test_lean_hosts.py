@@ -1,4 +1,4 @@
-"""Hosts that lack something: no btrfs, no erofs, a read-only /usr or /etc, a small disk. It works, or says what to do.
+"""Tests of hosts without btrfs, erofs, writable /usr or /etc, or disk space: set-up works, or names a remedy.
 
 What is missing is hidden where the code looks for it, in a mount namespace of the command's own.
 """
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
 COMMAND = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
 READ_ONLY = "mount --bind {0} {0} && mount -o remount,bind,ro {0}"
 OTHER_FORMAT = '#!/bin/sh\nfor file; do :; done\nexec mkfs.ext4 -q -F "$file"\n'
-"""Formats the pool as ext4: the kernel then refuses to mount it as btrfs, as one that does not know btrfs does."""
+"""Formats the pool as ext4, so that the kernel refuses to mount it as btrfs, like one without btrfs does."""
 BROKEN = "#!/bin/sh\necho this is not erofs >&2\nexit 1\n"
 
 

@@ -1,4 +1,4 @@
-"""Programs that go on: in copies of their desk, and after it was hibernated, whoever owned it."""
+"""Tests of programs that continue in copies of their desk, and after it was hibernated, whoever owned it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def start_counter(desk: Desk) -> Process:
 
 
 async def wait_for(desk: Desk, number: int) -> tuple[str, int]:
-    """Wait until a desk's counter has come so far; return its word and where it is."""
+    """Wait until a desk's counter has reached a number; return its random word and its position."""
     with anyio.fail_after(30):
         while True:
             if any(each.name == "count" for each in await desk.list()):
@@ -106,7 +106,7 @@ async def wait_for(desk: Desk, number: int) -> tuple[str, int]:
 
 
 async def finish(desk: Desk, process: Process) -> list[str]:
-    """Have a counter commit and end; return what it printed."""
+    """Have a counter finish; return what it printed."""
     await desk.write("finish", "")
     told = b""
     async for _, data in process.output():

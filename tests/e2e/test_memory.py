@@ -1,4 +1,4 @@
-"""Memory across jobs, with the real program: one job leaves a parser, the next one uses it, and a person removes it."""
+"""Tests of memory across jobs with the real program: a job leaves a parser, the next uses it, a person removes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Desks as virtual machines, through a host: their kernel, the door, root, snapshots, ready desks, killed owners."""
+"""Tests of desks as virtual machines, through a host: kernel, door, root, snapshots, ready desks, killed owners."""
 
 from __future__ import annotations
 

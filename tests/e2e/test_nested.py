@@ -1,4 +1,4 @@
-"""hotdesk in containers: what a privileged one gives, what a restricted one needs, and what doctor says is missing."""
+"""Tests of hotdesk in containers: a privileged one, a restricted one with options, and doctor's remedies."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_restricted_container_opens_desks_with_the_options_of_the_guide(podman
 
 
 def test_doctor_holds_in_a_restricted_container(podman: PodmanHost) -> None:
-    """What depends on how busy the machine is (limits, life, the door's start) is left to doctor's own tests."""
+    """Measures that depend on the machine's load (limits, life, the door's start) are left to doctor's own tests."""
     podman.run(podman.setup, *options_of(podman))
     found = examine(podman, *options_of(podman))
     assert (found["host"]["kind"], found["host"]["missing"], found["unopened"]) == ("podman", [], None)

@@ -1,4 +1,4 @@
-"""A desk without egress: programs that look for a network fail at once, and say why."""
+"""Tests of a desk without egress: programs that look for a network fail at once, and say why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCOPE = Scope(rules=(parse_rule("read erp.test/**"),), names={"erp.test": "127.0
 @pytest.fixture(scope="module")
 async def desk(settings: Config) -> AsyncIterator[Desk]:
     async with Host(settings) as host, host.open_desk(Spec(image="desktop", root=True)) as desk:
-        await desk.run(["true"], user="root")  # root's guest stays with the desk, and so with all tests
+        await desk.run(["true"], user="root")  # root's guest stays as long as the desk, which all tests share
         yield desk
 
 
@@ -48,7 +48,7 @@ async def test_a_program_that_looks_for_a_network_says_why_there_is_none(desk: D
 
 async def test_pip_tries_once(desk: Desk) -> None:
     async def cpu_free_seconds(command: str) -> float:
-        """Return how long a command waits without working."""
+        """Return how long a command waits without using the CPU."""
         start = time.monotonic()
         done = await desk.run(["bash", "-c", f"TIMEFORMAT='%U %S'; time {command} >/dev/null 2>/dev/null"], timeout=60)
         worked = sum(map(float, done.stderr.split()[-2:]))

@@ -1,4 +1,4 @@
-"""The example notebook, run by a real kernel: desks live over cells, and nothing is left of them."""
+"""Tests of the example notebook in a real kernel: desks stay open across cells, and nothing is left of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""apt and pip install from this machine's own sources, through the door; and nothing of it is there afterwards."""
+"""Tests of apt and pip with this machine's package sources, through the door: packages install, and nothing is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Desks kept ready: a claimed one is what a cold one is, and nobody gets one that was meant for another."""
+"""Tests of the pool: a claimed desk is like one opened on demand, and no caller gets a desk meant for another."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def store(settings: Config, home: Path) -> Iterator[Config]:
 
 
 def rebuild(settings: Config, digest: str) -> None:
-    """Have the name `base` mean another image."""
+    """Make the name `base` stand for another image."""
     file = settings.images / "images/base.json"
     file.write_bytes(image.dump(replace(image.find(settings.images, "base"), digest=digest)))
 
 
-# -- as clean as a cold one ---------------------------------------------------------------------------------------
+# -- as clean as one opened on demand -------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(300)  # every file of two desks is hashed
@@ -161,7 +161,7 @@ async def test_the_clock_is_right_after_a_desk_stood_frozen(settings: Config) ->
             assert first - 1 < inside < last + 1
 
 
-# -- what is asked for, at the claim ------------------------------------------------------------------------------
+# -- options of the claim -------------------------------------------------------------------------------------------
 
 
 async def test_what_a_claim_asks_for_is_in_force(settings: Config) -> None:
@@ -229,7 +229,7 @@ async def test_deadline_and_idle_time_are_the_claims(settings: Config) -> None:
 
 
 async def gone(host: Host, desk: Desk) -> None:
-    """Wait until a desk is gone without touching it, then use it."""
+    """Wait until a desk is gone without using it, then use it."""
     while desk.id in runtime_of(host).list_live():
         await anyio.sleep(0.05)
     await desk.run(["true"])
@@ -253,7 +253,7 @@ async def test_a_way_out_is_given_at_the_claim_and_only_then(settings: Config, t
         assert len(server.seen) == 3
 
 
-# -- how many, and whose ------------------------------------------------------------------------------------------
+# -- size and tenants of the pool -----------------------------------------------------------------------------------
 
 
 async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:

@@ -1,4 +1,4 @@
-"""Grants are tried by the real keys process, and no value comes back."""
+"""Test that the real keys process tries each grant before a job, without returning a secret."""
 
 from __future__ import annotations
 

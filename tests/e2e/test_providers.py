@@ -1,4 +1,4 @@
-"""A whole brief through the providers' own libraries: their protocols on loopback, real desks, and people elsewhere."""
+"""Tests of a whole brief with the providers' own libraries: protocols on loopback, real desks, people elsewhere."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPUS, SONNET, GPT, MINI = (
     "anthropic:claude-opus-4-5", "anthropic:claude-sonnet-5", "openai:gpt-5", "openai:gpt-5-mini",
 )  # fmt: skip
 SEEING = "openai:gpt-5.4"
-"""One with a computer tool of its own."""
+"""A model with a computer tool of its own."""
 DOWN = [Trouble(529, retry_after="0.05")] * 1000
 HOSTS = {
     "ask": (f"GET https://{HOST}/orders? up=1K",),
@@ -58,7 +58,7 @@ PATIENCE = 100.0
 
 @dataclass
 class Office:
-    """A supplier that runs, and a state directory whose vault has its token."""
+    """A running supplier, and a state directory whose vault has its token."""
 
     supplier: Supplier
     home: Path
@@ -76,7 +76,7 @@ class Office:
         return [each.name for each in folders]
 
     def hotdesk(self, *argv: str, approves: bool = True) -> tuple[int, str]:
-        """Run `hotdesk` as a person does, who answers from another process meanwhile; return its end and words."""
+        """Run `hotdesk` while a person answers from another process; return its exit code and output."""
         urls = {f"{kind.upper()}_BASE_URL": each.base_url for kind, each in self.providers.items()}
         keys = {f"{kind.upper()}_API_KEY": key for kind, key in KEYS.items()}
         told = self.home / "told.txt"
@@ -124,7 +124,7 @@ def shared(settings: Config, home: Path) -> Iterator[Office]:
 
 @pytest.fixture
 def office(settings: Config, shared: Office) -> Iterator[Office]:
-    """Yield the office, and see that no desk is left in it, and no secret in any byte."""
+    """Yield the office; at the end no desk may be left in it, and no secret in any file."""
     shared.supplier.requests.clear()
     shared.supplier.confirmations.clear()
     (shared.out / BOOK).unlink(missing_ok=True)
@@ -140,7 +140,7 @@ def office(settings: Config, shared: Office) -> Iterator[Office]:
 
 
 def is_plain(variable: str) -> bool:
-    """Return whether a variable is none the providers' libraries would read: keys of whoever runs tests stay theirs."""
+    """Return whether a variable is safe to pass on: provider keys of the person who runs the tests must not be used."""
     return variable.startswith("HOTDESK_") or variable in ("PATH", "HOME", "TMPDIR", "LANG", "PYTHONPATH")
 
 
@@ -160,14 +160,14 @@ def below(folder: Path) -> Iterator[Path]:
 
 
 def holds(path: Path, secrets: Sequence[bytes]) -> bool:
-    """Return whether a file holds one of these, holes left out: disks of desks are files, too."""
+    """Return whether a file contains one of the secrets; holes are skipped, because disks of desks are sparse files."""
     longest = max(map(len, secrets))
     with path.open("rb") as file:
         place = 0
         while True:
             try:
                 begin = os.lseek(file.fileno(), place, os.SEEK_DATA)
-            except OSError:  # nothing but holes is left
+            except OSError:  # the rest of the file is a hole
                 return False
             data = os.pread(file.fileno(), PIECE + longest, begin)
             if any(secret in data for secret in secrets):
@@ -176,7 +176,7 @@ def holds(path: Path, secrets: Sequence[bytes]) -> bool:
 
 
 def is_right(office: Office, *rolled_back: str) -> None:
-    """See that the brief was carried out: what the script's own run leaves, no more and no less."""
+    """Check that the brief was carried out with the same effects as the script's own run, and no others."""
     found = [
         {"Invoice": each.number, "Order": each.order, "Vendor": each.vendor, "Invoiced": each.total,
          "Ordered": each.ordered}
@@ -199,7 +199,7 @@ def is_right(office: Office, *rolled_back: str) -> None:
 
 
 def costs(office: Office) -> dict[tuple[str, str], int]:
-    """Return how many bytes each model's provider was told, by part."""
+    """Return how many bytes were sent to each model's provider, by part of the work."""
     receipt = office.receipt()
     assert all(cost.dollars > 0 and not cost.unpriced for cost in receipt.costs)
     assert all(cost.cached > 0 for cost in receipt.costs if cost.part == "act")
@@ -216,7 +216,7 @@ def unmarked(value: Any) -> Any:
 
 
 def grows(requests: Sequence[Body], key: str) -> int:
-    """See that each request of a step begins, byte for byte, with the one before; count those that do."""
+    """Check that each request of a step begins, byte for byte, with the one before; return how many do."""
     grown = 0
     for before, after in pairwise(requests):
         old, new = (unmarked(each[key]) for each in (before, after))
@@ -333,7 +333,7 @@ def test_a_job_whose_budget_is_used_up_continues_during_its_step_with_its_though
         is_right(office)
         first = providers["anthropic"].requests[told_before]["messages"]
         assert "# Your step: ask" in first[0]["content"][0]["text"]
-        assert [block["type"] for block in first[1]["content"]] == ["thinking", "tool_use"]  # signed, and taken back
+        assert [block["type"] for block in first[1]["content"]] == ["thinking", "tool_use"]  # were sent back
         assert sum(costs(office).values()) == sum(providers["anthropic"].bytes)
 
 
@@ -362,12 +362,12 @@ WAYS: dict[str, Callable[..., dict[str, object]]] = {
 
 
 class Filling:
-    """A mind that fills in a form by what it sees."""
+    """A model that fills in a form by what it sees."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.seen: list[tuple[int, int]] = []
-        """The size of each picture it was shown."""
+        """Size of each picture it was shown."""
         self.doing = self.fill()
 
     def __call__(self, asked: Asked) -> Reply:
@@ -380,7 +380,7 @@ class Filling:
         return next(self.doing) if not asked.turns else self.doing.send(asked)
 
     def fill(self) -> Generator[Reply, Asked, None]:
-        """Start the form, look until it is there, fill it in, and see that it was taken."""
+        """Start the form, wait until it is visible, fill it in, and check that it was accepted."""
         yield uses(Call("", "screen_launch", {"argv": ["python3", "form.py"]}))
         where: dict[str, tuple[int, int]] = {}
         while len(where) < len(COLOURS):
@@ -397,11 +397,11 @@ class Filling:
         yield uses(Call("", "finish", {"summary": "The form is filled in."}))
 
     def native(self, *actions: tuple[Any, ...]) -> Reply:
-        """Use the vendor's own tool, once for several actions."""
+        """Call the vendor's own tool, once for several actions."""
         return uses(Call("", "computer", {"actions": [WAYS[f"{self.kind} {name}"](*rest) for name, *rest in actions]}))
 
     def look(self, asked: Asked) -> Image.Image:
-        """Open the newest picture of a request, in the place its protocol has for it."""
+        """Open the newest picture of a request, where its protocol has it."""
         if self.kind == "anthropic":
             [block] = [each for each in asked.body["messages"][-1]["content"] if each["type"] == "tool_result"][-1:]
             data = next(part["source"]["data"] for part in block["content"] if part["type"] == "image")

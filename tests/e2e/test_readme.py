@@ -1,4 +1,4 @@
-"""The README's commands and its Python, run as they are written."""
+"""Tests of the README's commands and its Python, run as they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients others wrote, told nothing but what a desk is told, use the door and believe it; and say when it refuses."""
+"""Tests of other projects' clients with only a desk's settings: they use and trust the door, and report refusals."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def desk(settings: Config, there: Upstream) -> AsyncIterator[Desk]:
         Host(replace(settings, ca=str(there.ca)), control=False) as host,
         host.open_desk(replace(SPEC, disk=16 << 30), scope) as opened,
     ):
-        await done(opened, "sudo true && curl -sS http://door.local/")  # what starts on first need stays for all tests
+        await done(opened, "sudo true && curl -sS http://door.local/")  # what starts on first use stays for all tests
         yield opened
 
 
@@ -138,7 +138,7 @@ async def equipped(desk: Desk) -> Desk:
 
 
 async def ask(desk: Desk, argv: list[str], url: str, env: dict[str, str] | None = None) -> Done:
-    """Run a client that has nothing yet, with nothing but a URL of ours."""
+    """Run a client without caches and with nothing but one of our URLs."""
     for left in ("clone", "npm-there", ".npm"):
         await desk.remove(left)
     return await desk.run([word.replace("URL", url) for word in argv], env=env, timeout=60)
@@ -172,7 +172,7 @@ async def test_every_client_says_that_the_door_refuses_a_path(equipped: Desk, th
     there.seen.clear()
     for name, told in (await ask_each(equipped, "https://there.test/closed")).items():
         assert not told.ok, name
-        said = ("403", '"refused"', "No matching distribution found")  # the last is all that pip tells of any page
+        said = ("403", '"refused"', "No matching distribution found")  # pip prints only the last for any error page
         assert any(word in words(told) for word in said), f"{name}: {words(told)}"
     assert there.seen == []
 

@@ -1,4 +1,4 @@
-"""Recorded minds again: every recording in the repository is replayed against real desks, and judged as it was.
+"""Tests of recorded models: every recording in the repository is replayed at real desks, with the same verdict.
 
 `tests/recordings/FAMILY-TASK-SEED.jsonl` are recordings of evaluation tasks, replayed by `hotdesk eval`;
 `examples/NAME/recorded/*.jsonl` are those of an example, replayed by its `run.py`. The shortest of each kind runs in
@@ -36,7 +36,7 @@ EVALS = ROOT / "evals"
 LABEL = re.compile(r"([a-z]+)-([a-z0-9_-]+)-([0-9]+)")
 REPLAY_SECONDS = 900.0
 OF_ONE_MONTH = ("legacy",)
-"""Examples whose recorded clicks hit the days of a calendar, which stand elsewhere in another month."""
+"""Examples whose recorded clicks hit the days of a calendar, which are elsewhere in another month."""
 
 
 def find_task_recordings(root: Path) -> list[Path]:
@@ -48,7 +48,7 @@ def find_example_recordings(root: Path) -> list[Path]:
 
 
 def list_cases(files: list[Path]) -> list[Any]:
-    """Make a case of each recording that can be repeated; all but the shortest run for long."""
+    """List the cases, one for each recording that can be repeated; all but the shortest are `long`."""
     shortest = min(files, key=lambda file: (file.stat().st_size, file))
     return [
         pytest.param(file, id=f"{file.parents[1].name}-{file.stem}", marks=() if file == shortest else pytest.mark.long)
@@ -88,7 +88,7 @@ def test_a_recorded_example_is_delivered_again_and_its_judge_agrees(
 
 
 def run_example(example: Path, settings: Config, home: Path, *argv: str, **variables: str) -> str:
-    """Run an example to a good end; return what it printed."""
+    """Run an example to a successful end; return its output."""
     env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home), **variables}
     command = [sys.executable, str(example / "run.py"), *argv]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=REPLAY_SECONDS, check=False)
@@ -114,7 +114,7 @@ def test_what_the_demo_records_it_replays_with_nobody_asked(settings: Config, ho
 
 
 def plan_and_act(example: Path) -> Callable[[Asked], Reply]:
-    """Decide as an example's script does; list in the plan what a model must: hosts and secrets."""
+    """Decide as an example's script does, and add to the plan the hosts and secrets that a model must list."""
     brief = tomllib.loads((example / "brief.toml").read_text())
     acting = Acting(example / "brain.py", {"export": tuple(brief["egress"])})
 

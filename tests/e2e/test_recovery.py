@@ -1,4 +1,4 @@
-"""What machines, keepers and callers do at the wrong moment, and that desks and owners survive it or are gone."""
+"""Tests of machines, keepers and callers that fail at the wrong moment: desks and owners survive it, or are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A desk of another process, through its owner's control socket: kept, rolled back, halted, forked."""
+"""Tests of snapshots, rollbacks, halts and forks of another process's desk, through its owner's control socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hotdesk work` and `resume` leave for people to read, however a job ends; and the same again on request."""
+"""Test of the report that `hotdesk work` and `resume` leave however a job ends, and that can be made again."""
 
 from __future__ import annotations
 

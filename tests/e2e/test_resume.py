@@ -1,6 +1,6 @@
-"""Jobs that stop, wait, are killed and go on, by the real program; answers come from other processes.
+"""Tests of jobs that stop, wait, are killed and continue, with the real program; answers come from other processes.
 
-Most of it on a machine without walls: what is told here is not the wall's.
+Most run on a machine without walls, because the wall makes no difference here.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ T = TypeVar("T")
 
 @dataclass
 class Place:
-    """A state directory, and briefs that are carried out there."""
+    """A state directory, and the briefs that are carried out in it."""
 
     settings: Config
     folder: Path
@@ -115,7 +115,7 @@ class Place:
         return self.start("work", str(self.folder), "--script", script, "--out", str(self.folder / "out"), *argv)
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
-        """Begin `hotdesk`, as the leader of a group."""
+        """Start `hotdesk` as the leader of a process group."""
         command = [sys.executable, "-c", MAIN, *argv]
         around = self.environment()
         process = subprocess.Popen(
@@ -157,7 +157,7 @@ class Place:
 
 @pytest.fixture
 async def place(settings: Config) -> AsyncIterator[Place]:
-    """Yield a state directory whose journal is the keys' own; in the end it is whole."""
+    """Yield a state directory whose journal belongs to the keys process; at the end it must be whole."""
     with placed(settings) as made:
         async with Host(made.settings, control=False) as host:
             await host.prepare()
@@ -347,7 +347,7 @@ async def test_what_may_have_been_written_outside_is_not_done_again_unless_a_per
     going = place.start("resume", place.job)
     asked = place.wait_for(Pending, lambda event: event.kind == "repeat")
     assert place.all(Resumed)[0].unknown == ("2 exact_run",)
-    os.killpg(going.pid, signal.SIGKILL)  # nor is it when this one dies, too
+    os.killpg(going.pid, signal.SIGKILL)  # nor when this one is killed
     going.wait(SECONDS)
     again = place.start("resume", place.job)
     place.wait_for(Resumed, lambda event: len(place.all(Resumed)) == 2)

@@ -1,4 +1,4 @@
-"""Scenarios B and C, market research and a filing: each is run as a person would, and judged."""
+"""Tests of scenarios B and C, market research and a filing: each runs as a person would run it, and is judged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))]
 
 
 def run(name: str, seed: int, out: Path, settings: Config) -> tuple[str, str]:
-    """Run an example that must hold, and leave nothing; return what it said, and what its report says."""
+    """Run an example that must succeed, and leave nothing; return its output, and the text of its report."""
     home = settings.run.parent
     env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
     argv = [sys.executable, str(EXAMPLES / name / "run.py"), "--out", str(out), "--seed", str(seed)]

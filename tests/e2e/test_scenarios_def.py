@@ -1,4 +1,4 @@
-"""Scenarios D, E and F, and an order that a person must approve: each is run as a person would, and judged."""
+"""Tests of scenarios D, E and F, and an order that a person must approve: each runs as a person would run it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = pytest.mark.long
 
 
 def run(name: str, seed: int, out: Path, settings: Config, *more: str) -> str:
-    """Run an example that must hold; see that its state directory is gone with it, and give what it said."""
+    """Run an example that must succeed; check that its state directory is gone, and return its output."""
     home = settings.run.parent
     env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
     argv = [sys.executable, str(EXAMPLES / name / "run.py"), "--out", str(out), "--seed", str(seed), *more]
@@ -41,7 +41,7 @@ def certified(file: Path) -> dict[str, Any]:
 
 
 @pytest.mark.container
-@LONG  # a recorded mind does the same in test_recordings.py
+@LONG  # test_recordings.py does the same with a recorded model
 @pytest.mark.parametrize("seed", [0, 1, 2, 12, 29])
 def test_a_red_test_becomes_a_patch_that_is_red_before_and_green_after(
     seed: int, settings: Config, tmp_path: Path
@@ -129,7 +129,7 @@ def test_a_quote_counts_only_where_it_is_unambiguous(page: int, quote: str, foun
     assert [found in fault["found"] for fault in told] == ([True] if found else [])
 
 
-# -- what they are given --------------------------------------------------------------------------------------
+# -- inputs -----------------------------------------------------------------------------------------------------
 
 
 def test_the_inputs_that_lie_here_are_what_their_generators_write(tmp_path: Path) -> None:

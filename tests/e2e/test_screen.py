@@ -1,4 +1,4 @@
-"""A desk's screen driven by pixels and keys, on a form of the test's own that writes down what reached it."""
+"""Tests of a desk's screen driven by pixels and keys, on a form of the tests that records what reaches it."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ for line in sys.stdin:
 
 @dataclass
 class Place:
-    """A desk with the form on its screen, and where the form's parts are."""
+    """A desk with the form on its screen, and the positions of the form's parts."""
 
     desk: Desk
     screen: Screen
     at: dict[str, tuple[int, int]]
 
     async def events(self, act: Callable[[], Awaitable[object]], last: str, count: int = 1) -> list[list[Any]]:
-        """Return what the pad was told while something was done, until a kind of event has come so often."""
+        """Return the events of the pad during an act, up to the `count`-th event of the kind `last`."""
         await self.desk.write("pad.jsonl", b"")
         await act()
         with anyio.fail_after(5):
@@ -96,7 +96,7 @@ def middle(image: Image.Image, colour: tuple[int, int, int]) -> tuple[int, int] 
 async def place(home: Path) -> AsyncIterator[Place]:
     """Yield a desk with the form on its screen.
 
-    Its programs come and go from test to test, so that it is not one of those whose every test leaves nothing.
+    The session's check for leftovers does not cover it, because its programs come and go between tests.
     """
     async with Host(settings_in(home / "screen"), control=False) as host, host.open_desk(Spec(image="desktop")) as desk:
         screen = Screen(host.get_seat(desk))
@@ -119,7 +119,7 @@ async def test_a_form_is_filled_by_coordinates_only(place: Place) -> None:
 
 
 async def test_any_script_arrives_letter_for_letter(place: Place) -> None:
-    many = "".join(map(chr, range(0x4E00, 0x4E00 + 150)))  # more than there are keys to spare
+    many = "".join(map(chr, range(0x4E00, 0x4E00 + 150)))  # more than there are spare keys
     await place.screen.click(*place.at["name"])
     assert await place.screen.type(SCRIPTS) == "keys"
     await place.screen.click(*place.at["note"])
@@ -319,7 +319,7 @@ EVERYTHING = f"{PUNCTUATION}\n{SCRIPTS}\n\tend" + "".join(map(chr, range(0x5000,
 
 
 async def chromium(place: Place) -> str:
-    """Type into a field of a page; a tab would leave it."""
+    """Type into a field of a page; a tab would leave the field."""
     await place.desk.start(["python3", "-c", PAGE], stdin=False)
     await place.screen.launch(["chromium", "--no-sandbox", "--no-first-run", "--app=http://127.0.0.1:8000/"])
     await shown(place, "127.0.0.1")
@@ -350,7 +350,7 @@ async def mousepad(place: Place) -> str:
 
 
 async def calc(place: Place) -> str:
-    """Type into cells, and copy them; it makes typographic quotes of its own, and a tab goes to the next cell."""
+    """Type into cells, and copy them; Calc makes typographic quotes, and a tab goes to the next cell."""
     await place.desk.write(".config/libreoffice/4/user/registrymodifications.xcu", NO_TIPS.encode())
     await place.screen.launch(["localc", "--norestore", "--nologo"])
     await shown(place, "Calc", 60)
@@ -359,7 +359,7 @@ async def calc(place: Place) -> str:
     await place.screen.settle()
     await place.screen.type(EVERYTHING.replace("\t", "").replace('"', "").replace("'", "") + "\n")
     await place.screen.settle(timeout=20)
-    for _ in range(10):  # it has long been drawn when it begins to read keys
+    for _ in range(10):  # it is drawn long before it reads keys
         await place.screen.press_chords("ctrl+Home ctrl+shift+End ctrl+c")
         await place.screen.settle(quiet=1)
         if (copied := await place.screen.read_clipboard()).rstrip("\n").endswith(EVERYTHING[-1]):
@@ -368,7 +368,7 @@ async def calc(place: Place) -> str:
 
 
 async def shown(place: Place, title: str, seconds: float = 30) -> None:
-    """Wait until a window is there and drawn."""
+    """Wait until a window exists and is drawn."""
     with anyio.fail_after(seconds):
         while not any(title in each.title for each in await place.screen.list_windows()):
             await anyio.sleep(0.1)

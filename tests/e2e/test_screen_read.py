@@ -1,4 +1,4 @@
-"""Programs of a real desk read by their accessibility trees, and used by reference: no pixel is looked at."""
+"""Tests of a real desk's programs that are read by their accessibility trees, and used by reference, not by pixels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Place:
         return seen.text
 
     async def find(self, shape: str) -> str:
-        """Read the screen until a line of it is so; return its reference."""
+        """Read the screen until a line matches; return its reference."""
         text = ""
         with anyio.move_on_after(90):
             while True:
@@ -93,7 +93,7 @@ async def test_a_cell_of_a_sheet_is_changed_by_reference(place: Place) -> None:
     assert (await place.desk.run(["python3", "-c", BOOK])).ok
     await place.use("screen_launch", argv=["libreoffice", "--norestore", "--calc", "sales.xlsx"])
     await place.find(r'- table cell "B2": 17')
-    await place.use("screen_settle", quiet=1)  # it goes on starting after its window is up
+    await place.use("screen_settle", quiet=1)  # it continues to start after its window is up
     await place.use("screen_type", text="18\n", ref=await place.find(r'- table cell "B2": 17'))
     await place.find(r'- table cell "B2": 18')
     assert 'table cell "A2": May' in await place.use("screen_read", window="sales.xlsx")

@@ -1,4 +1,4 @@
-"""A seat: the reader behind it is started when it is asked, may end, and ends with its desk."""
+"""Tests of the reader process behind a desk's screen: it starts on demand, may end, and ends with its desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The self-test: a good desk passes it and is handed over; with any guard taken out of the source, none is."""
+"""Tests of the self-test: a good desk passes and is handed over; with any guard removed from the source, none is."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ anyio.run(main)
 
 @dataclass(frozen=True)
 class Loss:
-    """A guard taken away: edits of the source, and the canaries that must go red, no others."""
+    """A guard to remove: edits of the source, and the canaries that must fail, and no others."""
 
     red: str
     edits: tuple[tuple[str, str, str], ...]
 
 
 PROOF = ("desk/wall/container/prove.py", "while wrong := list_flaws(", "while wrong := [] and list_flaws(")
-"""The keeper itself refuses a desk without a network of its own; without its proof the canaries get to see one."""
+"""The keeper itself refuses a desk without a network of its own; without this check the canaries get to see one."""
 REACHABLE = '        if scheme == "https" and self.tunnel(host, port):'
 LOOPBACK = "    syscalls.raise_loopback()\n"
 UNSWAPPED = 'not use.place.swap:\n        return b"Bearer " + '
@@ -102,7 +102,7 @@ QUICK = {
     ),
     "a word of the canaries": Loss(ALL, (("../hotdesk_guest/canaries.py", "sys.stdout.write(", "sys.stderr.write("),)),
 }
-"""Those that a normal run of the tests can afford."""
+"""Guards that a normal run of the tests can afford to remove."""
 SLOW = {
     "no resolver": Loss(
         "dns",
@@ -195,7 +195,7 @@ async def test_a_proven_desk_is_given_away_also_where_the_operator_says_where_na
 
 
 def mutate(source: Path, lost: Loss) -> None:
-    """Take a guard out of a copy of the source; its bytecode stays good for what is not touched."""
+    """Remove a guard from a copy of the source; the bytecode of untouched files stays valid."""
     shutil.copytree(SOURCE, source)
     for name, old, new in lost.edits:
         file = source / "hotdesk" / name
@@ -205,7 +205,7 @@ def mutate(source: Path, lost: Loss) -> None:
 
 
 def see_it_burn(settings: Config, source: Path, lost: Loss) -> None:
-    """Prove that a desk without a guard is never released, and that the journal says which canaries saw it."""
+    """Check that a desk without a guard is never handed over, and that the journal names the canaries that noticed."""
     try:
         mutate(source, lost)
         argv = [sys.executable, "-c", OPEN, str(settings.run), str(settings.lib), str(settings.images)]

@@ -1,4 +1,4 @@
-"""A machine that is set up stays so; what is left over goes; an image that does not work never stays."""
+"""Tests of `hotdesk setup` and `gc`: set-up is repeatable, leftovers are removed, broken images are taken back."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ def test_gc_leaves_a_layer_a_desk_stands_on(home: Path, shelf: Path) -> None:
 @pytest.mark.long
 def test_gc_buries_a_desk_whose_keeper_was_killed(home: Path, settings: Config) -> None:
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(settings.images)}
-    env["HOTDESK_HOLDER"] = "0"  # whose keeper would bury it, too
+    env["HOTDESK_HOLDER"] = "0"  # its keeper would also clean up
     with subprocess.Popen([*COMMAND, "run", "--", "sleep", "100"], stdin=subprocess.DEVNULL, env=env) as owner:
         while not any(told["state"] == "open" for told in state.list_own_desks(settings)):
             time.sleep(0.05)
         (told,) = state.list_own_desks(settings)
-        owner.send_signal(signal.SIGSTOP)  # so that it cannot have another keeper bury it
+        owner.send_signal(signal.SIGSTOP)  # stopped, so that it starts no other keeper that cleans up
         os.kill(int(str(told["keeper"])), signal.SIGKILL)
         buried = json.loads(hotdesk(home, settings.images, "gc", "--json").stdout)["desks"]
         owner.kill()

@@ -1,4 +1,4 @@
-"""`hotdesk shell`: the real program at a real terminal, typed at as a person would."""
+"""Tests of `hotdesk shell`: the real program at a real terminal, with typed input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 20.0
 
 
 class Person:
-    """Someone at a terminal with `hotdesk shell` in it."""
+    """A person at a terminal in which `hotdesk shell` runs."""
 
     def __init__(self, settings: Config, *argv: str) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -49,7 +49,7 @@ class Person:
         os.write(self.ours, text.encode())
 
     def until(self, pattern: bytes) -> bytes:
-        """Read until something is seen; return everything up to it."""
+        """Read until a pattern appears; return everything up to it."""
         end = time.monotonic() + PATIENCE
         while not (found := re.search(pattern, self.seen)):
             assert time.monotonic() < end, f"{pattern!r} did not come: {self.seen[-2000:]!r}"
@@ -59,7 +59,7 @@ class Person:
         return text
 
     def answer(self, command: str) -> str:
-        """Type a command; return its first line."""
+        """Type a command; return the first line of its output."""
         self.type(f"{command}; echo do''ne\n")
         text = self.until(rb"\r\ndone\r\n|\ndone\r\n").decode()
         self.until(PROMPT)

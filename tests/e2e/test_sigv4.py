@@ -1,4 +1,4 @@
-"""Requests a desk signs with a placeholder arrive signed with the key: a real desk and server, own sums."""
+"""Tests of AWS requests that a desk signs with a placeholder: the door re-signs them with the key; own computation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLIENT = Path(__file__).with_name("sigv4_client.py").read_text()
 
 @dataclass
 class Place:
-    """A desk, and what its door leads to."""
+    """A desk, and the server behind its door."""
 
     desk: Desk
     up: Upstream
@@ -70,7 +70,7 @@ async def place(settings: Config, keyed: Path) -> AsyncIterator[Place]:
 
 
 def expected(seen: Seen) -> str:
-    """Compute the signature a request should have, as its server would: by what arrived and the key it names."""
+    """Compute the signature a request should have, as its server would: from its content and the key it names."""
     said = dict(part.strip().split("=", 1) for part in (seen.header("Authorization") or "").split(" ", 1)[1].split(","))
     key, day, region, service, ending = said["Credential"].split("/")
     names = said["SignedHeaders"].split(";")

@@ -1,4 +1,4 @@
-"""What programs in a desk size themselves by: its own memory and CPUs, not the host's."""
+"""Tests of the sizes that programs in a desk see: its own memory and CPUs, not the host's."""
 
 from __future__ import annotations
 

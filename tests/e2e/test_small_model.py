@@ -1,4 +1,4 @@
-"""A real model that nobody scripted, and that cannot do the work: told so kindly, and stopped; nothing is kept."""
+"""Tests of a real model that cannot do the work: it gets clear errors, is stopped, and nothing is kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.small_model import Served, small_model
 
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1500)]
 WORKING = 700.0
-"""Seconds a job may take: more than its brief gives it."""
+"""Seconds a job may take: more than its brief allows."""
 BRIEF = """\
 goal = "Count the words of notes.txt, and write the number into a workbook."
 inputs = ["notes.txt"]
@@ -50,7 +50,7 @@ NOTES = "Twelve words are here, and not one of them is about money.\n"
 ACTS = 25
 STOPPED = re.compile(r"time limit|acts|tokens|gave up|in circles|without calling a tool")
 KIND = re.compile(r"There is no tool|Did you mean|Arguments: |The step allows|is not finished|exit code|failed: ")
-"""What every refusal and failure says: what is right, what there is, or how it went."""
+"""Texts of which every refusal and failure must have one: what is right, what exists, or how it ended."""
 PLAN = Plan(
     (
         Step(
@@ -72,7 +72,7 @@ class Bench:
     env: dict[str, str]
 
     def hotdesk(self, *argv: str) -> tuple[int, str]:
-        """Run `hotdesk` as a person does; return its end and words."""
+        """Run `hotdesk` as a person does; return its exit code and output."""
         done = subprocess.run(
             [*HOTDESK, *argv],
             env=self.env,
@@ -99,14 +99,14 @@ class Bench:
         return read_receipt(self.home / "lib/keys" / FILE, self.job)
 
     def events(self, *kinds: type) -> list[Event]:
-        """List events of some kinds: the job's, and its desks'."""
+        """List events of some kinds, of the job and of its desks."""
         rows = read(self.home / "lib/keys" / FILE)
         return [event for row in rows if isinstance(event := row.read_event(), kinds)]
 
 
 @pytest.fixture
 def bench(settings: Config, home: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Yield a state directory of a test's own; see that no desk is left, nothing was kept, and the journal is whole."""
+    """Yield a separate state directory; at the end no desk is left, nothing was kept, and the journal is whole."""
     folder = home / request.node.name
     (folder / "brief").mkdir(parents=True)
     (folder / "brief/brief.toml").write_text(BRIEF)

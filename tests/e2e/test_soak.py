@@ -1,4 +1,4 @@
-"""A thousand desks, one after the other: the last is as quick as the first, and nothing is left."""
+"""Test of a thousand desks, one after the other: the last opens as quickly as the first, and nothing is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two thousand things done to desks in no order, killed owners and keepers among them: nothing is left behind."""
+"""Test of two thousand random operations on desks, with killed owners and keepers: nothing is left behind."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ anyio.run(main)
 
 
 class Crowd:
-    """Some desks, and what may happen to one."""
+    """Some desks, and the operations that may happen to one."""
 
     def __init__(self, host: Host, settings: Config, chance: random.Random) -> None:
         self.host = host
@@ -69,11 +69,11 @@ class Crowd:
         self.chance = chance
         self.desks: list[Desk] = []
         self.kept: dict[str, list[tuple[SnapshotId, bytes]]] = {}
-        """Snapshots by desk, and what `file` held then."""
+        """Snapshots by desk, and the content of `file` in them."""
         self.holds: dict[str, bytes] = {}
 
     async def step(self) -> None:
-        """Do one thing; what is asked of a desk that was killed may fail, and nothing else."""
+        """Do one operation; only operations on a desk that was killed may fail."""
         acts = [self.open, self.open, self.burn, self.write, self.write, self.snapshot, self.snapshot, self.rollback]
         acts += [self.fork, self.forget, self.pause, self.halt, self.kill, self.give_up]
         act = self.chance.choice(acts) if self.desks else self.open
@@ -159,7 +159,7 @@ class Crowd:
             await self.chance.choice((desk.fork, desk.snapshot, lambda: self.lose(desk)))()
 
     async def lose(self, desk: Desk) -> None:
-        """Burn one, perhaps without waiting for it."""
+        """Burn a desk, perhaps without waiting for the end."""
         self.forgotten(desk)
         with anyio.CancelScope(shield=True):
             await self.host.burn(desk.id)
@@ -184,7 +184,7 @@ def descriptors(pid: int) -> int:
 
 
 async def empty(host: Host) -> int:
-    """Burn every desk but what is ready, and count the keeper's descriptors then."""
+    """Burn every desk but the ready ones; return the keeper's number of descriptors."""
     assert isinstance(host.runtime, KeeperRuntime)
     for desk in list(host.runtime.desks):
         await host.burn(desk)

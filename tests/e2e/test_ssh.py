@@ -1,4 +1,4 @@
-"""OpenSSH's own programs at a desk: commands, terminals, copies, forwarded ports, and channels that last."""
+"""Tests of OpenSSH's own programs at a desk: commands, terminals, copies, forwarded ports, long-lived channels."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Terminal:
     shown: bytes = b""
 
     def until(self, pattern: bytes, seconds: float = 20.0) -> bytes:
-        """Read on until a pattern is shown; return what matched, and forget what was before."""
+        """Read until a pattern appears; return the match, and drop what was before."""
         end = time.monotonic() + seconds
         while (match := re.search(pattern, self.shown)) is None:
             assert select.select([self.fd], [], [], max(0, end - time.monotonic()))[0], self.shown
@@ -303,7 +303,7 @@ def test_rsync_copies_both_ways_and_again_only_what_changed(room: SshRoom, tree:
 
 
 def bring_rsync(room: SshRoom) -> str:
-    """Put this machine's rsync into the desk, whose image has none; return how it is started."""
+    """Copy this machine's rsync into the desk, whose image has none; return the command that starts it."""
     program = shutil.which("rsync")
     assert program is not None, "`make test-tools` installs rsync"
     listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
@@ -339,7 +339,7 @@ def test_much_passes_a_forwarded_port(room: SshRoom) -> None:
 
 
 def exchange(sock: socket.socket, data: bytes) -> bytes:
-    """Send everything while reading what comes; return that, without the last word."""
+    """Send everything while reading; return the reply, without the final message."""
     sock.setblocking(False)
     sent, said = 0, b""
     while not said.endswith(b"[end]") or sent < len(data):
@@ -358,7 +358,7 @@ def exchange(sock: socket.socket, data: bytes) -> bytes:
 
 
 def ask_socks(port: int, host: str, target: int) -> tuple[int, socket.socket]:
-    """Ask a SOCKS proxy for a connection; return its answer and the socket."""
+    """Ask a SOCKS proxy for a connection; return its reply code and the socket."""
     sock = socket.create_connection(("127.0.0.1", port), timeout=20)
     sock.sendall(b"\5\1\0")
     assert sock.recv(2) == b"\5\0"
@@ -408,7 +408,7 @@ def test_an_agent_stays_here(room: SshRoom) -> None:
     assert b"agent forwarding is refused" in done.stderr
 
 
-# -- channels that last --------------------------------------------------------------------------------------------
+# -- long-lived channels --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -458,7 +458,7 @@ def test_a_burnt_desk_ends_its_sessions(settings: Config) -> None:
 
 @contextmanager
 def forwarding(room: SshRoom, *argv: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """Forward a port; yield where it is here, and the process."""
+    """Forward a port; yield its local number, and the process."""
     with room.running([*HOTDESK, "forward", room.desk, *argv]) as process:
         assert process.stderr is not None
         line = process.stderr.readline()

@@ -1,4 +1,4 @@
-"""Sterile desks: open, run, burn, leave nothing; their copies are made on first need and go with the image."""
+"""Tests of sterile desks: they leave nothing; their image copies are made when needed and go with the image."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STERILE = Spec(sterile=True)
 
 @pytest.fixture
 def shelf(home: Path, settings: Config) -> Iterator[Config]:
-    """Give settings with a store of this test's own: the base, sharing its files with the machine's, without copy."""
+    """Yield settings with a store for this test: its base shares files with the machine's, but has no sterile copy."""
     folder = home / "sterile-shelf"
     base = image.find(settings.images, "base")
     for part in ("images", "layers", "guest"):
@@ -48,7 +48,7 @@ def loops(settings: Config) -> list[str]:
 
 
 def settled(settings: Config) -> list[str]:
-    """Return the loop devices that stay: the kernel clears a device a moment after its last user."""
+    """Return the loop devices that stay: the kernel frees a device a moment after its last user."""
     end = time.monotonic() + 5
     while (left := loops(settings)) and time.monotonic() < end:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A swarm at real desks: every item at its own, killed and resumed, and the whole example held against the truth."""
+"""Tests of a swarm at real desks: one desk for each item, killed and resumed, an example compared with the truth."""
 
 from __future__ import annotations
 

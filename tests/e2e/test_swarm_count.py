@@ -1,4 +1,4 @@
-"""A swarm of as many items as are wanted: each at a desk of its own, within its limits of time, memory and journal.
+"""Test of a swarm with many items, each at its own desk, within limits of time, memory and journal.
 
 HOTDESK_SWARM_ITEMS=10000 pytest tests/e2e/test_swarm_count.py
 """
@@ -22,7 +22,7 @@ from tests.e2e.swarm_processes import SwarmProcess, find_parts, write_brief
 COUNTS = tuple(int(each) for each in os.environ.get("HOTDESK_SWARM_ITEMS", "1000").split(","))
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(300 + max(COUNTS))]
 SECONDS_EACH = 0.25
-"""On a machine that does other work, too; 15 minutes for 10,000 are 0.09."""
+"""Seconds for each item on a machine with other work; 15 minutes for 10,000 items are 0.09."""
 JOURNAL_EACH = 3 * 1024
 OWNER_BYTES = 512 << 20
 
@@ -68,7 +68,7 @@ def test_every_item_has_its_own_desk_and_costs_what_is_promised(count: int, sett
 
 
 def measure_free() -> int:
-    """Give the bytes of memory that this machine has available."""
+    """Return the bytes of memory available on this machine."""
     fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     return int(fields["MemAvailable"].split()[0]) << 10
 

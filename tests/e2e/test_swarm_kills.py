@@ -1,4 +1,4 @@
-"""A swarm whose owner, keeper, door and keys are killed at random: its result is that of one that nobody disturbed.
+"""Tests of a swarm whose owner, keeper, door and keys are killed at random: its result equals an undisturbed one.
 
 HOTDESK_SWARM_ITEMS=10000 pytest tests/e2e/test_swarm_kills.py
 """
@@ -29,7 +29,7 @@ VICTIMS = ("owner", "keeper", "door", "keys")
 ROUNDS = 3
 """How often each part is killed."""
 FETCHING = max(1, COUNT // 200)
-"""One of so many items goes through the door, which costs a Python at its desk; every item's desk has a door."""
+"""Every how many items one goes through the door, which costs a Python at its desk; every item's desk has a door."""
 FETCH = """
     if int(hands.item.removeprefix("line-")) %% %d == 0:
         await fetch(hands)

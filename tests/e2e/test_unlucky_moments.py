@@ -1,4 +1,4 @@
-"""What ends, fails or pauses at the wrong moment, and that keepers and owners take it for what it is."""
+"""Tests of processes that end, fail or pause at the wrong moment: keepers and owners handle each correctly."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_act_of_which_only_a_part_was_written_is_not_noted(tmp_path: Path) ->
 
 @pytest.fixture
 def lifeless(settings: Config, home: Path) -> Iterator[Config]:
-    """Give settings that know an image whose first process ends at once."""
+    """Yield settings with an image whose first process ends at once."""
     store = home / "lifeless"
     base = image.find(settings.images, "base")
     (store / "layers").mkdir(parents=True)

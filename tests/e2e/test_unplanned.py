@@ -1,4 +1,4 @@
-"""A model at a server that knows no tools, and that makes no plan: its work failed, before there was any desk."""
+"""Test of a model at a server without tools, which makes no plan: the job fails before any desk opens."""
 
 from __future__ import annotations
 

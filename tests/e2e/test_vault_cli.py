@@ -1,4 +1,4 @@
-"""`hotdesk vault, journal, door`: the real program, in a state directory of each test's own."""
+"""Tests of `hotdesk vault, journal, door` with the real program, in a separate state directory for each test."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def keys(tmp_path: Path) -> Path:
 
 
 def typed(here: dict[str, str], argv: list[str], lines: list[bytes]) -> tuple[int, bytes]:
-    """Run a program at a terminal and type a line at each prompt; return its exit code and all it showed."""
+    """Run a program at a terminal and type a line at each prompt; return its exit code and all output."""
     ours, theirs = pty.openpty()
     command = ["setsid", "--ctty", "--wait", PROGRAM, *argv]
     program = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=here)
     os.close(theirs)
     shown, waiting = b"", list(lines)
-    with suppress(OSError):  # the terminal is gone when the program is
+    with suppress(OSError):  # the terminal ends with the program
         while select.select([ours], [], [], 30)[0] and (data := os.read(ours, 4096)):
             shown += data
             if data.rstrip().endswith(b":") and waiting:

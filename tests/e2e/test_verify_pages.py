@@ -1,4 +1,4 @@
-"""Real PDF, documents and slides: made at a desk, looked at in a clean one, judged here."""
+"""Tests of verifying real PDFs, documents and slides: made at one desk, rendered in a clean one, judged here."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ async def desk(settings: Config) -> AsyncIterator[Desk]:
         await desk.write("made.py", MAKES.read_bytes())
         done = await desk.run(["python3", "made.py"], timeout=60)
         assert done.exit_code == 0, done.stderr[-2000:]
-        await verdict(desk, "good.pptx")  # and with its office open, which stays
+        await verdict(desk, "good.pptx")  # and with its office running, which stays
         yield desk
 
 
 def told(seen: Verdict) -> list[tuple[str, str]]:
-    """List the rules that are broken, and on which page; without one, by how."""
+    """List the broken rules with their page, or with a description where there is no page."""
     return [(fault.rule, fault.where.partition(",")[0] or fault.found) for fault in seen.faults]
 
 

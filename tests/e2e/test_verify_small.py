@@ -1,4 +1,4 @@
-"""Every small check at a real clean desk: a good file passes, a wrong one does not, and each is written down."""
+"""Tests of every small check at a real clean desk: a good file passes, a wrong one does not, and each is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real workbooks in a real clean desk: what its office makes of them, and that every rule finds what breaks it."""
+"""Tests of verifying real workbooks in a real clean desk: each rule finds the workbook that breaks it."""
 
 from __future__ import annotations
 

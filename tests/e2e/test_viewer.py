@@ -1,4 +1,4 @@
-"""Whoever looks with a VNC client others wrote: what it sees, what of its keys arrives, and what the worker is told."""
+"""Tests of a VNC client of another project at a desk: what it sees, which keys arrive, and what the worker is told."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GET = "xclip -o -selection {} 2>/dev/null || true"
 
 @dataclass
 class Place:
-    """A desk with a program that writes down keys and clicks, its worker's tools, and its owner as others reach it."""
+    """A desk with a program that records keys and clicks, its worker's tools, and its owner for other processes."""
 
     host: Host
     desk: LinkedDesk
@@ -63,7 +63,7 @@ class Place:
             yield Viewer(self, name, client)
 
     async def arrived(self) -> str:
-        """Return the keys and clicks that reached the program since the last time; the worker's own is the last."""
+        """Return the keys and clicks that reached the program since the last call; the last one is the worker's own."""
         await self.host.get_seat(self.desk).ask(
             "screen.input", events=[["key", ord("."), True], ["key", ord("."), False]]
         )
@@ -83,18 +83,18 @@ class Place:
 
 @dataclass
 class Viewer:
-    """Somebody who looks."""
+    """A person with a VNC client."""
 
     place: Place
     name: str
     client: Client
 
     async def act(self, text: str) -> None:
-        """Type, click, and offer a text for pasting; then look, so that all of it was heard."""
+        """Type, click, and offer a text for pasting; then request a picture, so that all of it was processed."""
         self.client.keyboard.write(text)
         self.client.mouse.move(640, 400)
         self.client.mouse.click()
-        self.client.writer.write(b"\x06\0\0\0\0\0\0\x05paste")  # the client's own leaves two bytes out
+        self.client.writer.write(b"\x06\0\0\0\0\0\0\x05paste")  # the client's own method leaves two bytes out
         await self.client.screenshot()
 
     async def turn(self, act: str) -> None:

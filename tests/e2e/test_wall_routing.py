@@ -1,4 +1,4 @@
-"""Jobs behind the walls they need: refused before they begin, opened where they shall be, reported as proven."""
+"""Tests of jobs that need a wall: refused before they begin, opened behind that wall, reported as proven."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_a_brief_that_needs_an_unavailable_wall_is_refused_before_it_is_pl
     settings: Config, tmp_path: Path, changes: dict[str, str]
 ) -> None:
     with strong_wall.install():
-        KINDS.pop("gvisor", None)  # a machine that lacks it, whatever this one has
+        KINDS.pop("gvisor", None)  # this machine may have gVisor
         async with Host(settings, control=False) as host:
             seen: list[Event] = []
             with pytest.raises(
@@ -108,7 +108,7 @@ async def test_a_brief_that_needs_an_unavailable_wall_is_refused_before_it_is_pl
 
 
 async def test_a_keeper_that_lacks_a_wall_opens_no_desk_behind_another(settings: Config) -> None:
-    async with Host(settings, control=False) as host:  # its keeper knows nothing of the wall this process has
+    async with Host(settings, control=False) as host:  # its keeper does not have the wall that this process has
         with pytest.raises(HostError, match=f"the wall {NAME} is not available here"):
             await host.open(Spec(wall=NAME))
         assert state.list_own_desks(settings) == []

@@ -1,4 +1,4 @@
-"""A person at a desk's screen: a real page in a real browser, which stands in a desk of its own."""
+"""Tests of a person at a desk's screen: a real page in a real browser, which runs in a desk of its own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KEYS = {RETURN: 0xFF0D}
 
 @dataclass
 class Scene:
-    """A desk that is worked at, and one whose browser looks at it."""
+    """A desk where a worker works, and a desk whose browser shows its screen."""
 
     host: Host
     desk: LinkedDesk
@@ -63,7 +63,7 @@ class Scene:
                 await anyio.sleep(0.02)
 
     async def click(self, x: int, y: int) -> None:
-        """Click at a place of the desk's screen, as the person does: in the page."""
+        """Click at a position of the desk's screen in the page, as the person does."""
         box = await self.see(CANVAS)
         top = await self.see("window.outerHeight - window.innerHeight")
         assert isinstance(box, dict)
@@ -92,7 +92,7 @@ class Scene:
         return await self.see("i.value", self.host.get_seat(self.desk))
 
     async def arrives(self, text: str) -> None:
-        """Wait until the form holds a text."""
+        """Wait until the form contains a text."""
         with anyio.fail_after(10):
             while await self.typed() != text:
                 await anyio.sleep(0.05)
@@ -104,7 +104,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 async def scene(home: Path) -> AsyncIterator[Scene]:
-    """Open both desks; the one that is worked at has a placeholder for a login outside."""
+    """Open both desks; the one with the worker has a placeholder for a login outside."""
     folder = home / "watch"
     folder.mkdir(mode=0o755)
     private_files.make_folder(folder / "lib/keys", uids.KEYS)
@@ -133,7 +133,7 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def page(scene: Scene, *options: str) -> AsyncIterator[str]:
-    """Have a page served on the loopback of the desk that looks, opened there and live; yield its address."""
+    """Serve the page on the loopback of the viewing desk, and open it there; yield its address."""
     assert isinstance(scene.eye.desk, LinkedDesk)
     assert isinstance(scene.eye.desk.outside, KeeperHandle)
     inside = ["nsenter", f"--net=/proc/{scene.eye.desk.outside.pid}/ns/net"]
@@ -170,7 +170,7 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene) -> No
         assert await scene.typed() == "secret"
         await scene.take()
     with anyio.fail_after(5):
-        while wheel.explain_refusal():  # the page was left
+        while wheel.explain_refusal():  # until the person has left the page
             await anyio.sleep(0.02)
     told = await wheel.welcome()
     assert told is not None
@@ -193,7 +193,7 @@ async def test_a_person_signs_in_with_a_secret_that_never_enters_the_desk(scene:
         await scene.take()
         assert await scene.see("document.getElementById('secret').value") == "password"
         await scene.click(640, 400)
-        await scene.until("document.activeElement.name === 'password'", seat)  # a person looks, too, before the secret
+        await scene.until("document.activeElement.name === 'password'", seat)  # a person looks first, too
         await scene.press("type")
         await scene.until("document.querySelector('input').value.length > 8", seat)
         await scene.type(RETURN)

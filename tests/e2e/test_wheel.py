@@ -1,4 +1,4 @@
-"""The wheel in an environment of its own, away from the checkout: what works without extras, and what it brings."""
+"""Test of the wheel in a virtual environment away from the checkout: what works without extras, its contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an ordinary user of a machine without a server gets: each command's answer, as a real other uid."""
+"""Tests of an ordinary user on a machine without a server: each command's answer, with a real other uid."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ REST = {
 def somebody() -> Iterator[OrdinaryUser]:
     folder = Path(tempfile.mkdtemp(prefix="somebody-", dir="/var/tmp"))
     folder.chmod(0o755)
-    nowhere = {"HOTDESK_SERVER": str(folder / "serve.sock")}  # a server of this machine is not theirs
+    nowhere = {"HOTDESK_SERVER": str(folder / "serve.sock")}  # no server of this machine is found
     yield OrdinaryUser(folder, variables=nowhere).prepare()
     shutil.rmtree(folder)
 

@@ -1,4 +1,4 @@
-"""The whole line: a brief, a desk behind the door, a second desk for the check, the drive, ashes."""
+"""Tests of a whole job: a brief, a desk behind the door, a second desk for the check, the drive, the receipt."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ ASKED = [
     *(("/login", 200), ("/login", 303), ("/orders", 200)),
     *((f"/orders/PO-700{number}", 200) for number in range(1, 6)),
 ]
-"""What the ERP sees of a worker with a browser: its form, the sign-in, and the pages."""
+"""Requests that the ERP gets from a worker with a browser: form, sign-in, and pages."""
 BARE = 'goal = "x"\ndeliverables = [{path = "a.xlsx", check = "sheet", expect = {columns = ["A"], rows = 0}}]\n'
-"""A brief that asks for little."""
+"""A minimal brief."""
 LOOK = """
 env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null
 find / -xdev -type f -newer /etc/hostname -size -4096k -exec cat {} + 2>/dev/null
 find /home /tmp /run /etc /var /dev/shm -xdev -type f -size -4096k -exec cat {} + 2>/dev/null
 true
 """
-"""Shows everything a program in the desk could find a key in."""
+"""Prints everything where a program in the desk could find a key."""
 
 
 def load(name: str) -> ModuleType:
@@ -66,7 +66,7 @@ def load(name: str) -> ModuleType:
 
 
 class Office:
-    """An ERP that runs, and a state directory whose vault has its password."""
+    """A running ERP, and a state directory whose vault has its password."""
 
     def __init__(self, erp: Any, home: Path, env: dict[str, str], images: Path) -> None:
         self.erp, self.home, self.env = erp, home, env
@@ -100,7 +100,7 @@ class Office:
 
 @pytest.fixture(scope="module")
 def shared_office(settings: Config, home: Path) -> Iterator[Office]:
-    """Open an office for all tests here: a state directory costs more than a job."""
+    """Yield an office for all tests here: creating a state directory takes longer than a job."""
     load("erp")
     folder = home / "office"
     folder.mkdir(mode=0o755)
@@ -127,7 +127,7 @@ async def carry_out(office: Office, job: Brief, *acts: Any) -> Any:
 
 
 def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Yield every plain file below a folder, but the pool of disks and what the vault keeps its secrets in."""
+    """Yield every plain file below a folder, except the pool of disks and the vault's own files."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 24:
             yield path, path.read_bytes()

@@ -1,4 +1,4 @@
-"""Writes small workbooks, one good and each other wrong in one way. Runs in a desk of the office image."""
+"""Writes small workbooks, a good one and others with one fault each. Runs in a desk of the office image."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def furnish(book: Any, sheets: dict[str, Any], charted: bool) -> None:
 
 
 def put(sheet: str, at: str, *what: object) -> Change:
-    """Write something else into a cell: a value, or a formula and what it is saved with."""
+    """Return a change that puts something else into a cell: a value, or a formula with its cached value."""
 
     def change(book: Any, sheets: dict[str, Any]) -> None:
         if len(what) == 2:
@@ -78,7 +78,7 @@ def painted(column: str) -> Change:
 
 
 def rewrite(name: str, change: Callable[[Any], object]) -> None:
-    """Write the good workbook again by a program that keeps neither values nor everything else."""
+    """Write the good workbook again with openpyxl, which keeps neither cached values nor everything else."""
     book = openpyxl.load_workbook("good.xlsx")
     change(book)
     book.save(f"{name}.xlsx")
@@ -95,7 +95,7 @@ def patch(name: str, part: str, old: str, new: str) -> None:
 
 
 def share(name: str) -> None:
-    """Write the good workbook again as a person's office does: one formula, filled into the rows below."""
+    """Write the good workbook again as an office does: one shared formula, filled into the rows below."""
     with zipfile.ZipFile("good.xlsx") as source, zipfile.ZipFile(f"{name}.xlsx", "w") as target:
         for each in source.namelist():
             text = source.read(each).decode()
