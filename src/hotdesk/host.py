@@ -369,7 +369,8 @@ class Host:
             done = await desk.run([picture.python, "-I", "-c", guest_code.COMPILE], timeout=60)
             if not done.ok:
                 raise ImageError(
-                    f"image {name!r} opens, but its Python cannot compile hotdesk's code: {done.stderr[-300:]!r}"
+                    f"image {name!r} opens, but its Python cannot compile hotdesk's code "
+                    f"({done.stderr[-300:]!r}); build the image again from a recipe with a working Python 3"
                 )
             compiled = {name: await desk.read(name, limit=1 << 20) for name in guest_code.SEALED}
         guest_code.keep(self.config.images, picture.digest, source, compiled)
@@ -454,8 +455,13 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         await anyio.to_thread.run_sync(cgroup.kill, 1.0)
         await anyio.sleep(0.01)
         if time.monotonic() > end:
-            raise HostError(f"desk {desk} could not be burnt; see {folder / 'desk.json'}")
+            raise HostError(
+                f"desk {desk} could not be burnt within {seconds:.0f} s: its keeper process still runs; "
+                f"try again, or see {folder / 'desk.json'}"
+            )
     if folder.exists():
         await bury(settings)
         if folder.exists():
-            raise HostError(f"desk {desk} could not be burnt; see {folder / 'desk.json'}, or `hotdesk gc --debug`")
+            raise HostError(
+                f"desk {desk} was ended, but its folder {folder} could not be removed; `hotdesk gc --debug` shows why"
+            )

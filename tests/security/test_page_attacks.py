@@ -307,7 +307,7 @@ def test_nobody_gets_a_link_to_what_another_tenant_has(
     "links for those with a key",
     Removal(
         "access/auth.py",
-        '        raise ProblemError(401, "key.unknown", UNKNOWN, CHALLENGE)\n',
+        '        raise ProblemError(401, "key.unknown", MISSING if key is None else UNKNOWN, CHALLENGE)\n',
         '        caller = Caller("default", "", "")\n',
     ),
 )

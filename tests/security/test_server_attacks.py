@@ -363,14 +363,16 @@ E2B = ("GET /sandboxes", "POST /sandboxes", "POST /v2/sandboxes", "GET /v2/sandb
     "keys for sandboxes",
     Removal(
         "control/control.py",
-        '        if caller is None or not caller.may("sandboxes"):\n',
-        "        if caller is None:\n",
+        '        if not caller.may("sandboxes"):\n',
+        "        if False:\n",
     ),
     cases="one for something else",
 )
 @falls_without(
     "known keys for sandboxes",
-    Removal("control/control.py", "        if caller is None or not ", "        if caller is not None and not "),
+    Removal(
+        "control/control.py", "        if caller is None:\n", "        if caller is None:\n            return caller\n"
+    ),
     cases="no key | one that never was",
 )
 @pytest.mark.parametrize("shown", ["no key", "one that never was", "one for something else"])

@@ -77,7 +77,7 @@ class HttpResponse:
         async for piece in self.iterate_pieces():
             found += piece
             if len(found) > MAX_BODY_BYTES:
-                raise HostError(f"the response has more than {MAX_BODY_BYTES} bytes; read it as a stream")
+                raise HostError(f"the response has more than {MAX_BODY_BYTES >> 30} GiB; read it as a stream")
         return bytes(found)
 
 
@@ -100,7 +100,12 @@ class HttpClient:
                 trust = self.trust or ssl.create_default_context()
                 return await anyio.connect_tcp(self.host, self.port, ssl_context=trust, tls_standard_compatible=False)
             return await anyio.connect_tcp(self.host, self.port)
-        except (OSError, ssl.SSLError) as e:
+        except ssl.SSLError as e:
+            raise HostError(
+                f"no secure connection to the server at {self.name}: {e}; check its certificate, and pass the "
+                "authority that signed it as `trust`"
+            ) from e
+        except OSError as e:
             raise HostError(
                 f"the server at {self.name} does not respond: {e}; check that `hotdesk serve` is running there"
             ) from e
@@ -130,10 +135,12 @@ class HttpClient:
                 for begin in range(0, len(body), PIECE):
                     await stream.send(connection.send(h11.Data(data=body[begin : begin + PIECE])))
                 await stream.send(connection.send(h11.EndOfMessage()))
-            except (anyio.BrokenResourceError, h11.LocalProtocolError) as e:
+            except anyio.BrokenResourceError as e:
                 raise HostError(
-                    f"the server at {self.name} closed the connection, or the request is invalid: {e}"
+                    f"the server at {self.name} closed the connection before it had read the request; try again"
                 ) from e
+            except h11.LocalProtocolError as e:
+                raise HostError(f"the request to the server at {self.name} is not valid HTTP: {e}") from e
             with anyio.fail_after(RESPONSE_TIMEOUT_S):
                 head = await _read_next_event(connection, stream)
             assert isinstance(head, h11.Response)
@@ -160,7 +167,10 @@ class HttpClient:
         try:
             return json.loads(found) if found else None
         except ValueError as e:
-            raise HostError(f"the server at {self.name} sent a malformed response") from e
+            raise HostError(
+                f"the server at {self.name} sent a response that is not JSON; check that "
+                "`hotdesk serve` is running there"
+            ) from e
 
     async def list_all(self, path: str, **query: object) -> list[dict[str, Any]]:
         """Return all items of a paginated list."""

@@ -96,7 +96,7 @@ async def test_secrets_go_in_are_listed_by_name_and_are_forgotten(server: Served
 
 
 async def test_an_invalid_key_is_reported_at_once(server: Served) -> None:
-    with pytest.raises(hotdesk.HotdeskError, match="missing or unknown key"):
+    with pytest.raises(hotdesk.HotdeskError, match="unknown key; create one"):
         async with Client(server.url, "e2b_" + "0" * 40):
             pass
 

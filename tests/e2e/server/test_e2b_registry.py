@@ -110,7 +110,7 @@ def test_a_base_image_comes_from_a_registry(server: Served, registry: Registry) 
     with pytest.raises(BuildException, match="404"):
         build(Template().from_image(f"{reference}:none"), "none", server.e2b)
     secret = Template().from_image(f"{reference}:3", username="me", password="secret-of-mine")
-    with pytest.raises(BuildException, match="does not use TLS"):
+    with pytest.raises(BuildException, match="does not use https"):
         build(secret, "secret", server.e2b)
     with pytest.raises(BuildException, match="base_images"):
         build(Template().from_image("127.0.0.1:1/tools/python:3"), "elsewhere", server.e2b)

@@ -43,7 +43,11 @@ class Many(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def handle_error(self, *_): pass
 Many(("127.0.0.1", 8000), Answer).serve_forever()
 """
-EXPECTED = ("The sandbox was not found", "The sandbox is running but port", "the sandbox does not respond")
+EXPECTED = (
+    "The sandbox was not found",
+    "The sandbox is running but port",
+    "could not be read or written: ",
+)
 """Expected errors of a request into a sandbox that is not available: 502, with the wording of E2B's own service."""
 CONTROL: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "kill": ("DELETE", "", None),

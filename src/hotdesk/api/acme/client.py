@@ -109,7 +109,12 @@ class AcmeClient:
         challenge = next((each for each in listed if each.get("type") == "http-01"), None)
         token = str((challenge or {}).get("token", ""))
         if challenge is None or not _TOKEN.fullmatch(token):
-            raise AcmeError("the certificate authority offers no http-01 challenge for one of the requested host names")
+            named = found.get("identifier")
+            name = make_printable(str(named.get("value", ""))[:253]) if isinstance(named, dict) else "a host name"
+            raise AcmeError(
+                f"the certificate authority offers no http-01 challenge for {name}, the only kind of proof that this "
+                "server supports"
+            )
         publish(token, f"{token}.{self.key.thumbprint}")
         self.post(str(challenge["url"]), {})
         self._poll(url, end)
@@ -131,7 +136,7 @@ class AcmeClient:
             seconds = float(pause) if pause.isdecimal() and len(pause) < 6 else _POLL_S
             if time.monotonic() + seconds > end:
                 raise AcmeError(
-                    f"the certificate authority did not finish the validation within {ORDER_TIMEOUT_S:.0f} s"
+                    f"the certificate authority did not finish the validation within {ORDER_TIMEOUT_S / 60:.0f} minutes"
                 )
             time.sleep(min(max(seconds, _POLL_S), _MAX_POLL_S))
 
@@ -149,7 +154,10 @@ class AcmeClient:
                 raise AcmeError(
                     f"the certificate authority responded with status {reply.status}: {describe_problem(problem)}"
                 )
-        raise AcmeError("the certificate authority repeatedly rejected nonces that it had issued (badNonce)")
+        raise AcmeError(
+            f"the certificate authority rejected {_NONCE_TRIES} requests in a row because of a one-time value (nonce) "
+            "that it had issued itself"
+        )
 
     def _new_nonce(self) -> str:
         self.send_request("HEAD", self.places["newNonce"])

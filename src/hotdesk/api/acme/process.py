@@ -69,7 +69,9 @@ class CertificateProcess:
             private_files.write(self.folder, SERVER, pem)
         except (AcmeError, HotdeskError, KeyError, TypeError, ValueError) as e:
             why = (
-                str(e) if isinstance(e, AcmeError | HotdeskError) else "malformed reply from the certificate authority"
+                str(e)
+                if isinstance(e, AcmeError | HotdeskError)
+                else f"the certificate authority sent a malformed reply ({type(e).__name__})"
             )
             self.attempts = self.attempts.fail(time.time())
             self.tell(failed=why, seconds=round(self.attempts.next_at - time.time()))

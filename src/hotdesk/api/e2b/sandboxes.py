@@ -297,7 +297,9 @@ class Sandboxes:
                 raise E2bError(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await _is_healthy(sandbox):
                 raise E2bError(
-                    500, "the sandbox does not respond", error_code="sandbox_snapshot_guest_agent_unresponsive"
+                    500,
+                    f"sandbox '{sandbox.id}' does not respond, so it was not paused; try again, or kill it",
+                    error_code="sandbox_snapshot_guest_agent_unresponsive",
                 )
             ends, mode = sandbox.ends, sandbox.pause_mode
             sandbox.state, sandbox.ends = "paused", time.time()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hotdesk.api.models import explain_refusal
 from hotdesk.config import APPROVALS, WALLS, Config
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, make_printable
 
 ORDERS = "orders"
 _JOB_SHAPE = re.compile(r"i[a-z0-9]{20}")
@@ -96,7 +96,9 @@ def build_errand_command(message: Mapping[str, object]) -> list[str]:
             return ["image", "rm", "--yes", name]
         case {"verb": "adopt", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
             return ["image", "import", "/dev/stdin", "--name", name]
-    raise BriefError("the launcher does not support this request, or the name in it is invalid")
+    raise BriefError(
+        f"the launcher does not support the request {make_printable(str(message.get('verb'))[:40])!r} with this name"
+    )
 
 
 def limit(name: str, value: object) -> list[str]:
@@ -155,7 +157,9 @@ def _build_script_args(template: object, templates: tuple[Path, ...]) -> list[st
     for folder in templates:
         if (script := folder / template / SCRIPT).is_file():
             return ["--script", str(script)]
-    raise BriefError(f"template {template!r} does not exist, or has no script")
+    if any((folder / template).is_dir() for folder in templates):
+        raise BriefError(f"template {template!r} has no {SCRIPT}, so it cannot run without a model; name a model")
+    raise BriefError(f"template {template!r} does not exist")
 
 
 def read_requester(options: Mapping[str, object]) -> str:

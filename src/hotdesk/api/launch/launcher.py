@@ -127,7 +127,9 @@ class Starting:
         except HotdeskError as e:
             self.reply(number, e)
         except OSError as e:
-            self.reply(number, HostError(f"the process could not be started: {e.strerror}"))
+            self.reply(
+                number, HostError(f"the server could not start a process for this request: {e.strerror}; try again")
+            )
         else:
             if message.get("verb") not in _ERRANDS:  # an errand is answered when it ends
                 self.reply(number, pid)
@@ -226,7 +228,12 @@ class Starting:
         number, output = self.errands.pop(pid)
         words = os.pread(output, MAX_OUTPUT_BYTES, 0).decode("utf-8", "replace").strip().removeprefix("hotdesk: ")
         os.close(output)
-        self.reply(number, BriefError(words or f"the process ended with exit status {code}") if code else pid)
+        self.reply(
+            number,
+            BriefError(words or f"the command that the server ran for this request ended with exit status {code}")
+            if code
+            else pid,
+        )
 
     def tell(self, message: Mapping[str, object]) -> None:
         """Send a message to the server; nothing if it is gone."""

@@ -30,7 +30,7 @@ class LentTools:
         match reply:
             case {"text": str(text), "ok": bool(ok), "note": str(note), "media": str(media), "image": str(image)}:
                 return Observation(text, ok, _decode_image(image), media, note=note)
-        raise KeeperError("malformed reply from the process that opened the desk")
+        raise KeeperError("malformed reply from the process that opened the desk; try again")
 
 
 async def fetch_tools(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str, Any]]:
@@ -42,4 +42,4 @@ def _decode_image(image: str) -> bytes:
     try:
         return base64.b64decode(image, validate=True)
     except ValueError as e:
-        raise KeeperError("malformed reply from the process that opened the desk") from e
+        raise KeeperError("malformed reply from the process that opened the desk; try again") from e

@@ -45,6 +45,8 @@ class ContentAddress(Model):
     inline: bool = Field(description="Whether a browser displays the file; false: it is downloaded.")
 
 
+_FIELDS = {"drive": "`path`", "file": "`desk` and `path`", "report": "`job`", "frame": "`job` and `frame`"}
+"""The fields that each kind of preview needs, for an error message."""
 NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", "frame": "jobs"}
 
 
@@ -91,6 +93,5 @@ async def read_content(context: RequestContext, order: ContentOrder) -> tuple[by
     raise ProblemError(
         400,
         "content.what",
-        "these fields do not fit `kind`: `drive` needs `path`, `file` needs `desk` and `path`, `report` needs `job`, "
-        "`frame` needs `job` and `frame`",
+        f"a preview of kind {order.kind!r} needs {_FIELDS[order.kind]}, and the request lacks some of that",
     )

@@ -76,7 +76,9 @@ def place(context: RequestContext, number: str, target: Path) -> None:
     source = prepare_folder(context.tenant.settings) / number
     if not source.is_file():
         raise ProblemError(
-            404, "upload.missing", f"upload {number} not found or expired; send it to POST /uploads again"
+            404,
+            "upload.missing",
+            f"there is no upload {number} (uploads expire after an hour); send the file to POST /uploads again",
         )
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ class Registry:
                 raise PullError("%s responded with status %d: %s" % (place, e.code, detail.strip() or e.reason))
             except OSError as e:
                 raise PullError(f"{place} cannot be reached: {e}")
-        raise PullError(f"{place} rejected the access token that it had issued")
+        raise PullError(f"{place} rejected the access token that it had issued; the image may need a user and password")
 
     def fetch_token(self, words: dict[str, str]) -> str:
         query: dict[str, str] = {key: words[key] for key in ("service", "scope") if key in words}
@@ -80,7 +80,7 @@ class Registry:
         with self.get("manifests/" + reference, ACCEPT) as answer:
             data = answer.read(MAX_JSON + 1)
         if len(data) > MAX_JSON:
-            raise PullError("the manifest of the image has more than %d bytes" % MAX_JSON)
+            raise PullError("the manifest of the image has more than %d MiB, the limit" % (MAX_JSON >> 20))
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         if DIGEST.fullmatch(reference) and digest != reference:
             raise PullError(f"the registry sent a manifest that does not match {reference}")
@@ -118,12 +118,14 @@ def _read_blob(registry: Registry, descriptor: dict[str, Any]) -> Any:
         while rest:
             data = answer.read(min(CHUNK, rest))
             if not data:
-                raise PullError(f"the blob {digest} is shorter than its declared size")
+                raise PullError(f"the registry sent only a part of the image's blob {digest}; start the build again")
             sha256.update(data)
             rest -= len(data)
             yield data
     if "sha256:" + sha256.hexdigest() != digest:
-        raise PullError(f"the content of the blob {digest} does not match its digest")
+        raise PullError(
+            f"the registry sent a blob whose content does not match its digest {digest}; start the build again"
+        )
 
 
 def pull(order: dict[str, Any]) -> None:
@@ -137,7 +139,7 @@ def pull(order: dict[str, Any]) -> None:
         return
     blobs = {str(each["digest"]): each for each in [manifest["config"], *manifest["layers"]]}
     if sum(int(each["size"]) for each in blobs.values()) > order["limit"]:
-        raise PullError("the image has more than %d bytes, the limit" % order["limit"])
+        raise PullError("the image has more than %d GiB, the limit" % (order["limit"] >> 30))
     put("oci-layout", 30, [b'{"imageLayoutVersion":"1.0.0"}'])
     descriptor = {"mediaType": manifest.get("mediaType", "application/vnd.oci.image.manifest.v1+json"),
                   "digest": digest, "size": len(data)}  # fmt: skip

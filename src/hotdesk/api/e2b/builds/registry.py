@@ -109,7 +109,7 @@ def build_scope(found: RegistryImage, credentials: dict[str, object] | None) -> 
                 "from_image(…, username=…, password=…)",
             )
     if found.scheme != "https":
-        raise StepError("base", f"registry {found.host} does not use TLS, so the password was not sent")
+        raise StepError("base", f"registry {found.host} does not use https, so the password was not sent")
     value = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     place = (SecretPlace("header", "authorization"),)
     grant = check_grant(Grant("registry", found.host, port=found.port, places=place, foreign=True))
@@ -181,7 +181,10 @@ class PullOutput:
         return None
 
     def make_step_error(self) -> StepError:
-        words = self.words.decode("utf-8", "replace").strip() or "the download program ended unexpectedly"
+        words = (
+            self.words.decode("utf-8", "replace").strip()
+            or "the download program ended unexpectedly; start the build again"
+        )
         return StepError("base", f"the image cannot be fetched: {make_printable(words)}")
 
     async def find_digest(self) -> str:
@@ -205,7 +208,9 @@ class PullOutput:
             while piece is not None:
                 size += len(piece)
                 if size > MAX_IMAGE_BYTES + GIB:
-                    raise StepError("base", "the image is larger than the registry declared")
+                    raise StepError(
+                        "base", f"the registry sent more than {(MAX_IMAGE_BYTES >> 30) + 1} GiB, the limit of an image"
+                    )
                 if size - checked >= _LOOK:
                     checked = size
                     if shutil.disk_usage(place.parent).free < floor + _LOOK:

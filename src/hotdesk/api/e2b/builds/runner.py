@@ -256,11 +256,11 @@ def _as_step_error(error: Exception) -> StepError:
         case StepError():
             return error
         case TimeoutError():
-            return StepError("", f"the build exceeded its time limit of {MAX_BUILD_S:.0f} s")
+            return StepError("", f"the build exceeded its time limit of {MAX_BUILD_S / 60:.0f} minutes")
         case E2bError():
             return StepError("", str(error))
         case ImageError():
-            return StepError("", f"the files could not be saved: {error}")
+            return StepError("", f"the files that the build made could not be saved: {error}")
     log(error)
     kind = error.code if isinstance(error, HotdeskError) else "internal"
     return StepError("", f"internal error ({kind}); the server's operator can find the reason in the server's log")

@@ -161,7 +161,9 @@ class TenantSnapshots:
 
     def find_image(self, tenant: Tenant, template: str) -> str:
         if template.startswith(":") or template.endswith(":"):
-            raise E2bError(400, f"'{make_printable(template[:64])}' has an empty name or tag")
+            raise E2bError(
+                400, f"template '{make_printable(template[:64])}' has an empty name or tag; write NAME or NAME:TAG"
+            )
         if (found := self.find(tenant, template)) is not None:
             return found.image
         shape = SHAPE.fullmatch(template)

@@ -93,7 +93,7 @@ async def unary(request: Request) -> Message:
     async for data in read_body(request):
         body += data
         if len(body) > MAX_BYTES:
-            raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
+            raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES >> 20} MiB; send less at a time")
     return _as_message(bytes(body))
 
 
@@ -106,7 +106,7 @@ async def iterate_messages(request: Request) -> AsyncIterator[Message]:
             if not flags & END:
                 yield _as_message(payload)
     if buffer:
-        raise RpcError("invalid_argument", "the last envelope is incomplete")
+        raise RpcError("invalid_argument", "the request ended in the middle of a message; send it again")
 
 
 def take(buffer: bytearray) -> tuple[int, bytes] | None:
@@ -117,7 +117,7 @@ def take(buffer: bytearray) -> tuple[int, bytes] | None:
     if flags & COMPRESSED:
         raise RpcError("invalid_argument", "compressed messages are not supported; send the message uncompressed")
     if size > MAX_BYTES:
-        raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
+        raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES >> 20} MiB; send less at a time")
     if len(buffer) < 5 + size:
         return None
     payload = bytes(buffer[5 : 5 + size])
@@ -131,7 +131,7 @@ async def read_single_message(request: Request) -> Message:
     async for message in iterate_messages(request):
         found = message if found is None else found
     if found is None:
-        raise RpcError("invalid_argument", "the request has no message")
+        raise RpcError("invalid_argument", "the request has no message; send one")
     return found
 
 

@@ -121,13 +121,13 @@ class FileResponse(Response):
         while frame[0] == "D":
             data = frame[1] if packer is None else packer.compress(frame[1])
             if remaining is not None and (remaining := remaining - len(data)) < 0:
-                raise LinkError("the file grew while it was read")
+                raise LinkError("the file grew while it was read; read it again")
             if waiting and data:
                 await send({"type": "http.response.body", "body": waiting, "more_body": True})
             waiting = data or waiting
             frame = await worker.hear()
         if remaining:
-            raise LinkError("the file shrank while it was read")
+            raise LinkError("the file shrank while it was read; read it again")
         rest = packer.flush() if packer is not None else b""
         self.call.sandbox.cuts.discard(self.call.reset)  # after its last byte the connection is for other requests
         await send({"type": "http.response.body", "body": waiting + rest, "more_body": False})
@@ -137,7 +137,7 @@ def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
     match frame[0], as_json(frame[1]):
         case "H", {"size": int(size), "modified": int(modified)} if 0 <= size < 1 << 60:
             return size, modified
-    raise LinkError("malformed reply from the file program inside the desk")
+    raise LinkError("malformed reply from hotdesk's file program in the sandbox; try again")
 
 
 def _build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
@@ -172,6 +172,6 @@ def as_refusal(error: BaseException, path: str) -> E2bError:
             case "EISDIR":
                 return E2bError(400, f"path '{path}' is a directory")
             case "ENOSPC" | "EDQUOT":
-                return E2bError(507, "not enough disk space available")
+                return E2bError(507, f"not enough disk space available in the sandbox for '{path}'; delete files there")
         return E2bError(400 if error.code in CALLERS else 500, f"path '{path}': {error}")
-    return E2bError(502, f"the sandbox does not respond: {error}")
+    return E2bError(502, f"path '{path}' could not be read or written: {error}")

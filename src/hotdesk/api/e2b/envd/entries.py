@@ -48,4 +48,4 @@ def as_time(nanoseconds: int) -> str:
 
 
 def make_malformed_error() -> LinkError:
-    return LinkError("malformed file description from the file program inside the desk")
+    return LinkError("malformed file description from hotdesk's file program in the sandbox; try again")

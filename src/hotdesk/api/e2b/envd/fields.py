@@ -10,6 +10,14 @@ from hotdesk.api.e2b.envd.connect import Message, RpcError
 
 Kind = TypeVar("Kind")
 MAX_PATH_BYTES = 4096
+_WORDS: dict[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+}
+"""What a field must be, for an error message."""
 
 
 def get_field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
@@ -17,7 +25,7 @@ def get_field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
     if value is None:
         return None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        _reject_field(name)
+        _reject_field(name, _WORDS.get(kind, kind.__name__))
     return value
 
 
@@ -37,20 +45,23 @@ def get_text(message: Message, name: str) -> str:
 
 def get_texts(message: Message, name: str) -> list[str]:
     found: list[object] = get_field(message, name, list) or []
-    return [get_text({name: one}, name) if one is not None else _reject_field(name) for one in found]
+    return [
+        get_text({name: one}, name) if one is not None else _reject_field(name, "a list of strings") for one in found
+    ]
 
 
 def read_text_map(message: Message, name: str) -> dict[str, str]:
     found = get_table(message, name)
     if any("\0" in key for key in found):
-        _reject_field(name)
+        _reject_field(name, "an object of strings without NUL")
     return {
-        key: get_text({name: value}, name) if value is not None else _reject_field(name) for key, value in found.items()
+        key: get_text({name: value}, name) if value is not None else _reject_field(name, "an object of strings")
+        for key, value in found.items()
     }
 
 
-def _reject_field(name: str) -> NoReturn:
-    raise RpcError("invalid_argument", f"{name} has the wrong type")
+def _reject_field(name: str, expected: str) -> NoReturn:
+    raise RpcError("invalid_argument", f"{name} has the wrong type; it must be {expected}")
 
 
 def get_number(message: Message, name: str) -> int:

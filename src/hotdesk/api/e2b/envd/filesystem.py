@@ -132,7 +132,7 @@ async def watch_dir(call: EnvdCall) -> Response:
         finally:
             with anyio.move_on_after(1, shield=True):
                 await watcher.watch.close()
-        raise RpcError("deadline_exceeded", "the deadline of this call has passed")
+        raise RpcError("deadline_exceeded", "the timeout that the client set for this call has passed")
 
     return call.stream(tell)
 

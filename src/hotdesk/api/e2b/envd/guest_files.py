@@ -68,10 +68,10 @@ class Worker:
         with anyio.move_on_after(silence) as scope:
             letter, size = (head := await self.take(5))[:1], int.from_bytes(head[1:], "big")
             if size > MAX_FRAME_BYTES or letter not in b"DEHRF":
-                raise LinkError("malformed reply from the file program inside the desk")
+                raise LinkError("malformed reply from hotdesk's file program in the sandbox; try again")
             payload = await self.take(size)
         if scope.cancelled_caught:
-            raise LinkError(f"the file program inside the desk sent nothing for {silence:.0f} s")
+            raise LinkError(f"hotdesk's file program in the sandbox sent nothing for {silence:.0f} s; try again")
         if letter == b"F":
             raise _as_failed(payload)
         return letter.decode(), payload
@@ -80,7 +80,7 @@ class Worker:
         while len(self.buffer) < size:
             piece = await anext(self.output, None)
             if piece is None:
-                raise LinkError("the file program inside the desk has ended")
+                raise LinkError("hotdesk's file program in the sandbox ended; try again")
             self.buffer += piece[1] if piece[0] == "stdout" else b""
         data = bytes(self.buffer[:size])
         del self.buffer[:size]
@@ -89,7 +89,7 @@ class Worker:
     async def read_result(self, silence: float = _STEP_TIMEOUT_S) -> object:
         letter, payload = await self.hear(silence)
         if letter != "R":
-            raise LinkError("unexpected message from the file program inside the desk")
+            raise LinkError("unexpected message from hotdesk's file program in the sandbox; try again")
         return as_json(payload)
 
 
@@ -198,7 +198,7 @@ def as_json(payload: bytes) -> object:
     try:
         value: object = json.loads(payload)
     except (ValueError, RecursionError):
-        raise LinkError("malformed reply from the file program inside the desk") from None
+        raise LinkError("malformed reply from hotdesk's file program in the sandbox; try again") from None
     return value
 
 
@@ -206,4 +206,4 @@ def _as_failed(payload: bytes) -> Exception:
     match as_json(payload):
         case [str(code), str(text)]:
             return GuestFilesError(code[:20], text[:200])
-    return LinkError("malformed reply from the file program inside the desk")
+    return LinkError("malformed reply from hotdesk's file program in the sandbox; try again")

@@ -96,7 +96,7 @@ async def connect(call: EnvdCall) -> Response:
         with program.follow() as pieces, anyio.move_on_after(seconds) as scope:
             await _tell_pieces(call, program, pieces, say)
         if scope.cancelled_caught:
-            raise RpcError("deadline_exceeded", "the deadline of this call has passed")
+            raise RpcError("deadline_exceeded", "the timeout that the client set for this call has passed")
         await _tell_end(call, program, say)
 
     return call.stream(tell)

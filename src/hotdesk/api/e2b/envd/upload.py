@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
 from hotdesk.api.e2b.responses import E2bError
+from hotdesk.errors import make_printable
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -125,7 +126,7 @@ class UploadForm:
                 yield event
                 if event[0] == "end":
                     return
-        raise E2bError(400, "the form is truncated")
+        raise E2bError(400, "the form ends before its closing boundary; send it again")
 
     async def iterate_parts(self) -> AsyncGenerator[tuple[str, str, AsyncIterator[bytes]]]:
         """Yield each part's field name, filename as sent, and bytes; read one part before the next."""
@@ -157,7 +158,7 @@ async def read_head(happening: AsyncGenerator[Event]) -> dict[str, str]:
                 name = value = b""
             case "headers_finished":
                 return found
-    raise E2bError(400, "the form is truncated")
+    raise E2bError(400, "the form ends before its closing boundary; send it again")
 
 
 async def read_content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
@@ -180,10 +181,14 @@ def parse_disposition(headers: Mapping[str, str]) -> tuple[str, str]:
 def parse_metadata(headers: Headers) -> dict[str, str]:
     found = {name[len(PREFIX) :]: value for name, value in headers.items() if name.startswith(PREFIX)}
     for key, value in found.items():
-        if not KEY.fullmatch(key) or not VALUE.fullmatch(value):
+        if not KEY.fullmatch(key):
             raise E2bError(
-                400, f"metadata '{key[:100]}' must be printable ASCII, with a name of at most 246 characters"
+                400,
+                f"metadata name '{make_printable(key[:100])}' must have 1 to 246 characters: letters, digits and "
+                "!#$%&'*+.^_`|~-",
             )
+        if not VALUE.fullmatch(value):
+            raise E2bError(400, f"the value of metadata '{key[:100]}' must be printable ASCII")
     if sum(len(key) + len(value) for key, value in found.items()) > _MAX_METADATA_BYTES:
-        raise E2bError(400, f"the metadata has more than {_MAX_METADATA_BYTES} bytes")
+        raise E2bError(400, f"the metadata has more than {_MAX_METADATA_BYTES} bytes, the limit of a file; shorten it")
     return found

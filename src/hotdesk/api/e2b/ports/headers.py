@@ -95,7 +95,13 @@ def _check_handshake(headers: Headers, method: str, body: Body) -> bytes:
     except binascii.Error:
         right = False
     if not right or method != "GET" or body or headers.get_single(b"sec-websocket-version") != b"13":
-        raise HttpMessageError(400, "the request is not a valid WebSocket handshake")
+        raise HttpMessageError(
+            400,
+            (
+                "the request is not a valid WebSocket handshake: send GET without a body, Sec-WebSocket-Version 13 and "
+                "a Sec-WebSocket-Key of 16 bytes in base64"
+            ),
+        )
     return base64.b64encode(hashlib.sha1(key + MAGIC, usedforsecurity=False).digest())
 
 
@@ -122,7 +128,7 @@ def format_upgrade(response: Response, accept: bytes) -> bytes:
         and headers.get_single(b"sec-websocket-accept") == accept
     )
     if not right:
-        raise HttpMessageError(502, "the program on this port does not support WebSocket")
+        raise HttpMessageError(502, "the program on this port did not answer the WebSocket handshake correctly")
     fields = [*build_outward_headers(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
     lines = b"".join(b"%b: %b\r\n" % pair for pair in fields if pair[0].lower() != b"content-length")
     return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines

@@ -123,7 +123,9 @@ class Passing:
                 if response.status > _HIGHEST:
                     raise HttpMessageError(502, "the response of the program on this port has no valid status code")
                 return response
-        raise HttpMessageError(502, "the program on this port sent too many interim responses")
+        raise HttpMessageError(
+            502, f"the program on this port sent {_INTERIM} responses with a 1xx status and no final one"
+        )
 
     async def read_head(self) -> bytes:
         buffer, searched = bytearray(self.rest), 0

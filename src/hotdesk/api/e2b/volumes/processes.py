@@ -124,7 +124,9 @@ class VolumeProcesses:
                     raise E2bError(429, "too many requests to this volume are queued; wait until some end") from None
                 self.hang_up(volume)
                 if is_last:
-                    raise E2bError(503, "the volume cannot be read at the moment; try again") from None
+                    raise E2bError(
+                        503, "the process that reads and writes this volume ended or does not start; try again"
+                    ) from None
         raise AssertionError
 
     async def get_line(self, tenant: Tenant, volume: str) -> VolumeLine:

@@ -23,7 +23,8 @@ HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same 
 BROWSER = APIKeyCookie(
     name=COOKIE, auto_error=False, description="The session cookie of a browser that signed in with `POST /session`."
 )
-UNKNOWN = "missing or unknown key; create one with `hotdesk key new` and send it as `Authorization: Bearer KEY`"
+UNKNOWN = "unknown key; create one with `hotdesk key new --name NAME` and send it as `Authorization: Bearer KEY`"
+MISSING = "the request has no key; send one that `hotdesk key new` created, as `Authorization: Bearer KEY`"
 T = TypeVar("T")
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
@@ -73,7 +74,7 @@ def authenticate_caller(connection: HTTPConnection) -> Caller:
         if caller is not None and (connection.scope["type"] == "websocket" or connection.scope["method"] not in SAFE):
             native.sessions.check(connection)
     if caller is None:
-        raise ProblemError(401, "key.unknown", UNKNOWN, CHALLENGE)
+        raise ProblemError(401, "key.unknown", MISSING if key is None else UNKNOWN, CHALLENGE)
     return caller
 
 

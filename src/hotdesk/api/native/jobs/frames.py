@@ -26,7 +26,11 @@ def frame(settings: Config, job: str, act: int) -> bytes:
     except (binascii.Error, ValueError):
         image = None
     if image is None:
-        raise ProblemError(404, "frame.missing", f"act {act} has no screenshot, or it was deleted")
+        raise ProblemError(
+            404,
+            "frame.missing",
+            f"act {act} of job {job} has no stored screenshot; GET /jobs/{job}/story shows which acts have one",
+        )
     image.thumbnail((WIDTH, 2 * WIDTH))
     output = io.BytesIO()
     image.save(output, "JPEG", quality=85)

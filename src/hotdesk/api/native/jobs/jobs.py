@@ -262,7 +262,8 @@ async def stop(context: ForJobs, job: JobName) -> JobShown:
     tale = await find(context, job)
     is_over = isinstance(tale, JobSummary) and tale.ended is not None
     if is_over or not context.native.jobs.starter.is_running(context.tenant.name, job):
-        raise ProblemError(409, "job.still", f"job {job} is not running on this server")
+        why = "has ended already" if is_over else "is not run by a process of this server, so there is nothing to stop"
+        raise ProblemError(409, "job.still", f"job {job} {why}")
     await context.native.jobs.starter.signal(context.tenant.name, job)
     return await get_job(context, job)
 
@@ -275,8 +276,12 @@ async def resume(
     tale = await find(context, job)
     order = order or ResumeOrder(models=[])
     retries = isinstance(tale, JobSummary) and tale.items is not None and order.quarantine == "retry"
-    if isinstance(tale, RequestedJob) or (tale.ended is not None and not (retries and tale.ended.outcome == "done")):
-        raise ProblemError(409, "job.over", f"job {job} has ended, or never started; it cannot be resumed")
+    if isinstance(tale, RequestedJob):
+        raise ProblemError(
+            409, "job.over", f"job {job} has not started, so there is nothing to resume; start a new job"
+        )
+    if tale.ended is not None and not (retries and tale.ended.outcome == "done"):
+        raise ProblemError(409, "job.over", f"job {job} has ended and cannot be resumed; start a new job")
     if order.quarantine is not None and tale.items is None:
         raise ProblemError(409, "job.one", f"job {job} is not a swarm, so it has no items in quarantine")
     await go_on(context, job, order, {"quarantine": order.quarantine} if order.quarantine is not None else {})
@@ -288,9 +293,11 @@ async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dic
     tale = (await context.ledger.read_summaries())[job]
     folder = context.tenant.settings.lib / JOBS / job
     if tale.forgotten is not None or not folder.is_dir():
-        raise ProblemError(409, "job.forgotten", f"job {job} cannot be resumed: its stored state was deleted")
+        raise ProblemError(
+            409, "job.forgotten", f"job {job} cannot be resumed: its stored state was deleted; start a new job"
+        )
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
-        raise ProblemError(409, "job.running", f"another process is running job {job} already")
+        raise ProblemError(409, "job.running", f"job {job} is running already")
     if not get_folder(context.tenant.settings, job).is_dir():
         raise ProblemError(
             409, "job.elsewhere", f"job {job} was started on the command line; resume it with `hotdesk resume {job}`"
@@ -314,7 +321,7 @@ async def forget_job(context: ForJobs, job: JobName) -> None:
     tale = await find(context, job)
     settings, folder = context.tenant.settings, context.tenant.settings.lib / JOBS / job
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
-        raise ProblemError(409, "job.running", f"another process is running job {job}; stop it first")
+        raise ProblemError(409, "job.running", f"job {job} is running; stop it first, with POST /jobs/{job}/stop")
     if isinstance(tale, JobSummary) and folder.is_dir():
         noted = tale.forgotten is not None
         forget(settings.lib / JOBS, job, context.tenant.host.note, context.by, noted=noted)

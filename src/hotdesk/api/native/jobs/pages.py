@@ -57,7 +57,9 @@ def describe_pages(settings: Config, version: Version) -> PagesShown:
 def respond_with_page(settings: Config, version: Version, number: int) -> Response:
     found = _find_pictures(settings, version)
     if not 1 <= number <= len(found):
-        raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no stored page {number}")
+        raise ProblemError(
+            404, "page.missing", f"{version.name}@{version.number} has no stored page {number}; it has {len(found)}"
+        )
     return Response(encode_jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
 
 

@@ -152,7 +152,11 @@ async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobSho
     """Add items to a swarm that is running, paused or done. Its plan applies to them, and the report is rebuilt."""
     tale = (await context.ledger.read_summaries()).get(job)
     if tale is None or tale.items is None:
-        raise ProblemError(404, "swarm.missing", f"job {job} is not a swarm, or has not listed its items yet")
+        raise ProblemError(
+            404,
+            "swarm.missing",
+            f"job {job} has no items: it is not a swarm, or it is about to list them; GET /jobs/{job} shows its state",
+        )
     if tale.ended is not None and tale.ended.outcome != "done":
         raise ProblemError(
             409, "job.over", f"swarm {job} ended without success, so no items can be added; start another swarm"
@@ -200,9 +204,10 @@ async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: 
     reading = PaperReader(context.tenant.settings.lib / JOBS, job)
     data = await anyio.to_thread.run_sync(reading.read_data, files[place][1]) if place < len(files) else None
     if data is None:
-        raise ProblemError(
-            404, "item.file", f"item {item} has no file number {place}, or that file is no longer stored"
+        why = (
+            f"has no file number {place}" if place >= len(files) else f"no longer has its file {files[place][0]} stored"
         )
+        raise ProblemError(404, "item.file", f"item {item} {why}")
     return Response(data, 200, build_attachment_headers(files[place][0]), MEDIA)
 
 
@@ -282,7 +287,11 @@ async def follow(context: RequestContext, job: str) -> FollowedSwarm:
     """Return one of the tenant's swarms, read up to now; 404 for a job that is no swarm."""
     tale = (await context.ledger.read_summaries()).get(job)
     if tale is None or tale.items is None:
-        raise ProblemError(404, "swarm.missing", f"job {job} is not a swarm, or has not listed its items yet")
+        raise ProblemError(
+            404,
+            "swarm.missing",
+            f"job {job} has no items: it is not a swarm, or it is about to list them; GET /jobs/{job} shows its state",
+        )
     swarm = context.native.swarms.find(context.tenant.name, job)
     async with swarm.reading:
         await anyio.to_thread.run_sync(swarm.read_on, get_journal_path(context.tenant.settings))

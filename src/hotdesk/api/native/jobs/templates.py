@@ -125,7 +125,12 @@ def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
     """Return the brief as JSON, with values filled into its texts."""
     definitions = {each.name: each for each in template.shown.values}
     if unknown := sorted(set(values) - set(definitions)):
-        raise ProblemError(400, "template.value", f"template {template.shown.name} has no value named {unknown[0]!r}")
+        raise ProblemError(
+            400,
+            "template.value",
+            f"template {template.shown.name} has no value named {unknown[0]!r}; its values are "
+            f"{', '.join(definitions) or 'none'}",
+        )
     resolved = {name: values.get(name, each.default) for name, each in definitions.items()}
     for name, value in resolved.items():
         if value is None:
