@@ -1,8 +1,8 @@
-"""hotdesk beside its peers, in one run on one root file system: what SPECIFICATION.md promises, measured.
+"""hotdesk compared with its peers in one run on one root file system: measures the promises of SPECIFICATION.md.
 
-    make bench            what can be measured with what is installed
-    make bench PEERS=1    installs the peers first
-    make bench-check      and fails, naming every promise that is broken or could not be measured
+make bench            what can be measured with what is installed
+make bench PEERS=1    installs the peers first
+make bench-check      also fails, and names every promise that is broken or could not be measured
 
 Rounds are interleaved, because machines are shared and noisy; a ratio is the median of the rounds' ratios.
 """
@@ -82,11 +82,10 @@ PARTS: dict[str, Part] = {
     ),
 }
 OTHERS = "machine: % of its processors busy with others"
-"""The most between parts: CPU seconds are the whole machine's, so a run beside much else says little."""
+"""Load between parts, at most; CPU seconds cover the whole machine, so a run on a busy machine proves little."""
 
 
 def arguments() -> argparse.Namespace:
-    """Read what is asked."""
     parser = argparse.ArgumentParser(
         prog="bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -106,21 +105,21 @@ def arguments() -> argparse.Namespace:
 
 
 def settle(home: Path) -> Config:
-    """Choose a state directory of this run's own, for it and the programs it starts, with the machine's images."""
+    """Choose a separate state directory, for this process and its children, with the machine's images."""
     images = config.load().images
     os.environ |= {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(images)}
     return config.load()
 
 
 async def share_of_others() -> float:
-    """Measure how busy the machine is while we rest, in percent."""
+    """Return how busy other programs keep the machine while this one rests, in percent."""
     busy, start = busy_seconds(), time.perf_counter()
     await anyio.sleep(1)
     return 100 * (busy_seconds() - busy) / (time.perf_counter() - start) / (os.cpu_count() or 1)
 
 
 async def run(settings: Config, peers: Peers, home: Path, book: Book, asked: argparse.Namespace) -> None:
-    """Run every part that is asked for, each with a host of its own; one that fails is told, and the next begins."""
+    """Run every selected part, each with a host of its own; report one that fails, and continue."""
     for name, part in PARTS.items():
         if asked.only and name not in asked.only:
             continue
@@ -140,7 +139,7 @@ async def run(settings: Config, peers: Peers, home: Path, book: Book, asked: arg
 
 
 def write(book: Book, asked: argparse.Namespace) -> None:
-    """Write the files that are asked for; say where."""
+    """Write the selected files; print their paths."""
     chosen = {name: value for name, value in vars(asked).items() if isinstance(value, int) or name == "only"}
     data = json.dumps(report.as_json(book, chosen), indent=1, ensure_ascii=False) + "\n"
     if asked.json:
@@ -158,9 +157,9 @@ def write(book: Book, asked: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Measure, print, write; fail when that is asked for and a promise is broken."""
+    """Measure, print, write; fail if checking is selected and a promise is broken."""
     asked, book = arguments(), Book()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that child processes are ended
     if asked.peers:
         install()
     with (

@@ -1,4 +1,4 @@
-"""Template builds by E2B's own SDK: one that is cached, and a layer beside the command that makes it."""
+"""Template builds by E2B's own SDK: one that is cached, and one layer compared with its plain command."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ WORK = (
     "d = b'x'\n"
     'for n in range(2_000_000): d = hashlib.sha256(d).digest()"'
 )
-"""Some seconds of a processor, and fifty megabytes in four hundred files."""
+"""Some seconds of processor time, and fifty megabytes in four hundred files."""
 
 
 async def measure(home: Path, book: Book, rounds: int) -> None:
-    """Build the same again and again; the first round only warms caches."""
+    """Repeat the same builds; the first round only warms caches."""
     async with served(home) as server:
         try:
             for number in range(-1, rounds):
@@ -42,7 +42,6 @@ async def measure(home: Path, book: Book, rounds: int) -> None:
 
 
 def build(server: Server, anew: bool) -> float:
-    """Build a template of one command."""
     options = {name: server.e2b[name] for name in ("api_key", "api_url")}
     start = time.perf_counter()
     Template.build(Template().from_base_image().run_cmd(WORK), "bench", skip_cache=anew, **options)
@@ -50,7 +49,7 @@ def build(server: Server, anew: bool) -> float:
 
 
 def command(server: Server) -> float:
-    """Run the same command in a sandbox that is there."""
+    """Run the same command in an open sandbox."""
     sandbox = Sandbox.create(**server.e2b)
     try:
         start = time.perf_counter()
@@ -61,7 +60,7 @@ def command(server: Server) -> float:
 
 
 def remove(home: Path) -> None:
-    """Remove the images that the builds left."""
+    """Remove the images of the builds."""
     records = json.loads((home / "lib/serve/templates.json").read_bytes())
     for name in {str(each["image"]) for each in records["layers"]}:
         subprocess.run([HOTDESK, "image", "rm", "--yes", name], check=False, capture_output=True)

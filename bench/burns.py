@@ -1,4 +1,4 @@
-"""What burning costs beside `crun delete`, and what bombs cost their neighbours."""
+"""The cost of burning compared with `crun delete`, and of bombs in one desk to its neighbours."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def delete(peers: Peers, name: str) -> float:
 
 
 async def burns(host: Host, peers: Peers, book: Book, rounds: int) -> None:
-    """Burn a desk and delete a container, in turn."""
+    """Burn a desk and delete a container, alternately."""
     for number in range(rounds):
         desk = await ready(host)
         book.note(BURN, number, await timed(lambda desk=desk: host.burn(desk.id)))  # type: ignore[misc]
@@ -56,7 +56,7 @@ async def burns(host: Host, peers: Peers, book: Book, rounds: int) -> None:
 
 @asynccontextmanager
 async def bombed(host: Host, argv: list[str]) -> AsyncIterator[Desk]:
-    """Give a desk in which a bomb goes off."""
+    """Yield a desk in which a bomb runs."""
     async with host.open_desk() as desk:
         process = await desk.start(argv, stdin=False)
 
@@ -72,12 +72,12 @@ async def bombed(host: Host, argv: list[str]) -> AsyncIterator[Desk]:
 
 
 async def latency(desk: Desk, count: int = 80) -> float:
-    """Give the median time of a quick program."""
+    """Return the median time of a quick program."""
     return statistics.median([await timed(lambda: desk.run(["true"])) for _ in range(count)])
 
 
 async def neighbours(host: Host, book: Book) -> None:
-    """Time a quick program beside each bomb, against the same a moment before."""
+    """Time a quick program beside each bomb, compared with the same a moment before."""
     found = {}
     async with host.open_desk() as neighbour:
         await latency(neighbour)
@@ -90,6 +90,5 @@ async def neighbours(host: Host, book: Book) -> None:
 
 
 async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
-    """Take burns in turn with deletes, then the bombs."""
     await burns(host, peers, book, rounds)
     await neighbours(host, book)

@@ -1,4 +1,4 @@
-"""Charts as SVG, written by hand: rows of latencies, bars, and lines, stacked on one sheet."""
+"""Charts written as SVG: rows of latencies, bars, and lines, stacked on one sheet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.report import number
 
 WIDTH = 900
 LEFT, RIGHT = 270, 120
-"""Room for the rows' names, and for their numbers."""
+"""Space for the names of rows, and for their numbers."""
 ROW = 26
 INK, FAINT, LINE = "#1f2933", "#66727f", "#dfe4ea"
 OURS, THEIRS = "#d9480f", "#5f7d95"
@@ -21,7 +21,7 @@ FONT = "font-family=\"'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans',
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A piece of a sheet."""
+    """A part of a sheet."""
 
     body: str
     height: int
@@ -29,7 +29,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One name and its numbers: a median, and what few samples exceed; or one number alone."""
+    """A name and its numbers: a median with high percentiles, or one number alone."""
 
     name: str
     values: tuple[float, ...]
@@ -37,37 +37,34 @@ class Row:
 
     @property
     def colour(self) -> str:
-        """Give hotdesk's colour, or its peers'."""
+        """Return hotdesk's colour, or that of peers."""
         return OURS if self.ours else THEIRS
 
 
 def text(
     x: float, y: float, words: str, *, size: int = 13, fill: str = INK, anchor: str = "start", more: str = ""
 ) -> str:
-    """Write words."""
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}" text-anchor="{anchor}"'
     return f"<text {place} {more}>{escape(words)}</text>"
 
 
 def stroke(x1: float, y1: float, x2: float, y2: float, colour: str = LINE, width: float = 1) -> str:
-    """Draw a line."""
     place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
     return f'<line {place} stroke="{colour}" stroke-width="{width}"/>'
 
 
 def dot(x: float, y: float, colour: str, *, radius: float = 5, filled: bool = True) -> str:
-    """Draw a dot, or a ring."""
+    """Draw a dot, or a ring if not `filled`."""
     fill = colour if filled else "#ffffff"
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{fill}" stroke="{colour}" stroke-width="1.5"/>'
 
 
 def title(words: str, beneath: str) -> list[str]:
-    """Write a panel's title and what it shows."""
     return [text(24, 26, words, size=16, more='font-weight="600"'), text(24, 45, beneath, size=12, fill=FAINT)]
 
 
 def decades(values: Sequence[float], least: int = 2) -> list[float]:
-    """Give marks of a log scale that hold all values: 1, 2 and 5 of each power of ten, no more than needed."""
+    """Return marks of a log scale that cover all values: 1, 2 and 5 of each power of ten, but no more than needed."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     marks = [step * 10.0**power for power in range(low - 1, high + 2) for step in (1, 2, 5)]
     first = max(place for place, mark in enumerate(marks) if mark <= min(values))
@@ -78,7 +75,6 @@ def decades(values: Sequence[float], least: int = 2) -> list[float]:
 
 
 def short(value: float) -> str:
-    """Write a mark."""
     return f"{value:g}" if value < 1000 else f"{value:,.0f}"
 
 
@@ -109,7 +105,7 @@ def latencies(words: str, beneath: str, rows: Sequence[Row]) -> Panel:
 
 
 def bars(words: str, beneath: str, rows: Sequence[Row]) -> Panel:
-    """Draw one number a row as a bar from nothing."""
+    """Draw one number for each row as a bar from zero."""
     most, top = max(row.values[0] for row in rows), 62
     drawn = title(words, beneath)
     for place, row in enumerate(rows):
@@ -123,8 +119,8 @@ def bars(words: str, beneath: str, rows: Sequence[Row]) -> Panel:
 
 
 def lines(words: str, beneath: str, steps: Sequence[str], rows: Sequence[Row]) -> Panel:
-    """Draw how milliseconds, on a log scale, go with steps of something."""
-    marks = decades([value for row in rows for value in row.values], least=4)  # what is flat looks flat
+    """Draw milliseconds, on a log scale, over `steps`."""
+    marks = decades([value for row in rows for value in row.values], least=4)  # flat data must look flat
     top, height, left, right = 74, 210, 80, 210
     span = math.log(marks[-1] / marks[0])
 
@@ -153,7 +149,7 @@ def lines(words: str, beneath: str, steps: Sequence[str], rows: Sequence[Row]) -
 
 
 def apart(places: list[float], least: float = 17) -> list[float]:
-    """Move what would overlap apart, keeping the order."""
+    """Move overlapping labels apart, keeping their order."""
     order = sorted(range(len(places)), key=places.__getitem__)
     for one, other in pairwise(order):
         places[other] = max(places[other], places[one] + least)
@@ -161,7 +157,6 @@ def apart(places: list[float], least: float = 17) -> list[float]:
 
 
 def sheet(panels: Sequence[Panel], footer: str) -> str:
-    """Stack panels on one sheet."""
     drawn, y = [], 8
     for panel in panels:
         drawn.append(f'<g transform="translate(0 {y})">{panel.body}</g>')

@@ -1,4 +1,4 @@
-"""Which charts a run draws: what was not measured is left out, and so is a chart of nothing."""
+"""The charts of a run; measurements that are missing are left out, and so are empty charts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY = "dot: median · tick: p95 · ring: p99 · log scale, ms"
 
 
 def spread(book: Book, names: dict[str, str]) -> list[Row]:
-    """Give median, p95 and p99 in milliseconds of what was measured."""
+    """Return rows of median, p95 and p99 in milliseconds, for the names that were measured."""
     return [
         Row(shown, tuple(percentile(values, share) * 1e3 for share in (0.5, 0.95, 0.99)), shown.startswith("hotdesk"))
         for name, shown in names.items()
@@ -40,7 +40,7 @@ def spread(book: Book, names: dict[str, str]) -> list[Row]:
 
 
 def medians(book: Book, names: dict[str, str]) -> list[Row]:
-    """Give the median of what was measured, as it is."""
+    """Return rows of medians, unscaled, for the names that were measured."""
     return [
         Row(shown, (statistics.median(values),), shown.startswith("hotdesk"))
         for name, shown in names.items()
@@ -49,13 +49,12 @@ def medians(book: Book, names: dict[str, str]) -> list[Row]:
 
 
 def along(book: Book, names: list[str], shown: str, ours: bool) -> list[Row]:
-    """Give medians in milliseconds along steps, when all were measured."""
+    """Return a row of medians in milliseconds, if all names were measured."""
     values = [book.samples(name) for name in names]
     return [Row(shown, tuple(statistics.median(each) * 1e3 for each in values), ours)] if all(values) else []
 
 
 def start_panels(book: Book) -> list[Panel]:
-    """Draw starts and execs."""
     found = []
     if rows := spread(book, STARTS):
         found.append(
@@ -67,7 +66,6 @@ def start_panels(book: Book) -> list[Panel]:
 
 
 def crowd_panels(book: Book, size: int) -> list[Panel]:
-    """Draw the burst and the stream."""
     burst = {crowd.burst_of(size): "hotdesk, cold opens", crowd.podman_burst_of(size): "podman run"}
     thrift = {crowd.THRIFT: "hotdesk", crowd.PODMAN_THRIFT: "podman run"}
     rate = {crowd.RATE: "hotdesk", crowd.PODMAN_RATE: "podman run"}
@@ -82,7 +80,6 @@ def crowd_panels(book: Book, size: int) -> list[Panel]:
 
 
 def snapshot_panels(book: Book) -> list[Panel]:
-    """Draw what a snapshot costs."""
     found = []
     ours = along(book, [snapshots.changed(size) for size in snapshots.CHANGED], "hotdesk snapshot", True)
     theirs = along(book, [snapshots.bare(size) for size in snapshots.CHANGED], "btrfs subvolume snapshot", False)
@@ -97,7 +94,7 @@ def snapshot_panels(book: Book) -> list[Panel]:
 
 
 def draw(book: Book, size: int, machine: str) -> dict[str, str]:
-    """Give every chart by its file's name; `bench.svg` has all panels on one sheet."""
+    """Return every chart by its file name; `bench.svg` has all panels on one sheet."""
     panels = {"start": start_panels(book), "crowd": crowd_panels(book, size), "snapshot": snapshot_panels(book)}
     panels["bench"] = [panel for each in panels.values() for panel in each]
     return {f"{name}.svg": sheet(each, machine) for name, each in panels.items() if each}

@@ -1,4 +1,4 @@
-"""Whole commands as people type them, beside podman's: the first, which starts a holder, and those after it."""
+"""Whole commands as people type them, compared with podman's: the first, which starts a holder, and later ones."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _PROMPT = b"$ "
 PODMAN = "podman run, beside a command"
 _END_SECONDS = 20.0
 _REST_SECONDS = 1.0
-"""Seconds until the holder that the first command started has started."""
+"""Seconds until the holder of the first command has started."""
 
 
 async def measure(peers: Peers, book: Book, rounds: int) -> None:
-    """Take every command once a round; the first round only warms caches."""
+    """Time every command once a round; the first round only warms caches."""
     await anyio.to_thread.run_sync(_measure, peers, book, rounds)
 
 
@@ -52,7 +52,7 @@ def _measure(peers: Peers, book: Book, rounds: int) -> None:
 
 
 def _take(book: Book, number: int, desk: str) -> None:
-    """Take one round: the first command finds no holder, because a variable that is new chooses another one."""
+    """Run one round; the first command finds no holder, because a new variable selects another one."""
     first = {**os.environ, "HOTDESK_LINGER": f"{1 + number / 1000}"}
     book.note(FIRST, number, _timed([HOTDESK, "run", "--", "true"], first))
     time.sleep(_REST_SECONDS)
@@ -87,14 +87,14 @@ def _time_prompt(desk: str) -> float:
 
 
 def _timed(argv: list[str], env: dict[str, str]) -> float:
-    """Time one program with variables of its own."""
+    """Time one program with extra environment variables."""
     start = time.perf_counter()
     subprocess.run(argv, check=True, input=b"", capture_output=True, env=env)
     return time.perf_counter() - start
 
 
 def end_holders() -> None:
-    """End every holder, and wait until it is gone."""
+    """End every holder, and wait until it has ended."""
     end = time.monotonic() + _END_SECONDS
     while (pids := list_holders(Place())) and time.monotonic() < end:
         for pid in pids:

@@ -1,4 +1,4 @@
-"""Many desks: a hundred started together, a steady stream of them, and hundreds that idle."""
+"""Many desks: a hundred opened together, a steady stream of them, and hundreds that idle."""
 
 from __future__ import annotations
 
@@ -24,42 +24,40 @@ RATE, PODMAN_RATE = "open, exec, burn per s", "podman run per s"
 THRIFT, PODMAN_THRIFT = "open, exec, burn per CPU second", "podman run per CPU second"
 PRIVATE, EACH = "idle desk: MiB of the guest alone", "idle desk: MiB the machine loses"
 AT_ONCE = 4
-"""How many work at a time in a steady stream: enough to keep two cores busy."""
+"""Concurrent workers of a steady stream: enough to keep two cores busy."""
 PATIENCE = 120.0
 
 
 def burst_of(count: int) -> str:
-    """Name a burst."""
     return f"burst: {count} cold opens"
 
 
 def podman_burst_of(count: int) -> str:
-    """Name podman's burst."""
     return f"burst: {count} podman run"
 
 
 def answered(count: int) -> str:
-    """Name how many desks of a burst answered, in the worst round."""
+    """Return the name of the share of a burst's desks that answered, in the worst round."""
     return f"burst: % of {count} desks that answered"
 
 
 def weight(count: int) -> str:
-    """Name the memory idle desks take."""
+    """Return the name of the memory that idle desks take."""
     return f"{count} idle desks: GiB the machine loses"
 
 
 def ping(count: int) -> str:
-    """Name the time in which idle desks all answer."""
+    """Return the name of the time in which all idle desks answer."""
     return f"{count} idle desks: s until all answered"
 
 
 def pinged(count: int) -> str:
-    """Name how many idle desks answered."""
+    """Return the name of the number of idle desks that answered."""
     return f"{count} idle desks: % that answered"
 
 
 async def together(count: int, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Do the same thing many times at once."""
+    """Run the same work many times at once."""
     async with anyio.create_task_group() as tasks:
         for _ in range(count):
             tasks.start_soon(work)
@@ -85,7 +83,6 @@ async def burst(host: Host, count: int, book: Book, number: int) -> None:
 
 
 async def burn_all(host: Host, desks: list[Desk]) -> None:
-    """Burn many desks together."""
     async with anyio.create_task_group() as tasks:
         for desk in desks:
             tasks.start_soon(host.burn, desk.id)
@@ -111,7 +108,7 @@ def podman_burst(peers: Peers, count: int, book: Book, number: int) -> None:
 
 
 async def stream(count: int, work: Callable[[], Coroutine[Any, Any, object]]) -> tuple[float, float]:
-    """Do the same thing many times, a few at once; give how often a second, and a CPU second of the whole machine."""
+    """Run the same work many times, a few at once; return the rate per second, and per CPU second of the machine."""
     left = iter(range(count))
 
     async def one() -> None:
@@ -125,7 +122,7 @@ async def stream(count: int, work: Callable[[], Coroutine[Any, Any, object]]) ->
 
 
 async def sustain(host: Host, peers: Peers | None, count: int, book: Book, number: int) -> None:
-    """Open, use and burn desks in a steady stream; then podman, measured the same way."""
+    """Open, use and burn desks in a steady stream; then measure podman the same way."""
 
     async def life() -> None:
         await host.burn((await ready(host)).id)
@@ -144,7 +141,7 @@ async def sustain(host: Host, peers: Peers | None, count: int, book: Book, numbe
 
 
 async def idle(host: Host, count: int, book: Book) -> None:
-    """Weigh many idle desks: the guest, what the machine loses, and whether all still answer at once."""
+    """Measure many idle desks: memory of the guest and of the machine, and whether all still answer at once."""
     before = available_memory()
     desks: list[Desk] = []
     heard: list[float] = []
@@ -176,7 +173,7 @@ async def idle(host: Host, count: int, book: Book) -> None:
 
 
 async def measure(host: Host, peers: Peers, book: Book, *, bursts: int, size: int, stream: int, resting: int) -> None:
-    """Take bursts and streams in turn with podman's, then weigh."""
+    """Measure bursts and streams alternately with podman's, then idle desks."""
     rival = peers if shutil.which("podman") else None
     if rival is None:
         book.lack([podman_burst_of(size), PODMAN_RATE, PODMAN_THRIFT], "podman is not installed: make bench PEERS=1")

@@ -1,4 +1,4 @@
-"""The demo, as `make demo` runs it: what of its time is hotdesk's own, beside tools and checks at work."""
+"""The demo as `make demo` runs it: how much of its time is hotdesk's own, and how much is tools and checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ PART = re.compile(r"hotdesk itself ([\d.]+) s")
 
 
 async def measure(home: Path, book: Book) -> None:
-    """Run it once."""
     with anyio.fail_after(SECONDS):
         done = await anyio.run_process(
             [sys.executable, str(RUN), "--out", str(home / "out"), "--seed", str(SEED)], check=False

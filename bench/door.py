@@ -1,7 +1,7 @@
-"""What SPECIFICATION.md promises of the door, measured at its own process, behind a real desk's gate.
+"""The door's promises in SPECIFICATION.md, measured at its own process, behind a real desk's gate.
 
-The load comes from a process that enters the desk's network namespace; the upstream is a third. mitmproxy runs from an
-environment of its own below the user's cache folder, where `--peers` installed it.
+The load comes from a process that enters the desk's network namespace; the upstream is a third process. mitmproxy runs
+in a virtual environment below the user's cache folder, where `--peers` installs it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SELFTEST, OPEN, IDLE = "door: self-test", "door: cold open beside it", "door: Ki
 
 
 def grew(work: str, size: int = 1 << 30) -> str:
-    """Name what the door's memory grows by while a body passes."""
+    """Return the name of the growth of the door's memory while a body passes."""
     return f"door: MiB its memory grew by, {size >> 20:,} MiB {work}"
 
 
 class Bench:
-    """Everything that runs for one measurement."""
+    """The processes of one measurement."""
 
     def __init__(self, host: Host, home: Path, stack: ExitStack, book: Book) -> None:
         self.host = host
@@ -70,11 +70,10 @@ class Bench:
         self.netns = ""
 
     def note(self, name: str, value: float) -> None:
-        """Take a sample down."""
         self.book.note(name, self.round, value)
 
     def enter(self, desk: Desk) -> None:
-        """Work from this desk from now on; the first call starts the door."""
+        """Use this desk from now on; the first call starts the door."""
         told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.list_own_desks(self.host.config)}
         self.netns = f"/proc/{told[desk.id]}/ns/net"
         drive(self.through_door("rate"))
@@ -82,11 +81,11 @@ class Bench:
         self.keys = part_pid("hotdesk.keys.process", self.host.config.lib)
 
     def through_door(self, work: str, **more: int) -> Load:
-        """Give a load that goes through the door."""
+        """Return a load that goes through the door."""
         return replace(Load("rate", GATE, f"{NAME}:443", netns=self.netns), work=work, **more)  # type: ignore[arg-type]
 
     def rates(self, count: int) -> None:
-        """Take requests per second of the door's processor time, and of mitmproxy's."""
+        """Measure requests per second of processor time, of the door and of mitmproxy."""
         wanted = {"connections": CONNECTIONS, "count": count, "warm": WARM}
         told, (door, keys) = drive(self.through_door("rate", **wanted), self.door, self.keys)
         self.note(RATE, count / door)
@@ -103,18 +102,18 @@ class Bench:
             self.note("door: mitmproxy requests per s", few / told["seconds"])
 
     def latencies(self) -> None:
-        """Take what one request takes directly, through the relay, and through the door; each in turn."""
+        """Measure the latency of a request: directly, through the relay, and through the door, alternately."""
         plain = Load("latency", self.upstream, NAME, proxied=False, token=TOKEN, count=LATENCY_COUNT)
         loads = {"door: upstream's own latency": plain, RELAYED: replace(plain, port=self.relay)}
         loads[LATENCY] = self.through_door("latency", count=LATENCY_COUNT, warm=100)
         for name, load in loads.items():
             told, _ = drive(load)
             self.note(name, told["median"])
-            self.note(f"{name}, best tenth", told["tenth"])  # what it takes when nobody else works
+            self.note(f"{name}, best tenth", told["tenth"])  # the latency when no other program works
 
     def large(self, work: str, size: int) -> None:
-        """Pass one large body, and watch the door's memory."""
-        Path(f"/proc/{self.door}/clear_refs").write_text("5")  # the peak begins anew
+        """Pass one large body, and measure the door's memory."""
+        Path(f"/proc/{self.door}/clear_refs").write_text("5")  # resets the peak
         before = memory_line(self.door, "VmRSS")
         told, (door,) = drive(self.through_door(work, count=size, warm=1), self.door)
         facts = self.book.facts
@@ -124,7 +123,7 @@ class Bench:
         facts[f"door: MiB of memory afterwards, {work}"] = memory_line(self.door, "VmRSS")
 
     async def weigh(self) -> None:
-        """Weigh what a desk costs the door: a gate and a charter, then also after a first call."""
+        """Measure the door's memory for each desk: with a gate and rules, then also after a first call."""
         before = memory_of(self.door)
         small = Spec(memory=64 << 20, disk_in="memory")
         desks = [await self.host.open(small, self.scope) for _ in range(IDLE_DESKS)]
@@ -175,7 +174,7 @@ def call_from(netns: str) -> None:
 
 async def measure(images: Path, home: Path, book: Book, *, rounds: int, count: int, large: int) -> None:
     """Take every sample once a round, and every fact once."""
-    home.chmod(0o755)  # desks' users pass through it
+    home.chmod(0o755)  # desks' users must be able to traverse it
     ca, _ = make_certificates(home, NAME, "localhost")
     settings = Config(run=home / "run", lib=home / "lib", images=images, ca=str(ca))
     private_files.make_folder(settings.lib / "keys", uids.KEYS)
@@ -185,7 +184,7 @@ async def measure(images: Path, home: Path, book: Book, *, rounds: int, count: i
             bench = Bench(host, home, stack, book)
             async with host.open_desk(Spec(deadline=3600), bench.scope) as desk:
                 await anyio.to_thread.run_sync(bench.enter, desk)
-                await bench.weigh()  # before freed memory hides what is taken
+                await bench.weigh()  # before freed memory distorts the result
                 for bench.round in range(rounds):
                     await anyio.to_thread.run_sync(bench.rates, count)
                     await anyio.to_thread.run_sync(bench.latencies)

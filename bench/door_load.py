@@ -1,6 +1,6 @@
-"""The load: keep-alive HTTPS connections from inside a desk's network namespace, or from the host's.
+"""A load generator: keep-alive HTTPS connections from a desk's network namespace, or from the host's.
 
-Warms up, says so, waits for a line, works, and prints what it saw as JSON.
+Warms up, reports that, waits for a line on standard input, works, and prints its results as JSON.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is to be asked, of whom, and how often."""
+    """What to request, from which server, and how often."""
 
     work: Literal["rate", "latency", "up", "down"]
     port: int
     host: str
-    """The name and port the request is for."""
+    """The name and port in the request."""
     proxied: bool = True
     token: str = ""
     netns: str = ""
-    """The file of the network namespace to work in."""
+    """The file of the network namespace to work in; empty for the host's."""
     connections: int = 1
     count: int = 1
     """Requests of all connections together, or bytes."""
     warm: int = 100
 
     def request(self, first: str, more: str = "") -> bytes:
-        """Write a head."""
+        """Return a request's head."""
         more += f"Authorization: Bearer {self.token}\r\n" if self.token else ""
         return HEAD.format(first, self.host.removesuffix(":443"), more).encode()
 
 
 class Wire(asyncio.Protocol):
-    """One connection that asks one thing at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
@@ -60,14 +60,13 @@ class Wire(asyncio.Protocol):
         self.start()
 
     def start(self) -> None:
-        """Forget the last answer."""
+        """Clear the last answer."""
         self.head = b""
         self.left: int | None = None
         self.tail = b""
         self.size = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -93,20 +92,17 @@ class Wire(asyncio.Protocol):
             self.waiting.set_result(self.size)
 
     def connection_lost(self, why: Exception | None) -> None:
-        """Fail whoever waits."""
         if self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(why or ConnectionResetError("hung up"))
 
     def pause_writing(self) -> None:
-        """Wait."""
         self.writable.clear()
 
     def resume_writing(self) -> None:
-        """Go on."""
         self.writable.set()
 
     async def ask(self, data: bytes) -> int:
-        """Send a request; give the size of its answer once it is whole."""
+        """Send a request; return the size of its answer once it is complete."""
         self.start()
         self.waiting = self.loop.create_future()
         self.transport.write(data)
@@ -114,7 +110,6 @@ class Wire(asyncio.Protocol):
 
 
 async def connect(load: Load) -> Wire:
-    """Open one connection."""
     loop = asyncio.get_running_loop()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the client is not what is measured
@@ -129,7 +124,7 @@ async def connect(load: Load) -> Wire:
 
 
 async def repeat(wire: Wire, request: bytes, count: int) -> list[float]:
-    """Ask again and again; give what each took, in seconds."""
+    """Repeat a request; return the seconds of each."""
     took = []
     for _ in range(count):
         start = time.perf_counter()
@@ -139,7 +134,6 @@ async def repeat(wire: Wire, request: bytes, count: int) -> list[float]:
 
 
 async def upload(wire: Wire, load: Load) -> int:
-    """Send a large body."""
     wire.start()
     wire.waiting = wire.loop.create_future()
     wire.transport.write(load.request("POST /data/sink", f"Content-Length: {load.count}\r\n"))
@@ -152,7 +146,7 @@ async def upload(wire: Wire, load: Load) -> int:
 
 
 async def run(load: Load) -> None:
-    """Do the work once told to."""
+    """Work once a line arrives."""
     wires = [await connect(load) for _ in range(load.connections)]
     request = load.request("GET /data/small")
     await asyncio.gather(*(repeat(wire, request, max(load.warm // len(wires), 1)) for wire in wires))
@@ -178,7 +172,6 @@ async def run(load: Load) -> None:
 
 
 def main() -> None:
-    """Work where we are told to."""
     load = Load(**json.loads(sys.argv[1]))
     if load.netns:
         netns = os.open(load.netns, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""mitmproxy as a door's peer: no more addons than interception needs, a header put in, bodies streamed.
+"""mitmproxy as the door's peer: only the addons that interception needs, a header added, bodies streamed.
 
-Runs in an environment of its own (`install` in `bench.door`): what it needs cannot stand beside what hotdesk needs.
+Runs in a virtual environment (`install` in `bench.door_processes`), because its dependencies conflict with hotdesk's.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from mitmproxy.master import Master  # type: ignore[import-not-found]
 
 
 class Inject:
-    """Puts the token in, and has bodies passed on as they come."""
+    """Adds the token, and streams bodies."""
 
     def __init__(self, token: str) -> None:
         self.token = token
 
     def requestheaders(self, flow: Any) -> None:
-        """Change a request."""
         flow.request.headers["authorization"] = f"Bearer {self.token}"
         flow.request.stream = True
 
     def responseheaders(self, flow: Any) -> None:
-        """Leave an answer as it is."""
+        """Stream the answer unchanged."""
         flow.response.stream = True
 
 
 async def serve(folder: str, ca: str, token: str) -> None:
-    """Serve until our standard input ends."""
+    """Serve until standard input ends."""
     chosen = options.Options(confdir=folder, listen_host="127.0.0.1", listen_port=0)
     master = Master(chosen, asyncio.get_running_loop(), with_termlog=False)
     proxy = proxyserver.Proxyserver()

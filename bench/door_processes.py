@@ -1,4 +1,4 @@
-"""The processes a door is measured among: servers, loads, and what they use of the machine."""
+"""The processes of the door's measurements: servers, loads, and the resources they use."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MITMPROXY = "mitmproxy==11.0.2"
 
 
 def peer_folder() -> Path:
-    """Give where mitmproxy's environment is kept."""
+    """Return the folder of mitmproxy's virtual environment."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "hotdesk-bench" / MITMPROXY.replace("==", "-")
 
 
 def install() -> None:
-    """Make mitmproxy's environment, unless it is there."""
+    """Create mitmproxy's virtual environment if it does not exist."""
     folder = peer_folder()
     if (folder / "bin" / "mitmdump").exists():
         return
@@ -37,7 +37,7 @@ def install() -> None:
 
 @contextmanager
 def server(*argv: str, python: str = sys.executable) -> Iterator[tuple[int, int]]:
-    """Run a server for the length of a block; give its process and port."""
+    """Run a server for the length of a block; yield its process id and port."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([python, *argv], **streams) as process:  # type: ignore[call-overload]
         try:
@@ -51,7 +51,7 @@ def server(*argv: str, python: str = sys.executable) -> Iterator[tuple[int, int]
 
 
 def part_pid(program: str, root: Path) -> int:
-    """Find the door or keys that a keeper started, and not what these start themselves."""
+    """Return the process id of the door or keys process that a keeper started, not of their children."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -64,19 +64,19 @@ def part_pid(program: str, root: Path) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give the processor time a process has used."""
+    """Return the seconds of processor time a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_line(pid: int, name: str) -> float:
-    """Give a line of a process's status, in MiB."""
+    """Return a memory figure of a process's status, in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name + ":"))
 
 
 def drive(load: Load, *pids: int) -> tuple[dict[str, float], list[float]]:
-    """Run a load; give what it saw, and the processor time each process used for it once it was warm."""
+    """Run a load; return its results, and the processor time of each process since the load was warm."""
     argv = [sys.executable, "-m", "bench.door_load", json.dumps(asdict(load))]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(argv, **streams) as process:  # type: ignore[call-overload]

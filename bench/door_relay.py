@@ -1,4 +1,4 @@
-"""What a door's latency is measured against: TLS ended and begun again in one process, bytes copied, none looked at."""
+"""The baseline of the door's latency: one process that terminates TLS and opens it again, and copies bytes unread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import uvloop
 
 
 class Side(asyncio.Protocol):
-    """One end; what comes in here goes out at the other."""
+    """One end of a connection; it sends its input to the other end."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
@@ -19,42 +19,38 @@ class Side(asyncio.Protocol):
         self.early = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes on."""
         if self.other is None:
             self.early += data
         else:
             self.other.transport.write(data)
 
     def join(self, other: Side) -> None:
-        """Pass everything on to another."""
+        """Send all input to another end."""
         self.other = other
         if self.early:
             other.transport.write(self.early)
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """End both."""
+        """Close both ends."""
         if self.other is not None:
             self.other.transport.close()
 
 
 class Outer(Side):
-    """The client's end: dials the upstream when it is called."""
+    """The client's end: connects to the upstream when a client connects."""
 
     def __init__(self, port: int, name: str, trust: ssl.SSLContext) -> None:
         super().__init__()
         self.to = port, name, trust
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport and dial."""
         super().connection_made(transport)
         self.dialling = asyncio.get_running_loop().create_task(self.dial())
 
     async def dial(self) -> None:
-        """Join the upstream."""
         port, name, trust = self.to
         loop = asyncio.get_running_loop()
         _, inner = await loop.create_connection(Side, "127.0.0.1", port, ssl=trust, server_hostname=name)
@@ -63,7 +59,7 @@ class Outer(Side):
 
 
 async def serve(chain: str, ca: str, port: str, name: str) -> None:
-    """Serve until our standard input ends."""
+    """Serve until standard input ends."""
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ours.load_cert_chain(chain)
     trust = ssl.create_default_context(cafile=ca)

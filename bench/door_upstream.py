@@ -1,4 +1,4 @@
-"""A fast HTTPS server for doors to reach: 1 KB, or as many bytes as asked for, to whoever brings the token."""
+"""A fast HTTPS server for doors to reach: sends clients with the token 1 KB, or as many bytes as requested."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ BLOCK = os.urandom(256 << 10)
 
 
 class Talk(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def __init__(self, token: bytes) -> None:
         self.token = token
         self.transport: asyncio.Transport
         self.buffer = b""
         self.expected = 0
-        """Bytes of a body still to come."""
+        """Bytes of a request body still to come."""
         self.owed = 0
         """Bytes of an answer still to be sent."""
         self.full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is whole."""
+        """Answer every complete request."""
         if self.expected:
             self.expected -= len(data)
             if not self.expected:
@@ -49,7 +48,6 @@ class Talk(asyncio.Protocol):
             self.answer(head)
 
     def answer(self, head: bytes) -> None:
-        """Answer one request."""
         if b"Bearer " + self.token not in head:
             self.transport.write(REFUSED)
         elif head.startswith(b"POST "):
@@ -64,24 +62,22 @@ class Talk(asyncio.Protocol):
             self.transport.write(SMALL)
 
     def pour(self) -> None:
-        """Send what is owed, as fast as it is taken."""
+        """Send the rest of the answer, as fast as the client reads."""
         while self.owed and not self.full:
             size = min(self.owed, len(BLOCK))
             self.owed -= size
             self.transport.write(BLOCK[:size])
 
     def pause_writing(self) -> None:
-        """Wait."""
         self.full = True
 
     def resume_writing(self) -> None:
-        """Go on."""
         self.full = False
         self.pour()
 
 
 async def serve(chain: str, token: str) -> None:
-    """Serve until our standard input ends."""
+    """Serve until standard input ends."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
     context.set_alpn_protocols(["http/1.1"])

@@ -1,4 +1,4 @@
-"""The hands at a screen beside what a worker would run in the desk instead: `scrot` and `xdotool`, in turn."""
+"""The hands at a screen compared with the programs a worker could run in the desk: `scrot` and `xdotool`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARM, WARM_BASE = "warm desktop claim → first screenshot", "warm base claim, a
 UP, MEMORY = "cold desktop: its screen is up", "idle desktop: MiB of memory"
 KEPT = 2
 REST = 0.15
-"""Seconds between two things that are timed: a hand on the mouse is no quicker, and the program draws meanwhile."""
+"""Seconds between two measurements: a person is no quicker, and the program draws meanwhile."""
 PROGRAM = """
 import random, time, tkinter
 root = tkinter.Tk()
@@ -50,16 +50,16 @@ draw()
 root.update()
 root.mainloop()
 """
-"""Shows a table and bars, others after each event, and tells when an event reached it by the clock all desks share."""
+"""Shows a table and bars that change after each event, and prints when an event arrived, by the shared clock."""
 
 
 def arrival(name: str) -> str:
-    """Name the time until the program has it, of something that is timed until the call is back."""
+    """Return the name of the time until the program gets an event, by the name of the time until its call returns."""
     return f"{name.partition(':')[0]}, until the program has it"
 
 
 async def lines_of(process: Process) -> AsyncGenerator[str, None]:
-    """Yield what a program says, line by line."""
+    """Yield a program's output, line by line."""
     rest = b""
     async for _, data in process.output():
         *lines, rest = (rest + data).split(b"\n")
@@ -68,7 +68,7 @@ async def lines_of(process: Process) -> AsyncGenerator[str, None]:
 
 
 async def reached(lines: AsyncGenerator[str, None], way: Callable[[], Awaitable[object]]) -> tuple[float, float]:
-    """Time something from its start to when it reached the program, and to when the call was back as well."""
+    """Return the seconds from the start of a call until the program got its event, and until the call returned."""
     await anyio.sleep(REST)
     start = time.monotonic()
     await way()
@@ -86,7 +86,7 @@ async def scrot(desk: Desk, name: str) -> bytes:
 
 
 async def measure(host: Host, book: Book, rounds: int) -> None:
-    """Take everything once a round; the first round only warms caches."""
+    """Measure everything once a round; the first round only warms caches."""
     host.keep_ready(DESKTOP, KEPT)
     host.keep_ready(Spec(), KEPT)
     async with Host(host.config, control=False) as poolless, poolless.open_desk(DESKTOP) as desk:
@@ -103,14 +103,14 @@ async def measure(host: Host, book: Book, rounds: int) -> None:
 
 
 async def come_up(desk: Desk, book: Book) -> None:
-    """Take how long a desktop takes from nothing, and what it holds when nothing is done with it."""
+    """Measure how long a desktop takes to start, and the memory it uses when idle."""
     book.note(UP, 0, await timed(lambda: desk.run([SESSION])))
     await anyio.sleep(1)
     book.facts[MEMORY] = (await desk.usage()).memory / MIB
 
 
 async def look(screen: Screen, book: Book, number: int) -> None:
-    """Take a picture each way, of a screen that has changed since the last."""
+    """Take a picture each way, of a screen that has changed since the last one."""
     desk = screen.seat.desk
     ways: dict[str, Callable[[], Awaitable[object]]] = {
         PNG: screen.screenshot,
@@ -135,14 +135,14 @@ async def act(screen: Screen, lines: AsyncGenerator[str, None], book: Book, numb
     }
     for name, way in ways.items():
         with anyio.fail_after(20):
-            await reached(lines, way)  # a screen that changes hands tells every program its keymap anew
+            await reached(lines, way)  # the first event through another connection sends every program the keymap again
             times = [await reached(lines, way) for _ in range(3)]
         book.note(arrival(name), number, *[arrived for arrived, _ in times])
         book.note(name, number, *[done for _, done in times])
 
 
 async def claim(host: Host, screen: Screen, book: Book, number: int) -> None:
-    """Claim a desktop that is ready and look at it; claim a desk without a screen, and look at another."""
+    """Claim a ready desktop and take a picture; then claim a desk without a screen, and take a picture of another."""
     opened: list[Desk] = []
 
     async def see() -> None:

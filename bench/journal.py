@@ -1,4 +1,4 @@
-"""What writing a job down costs: events appended in a job's own rhythm, each commit on disk, and proven whole."""
+"""The cost of a job's journal: events appended as a job does, each commit on disk, then verified."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ APPEND, VERIFY = "journal: append 10,000", "journal: verify 10,000"
 
 
 def turn(act: int) -> list[list[Event]]:
-    """Give what one act of a job writes, by commit: intent with the thought behind it, then the result."""
+    """Return the events of one act of a job, by commit: the intent with its thought, then the result."""
     paper = "ab" * 32
     thought = Thought(JOB, "read", act, "anthropic:model", paper, 1200, 80, 9000, 40960, 950, 0.0123)
     return [[thought, Acted(JOB, "read", act, "shell", paper)], [Observed(JOB, "read", act, "done", 12, paper)]]
 
 
 def append(journal: Journal) -> None:
-    """Write events down, as a job does."""
     written = act = 0
     while written < COUNT:
         for commit in turn(act):
@@ -41,9 +40,9 @@ def append(journal: Journal) -> None:
 
 
 def measure_once(path: Path, book: Book, number: int) -> float:
-    """Append and verify on a file of this round's own; give the processor time it took.
+    """Append and verify in a file of this round; return the processor time it took.
 
-    How long a disk takes to say that it has something is the disk's, and here many times ours.
+    Elapsed time is not returned: the disk's time to confirm a write is many times as long.
     """
     signer = Signer(Ed25519PrivateKey.generate())
     journal = Journal(path, signer)
@@ -61,7 +60,6 @@ def measure_once(path: Path, book: Book, number: int) -> float:
 
 
 async def measure(home: Path, book: Book, rounds: int) -> None:
-    """Take some rounds."""
     folder = home / "keys"
     folder.mkdir(mode=0o700)
     used = [await anyio.to_thread.run_sync(measure_once, folder / f"{n}.db", book, n) for n in range(rounds)]

@@ -1,7 +1,7 @@
-"""Live forks behind gVisor: until a copy answers, beside plain `runsc checkpoint` and `runsc restore` of as much.
+"""Live forks behind gVisor: until a copy answers, compared with plain `runsc checkpoint` and `runsc restore`.
 
 The peer is a container on the same root file system with the same interpreters running, started by root, without desk,
-door or proof. Its checkpoint leaves it running, and its restore is timed until runsc says that it is up.
+door or self-test. Its checkpoint leaves it running, and its restore is timed until runsc reports that it is up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SPEC = Spec(wall="gvisor", cpus=2, memory=1024 * MIB)
 FORK, HIBERNATE, RESUME = "live fork → answers", "pause(keep=disk)", "resume of a hibernated desk"
 PLAIN = "runsc checkpoint, then restore"
 FLAGS = ("--platform=ptrace", "--network=none", "--overlay2=none", "--file-access=shared", "--ignore-cgroups")
-"""As a desk's runsc has them."""
+"""The same as for a desk's runsc."""
 COUNTER = "import time\nn = 0\nwhile True:\n    n += 1\n    time.sleep(0.01)\n"
 TWICE = f"import os\nif os.fork():\n    os.wait()\nelse:\n    exec({COUNTER!r})\n"
 """A process that waits, as a desk's guest does, and one that counts."""
@@ -35,7 +35,7 @@ TWICE = f"import os\nif os.fork():\n    os.wait()\nelse:\n    exec({COUNTER!r})\
 
 @contextmanager
 def container(peers: Peers, name: str) -> Iterator[Path]:
-    """Give the bundle of a container that counts until the block ends."""
+    """Yield the bundle of a container that counts until the block ends."""
     with peers.bundle(name, "python3", "-c", TWICE) as bundle:
         (bundle / "config.json").write_text(json.dumps(configuration(str(bundle / "root"))))
         if quietly([*runsc(bundle), "run", "--detach", f"--bundle={bundle}", name]):
@@ -47,13 +47,13 @@ def container(peers: Peers, name: str) -> Iterator[Path]:
 
 
 def quietly(argv: list[str]) -> int:
-    """Run a program with streams that a sentry may hold for as long as it lives; return its exit code."""
+    """Run a program with streams that a sentry may keep open for as long as it lives; return its exit code."""
     nothing = subprocess.DEVNULL
     return subprocess.run(argv, check=False, stdin=nothing, stdout=nothing, stderr=nothing).returncode
 
 
 def configuration(root: str) -> dict[str, object]:
-    """Give an OCI configuration without what runsc does itself."""
+    """Return an OCI configuration without what runsc does itself."""
     kinds = ("pid", "ipc", "uts", "mount", "network")
     return {
         "ociVersion": "1.0.2",
@@ -65,7 +65,7 @@ def configuration(root: str) -> dict[str, object]:
 
 
 def runsc(bundle: Path) -> list[str]:
-    """Give runsc with a state folder of its own."""
+    """Return the runsc command with a state folder for this bundle."""
     return ["runsc", f"--root={bundle}/state", *FLAGS]
 
 
@@ -84,7 +84,7 @@ def copy_plainly(bundle: Path, home: Path, name: str, number: int) -> float:
 
 
 def seconds_detached(argv: list[str]) -> float:
-    """Time a program that leaves processes with its streams behind."""
+    """Time a program that leaves child processes behind with its streams."""
     start = time.perf_counter()
     code = quietly(argv)
     took = time.perf_counter() - start
@@ -106,7 +106,7 @@ async def fork(desk: Desk, host: Host) -> float:
 
 
 async def measure(host: Host, peers: Peers, home: Path, book: Book, rounds: int) -> None:
-    """Take a live fork, the peer's and a hibernation once a round; the first round only warms caches."""
+    """Measure a live fork, the peer's and a hibernation once a round; the first round only warms caches."""
     if shutil.which("runsc") is None:
         book.lack([FORK, PLAIN, HIBERNATE, RESUME], "runsc is not installed: hotdesk setup --wall gvisor")
         return

@@ -1,8 +1,8 @@
-"""hotdesk's peers, each on the same root file system and as hardened as it can be.
+"""hotdesk's peers, each on the same root file system and as hardened as possible.
 
-What is not alike: bubblewrap has no writable layer, no limits and no filter; systemd-nspawn has its own filter and no
-limits; podman has no user namespace, because a plain root file system has no shifted owners; crun and runc have one
-that maps every id to itself. All of that makes peers faster, none slower.
+Remaining differences: bubblewrap has no writable layer, no limits and no filter; systemd-nspawn has its own filter and
+no limits; podman has no user namespace, because a plain root file system has no shifted owners; crun and runc have one
+that maps every id to itself. All of these make peers faster, none slower.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Program = Literal["crun", "runc"]
 
 @contextmanager
 def secluded(folder: str) -> Iterator[None]:
-    """Make peers work, and harmless, in a mount namespace of our own, until the block ends.
+    """Run peers in a separate mount namespace until the block ends, so that they work and do no harm.
 
-    crun 1.8 refuses to start where it sees a hybrid hierarchy, and gives the host's /dev/null to a container's user
-    when that is its standard input: so it sees one of its own.
+    crun 1.8 refuses to start if it sees a hybrid cgroup hierarchy, and gives the host's /dev/null to a container's user
+    if that is its standard input: so it sees another one.
     """
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_SLAVE)
@@ -57,11 +57,11 @@ def secluded(folder: str) -> Iterator[None]:
 
 
 def clear_cgroups() -> None:
-    """Remove the empty cgroups podman leaves."""
+    """Remove the empty cgroups that podman leaves."""
     for parent in Path("/sys/fs/cgroup").glob("*/libpod_parent"):
         for folder, _, _ in os.walk(parent, topdown=False):
             with suppress(OSError):
-                os.rmdir(folder)  # one still in use is another run's
+                os.rmdir(folder)  # one in use belongs to another run
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class Peers:
 
     @property
     def profile(self) -> Path:
-        """Write the system call filter of a desk, once."""
+        """Return the file with the system call filter of a desk; it is written once."""
         file = self.folder / "seccomp.json"
         if not file.exists():
             file.write_text(json.dumps(seccomp.build_profile(platform.machine())))
         return file
 
     def podman(self, *more: str) -> list[str]:
-        """Give podman with a desk's hardening."""
+        """Return podman's command with a desk's hardening."""
         return [
             *PODMAN, "run", *more, "--network=none", "--cap-drop=all", "--user=1000:1000",
             "--security-opt=no-new-privileges", f"--security-opt=seccomp={self.profile}",
@@ -90,12 +90,12 @@ class Peers:
         ]  # fmt: skip
 
     def bubblewrap(self) -> list[str]:
-        """Give bubblewrap with every namespace."""
+        """Return bubblewrap's command with every namespace."""
         binds = ["--ro-bind", str(self.rootfs), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
         return ["bwrap", "--unshare-all", "--unshare-user", "--die-with-parent", *binds]
 
     def nspawn(self) -> list[str]:
-        """Give systemd-nspawn, which works without systemd when it is told to ask it for nothing."""
+        """Return systemd-nspawn's command with the options it needs to work without systemd."""
         return [
             "systemd-nspawn", "--quiet", f"--directory={self.rootfs}", f"--machine=bench-{os.getpid()}",
             "--register=no", "--keep-unit", "--volatile=overlay", "--private-network", "--private-users=identity",
@@ -104,18 +104,18 @@ class Peers:
         ]  # fmt: skip
 
     def clear_nspawn(self) -> None:
-        """Remove the folder systemd-nspawn leaves."""
+        """Remove the folder that systemd-nspawn leaves."""
         with suppress(OSError):
             (PROPAGATE / f"bench-{os.getpid()}").rmdir()
 
     def runtime(self, program: Program) -> list[str]:
-        """Give an OCI runtime with a state folder of its own."""
+        """Return the command of an OCI runtime with a separate state folder."""
         more = ["--cgroup-manager=cgroupfs"] if program == "crun" else []
         return [program, f"--root={self.folder}/state-{program}", *more]
 
     @contextmanager
     def bundle(self, name: str, *argv: str) -> Iterator[Path]:
-        """Give a bundle on an overlay of its own; it is unmounted and deleted after the block."""
+        """Yield a bundle on a separate overlay; it is unmounted and deleted after the block."""
         bundle = self.folder / name
         for part in ("upper", "work", "root"):
             (bundle / part).mkdir(parents=True)
@@ -126,7 +126,7 @@ class Peers:
             yield bundle
         finally:
             with suppress(OSError):
-                syscalls.umount(str(bundle / "root"))  # whoever times the unmounting has done it
+                syscalls.umount(str(bundle / "root"))  # unmounted already if that was measured
             shutil.rmtree(bundle)
 
     def run(self, program: Program) -> float:
@@ -139,7 +139,7 @@ class Peers:
 
     @contextmanager
     def held(self, name: str) -> Iterator[Path]:
-        """Give the bundle of a crun container that sleeps until the block ends."""
+        """Yield the bundle of a crun container that sleeps until the block ends."""
         crun = self.runtime("crun")
         with self.bundle(name, "sleep", "3600") as bundle:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -152,7 +152,7 @@ class Peers:
 
     @contextmanager
     def held_by_podman(self) -> Iterator[str]:
-        """Give the id of a podman container that sleeps until the block ends."""
+        """Yield the id of a podman container that sleeps until the block ends."""
         argv = [*self.podman("-d"), "sleep", "3600"]
         held = subprocess.run(argv, check=True, input="", capture_output=True, text=True).stdout.strip()
         try:
@@ -161,7 +161,7 @@ class Peers:
             subprocess.run([*PODMAN, "rm", "-f", "-t0", held], check=False, input=b"", capture_output=True)
 
     def starts(self, book: Book) -> dict[str, Callable[[], float]]:
-        """Give what starts each peer that works here; the others are written down with what they said."""
+        """Return a start function for each peer that works here; the output of the others is recorded as the reason."""
         every: dict[str, tuple[str, Callable[[], float]]] = {
             "crun run": ("crun", lambda: self.run("crun")),
             "runc run": ("runc", lambda: self.run("runc")),
@@ -173,7 +173,7 @@ class Peers:
 
 
 def works(book: Book, name: str, program: str, start: Callable[[], float]) -> bool:
-    """Try a peer once; say why it is left out when it does not work."""
+    """Try a peer once; record why it is left out if it does not work."""
     if shutil.which(program) is None:
         book.lack([name], f"{program} is not installed: make bench PEERS=1")
         return False
@@ -186,7 +186,7 @@ def works(book: Book, name: str, program: str, start: Callable[[], float]) -> bo
 
 
 def configuration(root: str, argv: tuple[str, ...]) -> dict[str, object]:
-    """Give an OCI configuration as hard as a desk's."""
+    """Return an OCI configuration that is as hardened as a desk's."""
     everyone = [{"containerID": 0, "hostID": 0, "size": 65536}]
     return {
         "ociVersion": "1.0.2",
@@ -209,7 +209,7 @@ def configuration(root: str, argv: tuple[str, ...]) -> dict[str, object]:
 
 
 def process(argv: tuple[str, ...]) -> dict[str, object]:
-    """Give a process of uid 1000 with no privilege."""
+    """Return a process of uid 1000 without privileges."""
     return {
         "cwd": "/",
         "args": list(argv),

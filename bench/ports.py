@@ -1,6 +1,6 @@
-"""1 GiB out of a server by TLS: through a sandbox's port, and through nginx as TLS proxy, in turn.
+"""1 GiB from a server over TLS: through a sandbox's port, and through nginx as TLS proxy, alternately.
 
-CPU of the proxying process is what is compared: on a machine that others use, seconds say how busy they are.
+The CPU time of the proxying process is compared: on a shared machine, elapsed time only shows how busy it is.
 """
 
 from __future__ import annotations
@@ -58,12 +58,11 @@ http {{
 
 
 async def measure(home: Path, book: Book, *, rounds: int) -> None:
-    """Fetch through both, in turn; the first round only warms caches."""
+    """Fetch through both, alternately; the first round only warms caches."""
     await anyio.to_thread.run_sync(fetch_all, home, book, rounds)
 
 
 def fetch_all(home: Path, book: Book, rounds: int) -> None:
-    """Run both, and fetch."""
     make_certificate(home)
     nginx = os.environ.get("NGINX_PROGRAM") or shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     with serve(home) as (pid, url), feed(home) as upstream:
@@ -83,7 +82,7 @@ def fetch_all(home: Path, book: Book, rounds: int) -> None:
 
 
 def fetch(pid: int, url: str) -> tuple[float, float]:
-    """Fetch once; return the CPU seconds of a process meanwhile, and the seconds."""
+    """Fetch once; return a process's CPU seconds for it, and the elapsed seconds."""
     before, start = cpu_of(pid), time.perf_counter()
     host = url.split("/")[2]
     argv = [
@@ -106,13 +105,12 @@ def fetch(pid: int, url: str) -> tuple[float, float]:
 
 
 def cpu_of(pid: int) -> float:
-    """Read the CPU seconds of a process."""
+    """Return the CPU seconds of a process."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def make_certificate(home: Path) -> None:
-    """Make a certificate of this run's own."""
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     argv += ["-keyout", str(home / "key.pem"), "-out", str(home / "chain.pem"), "-days", "2", "-subj", "/CN=localhost"]
     subprocess.run([*argv, "-addext", "subjectAltName=DNS:*.localhost"], check=True, capture_output=True)
@@ -120,7 +118,7 @@ def make_certificate(home: Path) -> None:
 
 @contextmanager
 def serve(home: Path) -> Iterator[tuple[int, str]]:
-    """Run a server with a sandbox that feeds; give its pid and the address of the port."""
+    """Run a server with a sandbox that sends the data; yield its process id and the address of the port."""
     home.chmod(0o711)
     key = ApiKeys(home / "lib/serve").make("bench")
     files = ["--certificate", str(home / "chain.pem"), "--key-file", str(home / "key.pem")]
@@ -142,7 +140,7 @@ def serve(home: Path) -> Iterator[tuple[int, str]]:
 
 @contextmanager
 def feed(home: Path) -> Iterator[int]:
-    """Run the same feeding program on this machine; give its port."""
+    """Run the same sending program on this machine; yield its port."""
     (home / "feed.py").write_text(FEED)
     with subprocess.Popen([sys.executable, str(home / "feed.py"), "0"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -154,7 +152,7 @@ def feed(home: Path) -> Iterator[int]:
 
 @contextmanager
 def proxy(nginx: str, home: Path, upstream: int) -> Iterator[tuple[int, str]]:
-    """Run nginx before it; give the pid of its worker, and its address."""
+    """Run nginx in front of it; yield the process id of its worker, and its address."""
     port = free_port()
     (home / "nginx.conf").write_text(CONFIG.format(home=home, port=port, upstream=upstream))
     with subprocess.Popen([nginx, "-c", str(home / "nginx.conf"), "-p", str(home)]) as process:
@@ -168,6 +166,6 @@ def proxy(nginx: str, home: Path, upstream: int) -> Iterator[tuple[int, str]]:
 
 
 def free_port() -> int:
-    """Find a port that nobody uses just now."""
+    """Find a port that is free at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What SPECIFICATION.md promises in numbers, in one place: the table, that page and `make bench-check` read it here."""
+"""The numbers that SPECIFICATION.md promises, in one place: its table and `make bench-check` are made from this."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from bench import (
 from bench.book import Book
 
 FLAT = 1.5
-"""What still counts as flat between two medians of a shared machine."""
+"""Largest ratio of two medians of a shared machine that still counts as flat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One number."""
+    """A promised number."""
 
     what: str
-    """A sample's or a fact's name."""
+    """Name of a sample or fact."""
     side: Literal["≤", "≥"]
     bound: float
     against: str = ""
-    """The sample it is divided by, round by round; none: the number itself is promised."""
+    """Name of the sample to divide by, round by round; empty if the number itself is promised."""
     text: str = ""
-    """What is promised, in a reader's words."""
+    """The promise in a reader's words."""
     part: str = "start"
-    """What of the suite measures it."""
+    """The part of the suite that measures it."""
     wall: str = "container"
     """The wall of the desks it is about."""
     aim: bool = False
-    """Wanted and not yet reached: told, and no broken promise."""
+    """Whether it is a goal not yet reached: it is reported, but is not a broken promise."""
 
     def found(self, book: Book) -> float | None:
-        """Give the number measured, or none."""
+        """Return the measured number, or None."""
         if self.against:
             return book.ratio(self.what, self.against)
         if self.what in book.facts:
@@ -61,14 +61,14 @@ class Promise:
         return statistics.median(samples) if samples else None
 
     def kept(self, book: Book) -> bool | None:
-        """Say whether it was kept; none when it was not measured."""
+        """Return whether it was kept, or None if it was not measured."""
         value = self.found(book)
         if value is None:
             return None
         return value <= self.bound if self.side == "≤" else value >= self.bound
 
     def why_not(self, book: Book) -> str:
-        """Say why it was not measured."""
+        """Return why it was not measured."""
         reasons = (book.lacking.get(name) for name in (self.what, self.against, self.part))
         return next((reason for reason in reasons if reason), "this run was asked for less")
 

@@ -1,4 +1,4 @@
-"""What a run says: a table for a terminal, the same as JSON, and which promises were kept."""
+"""The report of a run: a table for a terminal, the same as JSON, and which promises were kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.promises import PROMISES, Promise
 
 PROGRAMS = ("crun", "runc", "runsc", "bwrap", "podman", "systemd-nspawn", "btrfs")
 USUAL = "container"
-"""The wall whose numbers need no column."""
+"""The wall whose numbers have no column of their own."""
 
 
 def machine() -> str:
@@ -27,7 +27,7 @@ def machine() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Give the version each peer tells."""
+    """Return the version that each peer reports."""
     found = {}
     for program in PROGRAMS:
         if shutil.which(program):
@@ -38,19 +38,19 @@ def versions() -> dict[str, str]:
 
 
 def is_rate(name: str) -> bool:
-    """Say whether samples of that name are no times."""
+    """Return whether samples of that name are rates, not times."""
     return " per " in name
 
 
 def number(value: float) -> str:
-    """Write a number with about three digits that mean something."""
+    """Format a number with about three significant digits."""
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
 
 
 def table(book: Book) -> list[str]:
-    """Give every sample and fact, a line each."""
+    """Return a line for each sample and fact."""
     lines = [f"{'':58}{'p50':>10}{'p95':>10}{'p99':>10}{'samples':>9}"]
     for name in book.rounds:
         values, scale = book.samples(name), 1 if is_rate(name) else 1e3
@@ -62,7 +62,7 @@ def table(book: Book) -> list[str]:
 
 
 def judge(promise: Promise, book: Book) -> str:
-    """Say what came of a promise."""
+    """Describe whether a promise was kept."""
     value, kept = promise.found(book), promise.kept(book)
     if value is None:
         return f"not measured: {promise.why_not(book)}"
@@ -71,12 +71,12 @@ def judge(promise: Promise, book: Book) -> str:
 
 
 def promises(book: Book, parts: Collection[str]) -> list[str]:
-    """Give every promise these parts measure and what came of it, a line each."""
+    """Return a line for each promise that these parts measure."""
     return [f"{promise.text}: {judge(promise, book)}" for promise in PROMISES if promise.part in parts]
 
 
 def broken(book: Book, parts: Collection[str]) -> list[str]:
-    """Give the promises of these parts that were broken or could not be measured; aims are none."""
+    """Return the promises of these parts that were broken or could not be measured, without goals."""
     return [
         f"{promise.text}: {judge(promise, book)}"
         for promise in PROMISES
@@ -85,7 +85,7 @@ def broken(book: Book, parts: Collection[str]) -> list[str]:
 
 
 def quoted(promise: Promise, book: Book) -> str:
-    """Give what was measured as SPECIFICATION.md quotes it: a ratio with both its medians."""
+    """Format a measurement as SPECIFICATION.md quotes it: a ratio with both its medians."""
     value = promise.found(book)
     if value is None:
         return f"not measured: {promise.why_not(book)}"
@@ -99,7 +99,7 @@ def quoted(promise: Promise, book: Book) -> str:
 
 
 def markdown(book: Book) -> str:
-    """Give the rows of SPECIFICATION.md: what is promised, then what is only aimed at."""
+    """Return the rows of SPECIFICATION.md: promises, then goals."""
     lines = []
     for head, aim in (("promise", False), ("aim", True)):
         lines += [f"| {head} | measured |", "|---|---|"]
@@ -114,7 +114,7 @@ def markdown(book: Book) -> str:
 
 
 def as_json(book: Book, settings: dict[str, object]) -> dict[str, object]:
-    """Give everything as plain data; times in seconds."""
+    """Return everything as plain data; times in seconds."""
     samples = {}
     for name in book.rounds:
         values = book.samples(name)

@@ -1,4 +1,4 @@
-"""Desks behind gVisor beside plain runsc: the same root file system and platform, every one once a round."""
+"""Desks behind gVisor compared with plain runsc: the same root file system and platform, each once a round."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ IDLE_CPU, IDLE_MEMORY = "gvisor: % of a core an idle desk takes", "gvisor: MiB a
 MEASURED = (COLD, CLAIM, EXEC, SNAPSHOT, BURN, RUN, RUNSC_EXEC, DELETE, IDLE_CPU, IDLE_MEMORY)
 EXECS = 5
 REST_S, IDLE_S = 3.0, 10.0
-"""Seconds an open desk has to come to rest, and seconds over which its processor time is counted then."""
+"""Seconds until an open desk is idle, and seconds for which its processor time is then counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainRunsc:
-    """runsc as root runs it, with the settings a desk has."""
+    """runsc as root runs it, with the settings of a desk."""
 
     peers: Peers
     program: str
@@ -44,7 +44,6 @@ class PlainRunsc:
 
     @property
     def argv(self) -> list[str]:
-        """Give the program with its options."""
         root = self.peers.folder / "state-runsc"
         return [
             self.program, f"--root={root}", f"--platform={self.platform}", "--network=none", "--ignore-cgroups",
@@ -53,7 +52,7 @@ class PlainRunsc:
 
     @contextmanager
     def bundle(self, name: str, *argv: str) -> Iterator[Path]:
-        """Give a bundle without what a sentry has itself: a filter, a user namespace, cgroups."""
+        """Yield a bundle without what gVisor's sentry has itself: a filter, a user namespace, cgroups."""
         with self.peers.bundle(name, *argv) as bundle:
             config = configuration(str(bundle / "root"), argv)
             kinds = ("pid", "ipc", "uts", "mount", "network")
@@ -87,7 +86,7 @@ class PlainRunsc:
 
 
 async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
-    """Take everything once a round; the first round only warms caches."""
+    """Measure everything once a round; the first round only warms caches."""
     status = host.walls.find(WALL)
     if not status.is_available:
         book.lack(MEASURED, f"{status.missing}; {status.remedy}")
@@ -103,7 +102,6 @@ async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
 
 
 async def take_round(host: Host, pool: Host, plain: PlainRunsc, book: Book, number: int) -> None:
-    """Take one round."""
     opened: list[Desk] = []
 
     async def open_one(place: Host = host) -> None:
@@ -125,7 +123,7 @@ async def take_round(host: Host, pool: Host, plain: PlainRunsc, book: Book, numb
 
 
 async def measure_idle(host: Host, book: Book) -> None:
-    """Count what a desk takes in which nothing happens."""
+    """Measure the memory and processor time of an idle desk."""
     async with host.open_desk(SPEC) as desk:
         await desk.run(["true"])
         await anyio.sleep(REST_S)

@@ -1,4 +1,4 @@
-"""The server by E2B's own SDK: a sandbox's life, a burst of them, many streams at once, and what a lookup costs."""
+"""The server with E2B's own SDK: a sandbox's life, a burst of sandboxes, many streams at once, the cost of a lookup."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from e2b import AsyncSandbox, Sandbox
 from hotdesk.api.keys import ApiKeys
 
 KEPT = 4
-"""Desks the server keeps ready."""
+"""Desks that the server keeps ready."""
 REST = 0.5
-"""Seconds before anything is timed, once as many desks are there as shall be."""
+"""Seconds without activity before a measurement, once all ready desks are open."""
 LIFE, PODMAN = "E2B: create → true → kill", "podman run beside a sandbox"
 RESTED_LIFE = "E2B: create → true → kill, after half a second's rest"
 LOOKUPS = "E2B: lookups of a sandbox per CPU second"
 REQUESTS = 4000
 LINES = 500
-"""What each stream says."""
+"""Lines of each stream."""
 
 
 def answered(size: int) -> str:
-    """Name the share of a burst that was made."""
+    """Return the name of the share of a burst that was created."""
     return f"E2B: burst of {size} creates, % made"
 
 
 def slowest(size: int) -> str:
-    """Name how long the slower ones of a burst took."""
+    """Return the name of the time of a burst's slower sandboxes."""
     return f"E2B: burst of {size} creates, p95 in seconds"
 
 
 def whole(count: int) -> str:
-    """Name the share of streams that lost nothing."""
+    """Return the name of the share of streams that lost nothing."""
     return f"E2B: {count} streams at once, % whole"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     key: str
@@ -60,11 +60,11 @@ class Server:
 
     @property
     def e2b(self) -> dict[str, Any]:
-        """Give what an E2B program is told."""
+        """Return the SDK options that make an E2B program use this server."""
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
     async def rested(self) -> None:
-        """Wait until only what is kept ready is there, and nobody is busy with it."""
+        """Wait until only the ready desks are open, and no process is busy with them."""
         with anyio.fail_after(60):
             while len(list(self.desks.glob("*"))) != KEPT:  # noqa: ASYNC110 - another process's doing
                 await anyio.sleep(0.02)
@@ -73,7 +73,7 @@ class Server:
 
 @asynccontextmanager
 async def served(home: Path) -> AsyncIterator[Server]:
-    """Run a server with a state directory of its own."""
+    """Run a server with a separate state directory."""
     home.chmod(0o711)
     env = {**os.environ, "HOTDESK_HOME": str(home)}
     key = ApiKeys(home / "lib/serve").make("bench")
@@ -90,7 +90,6 @@ async def served(home: Path) -> AsyncIterator[Server]:
 
 
 async def measure(peers: Peers, home: Path, book: Book, *, rounds: int, burst: int, streams: int) -> None:
-    """Take everything, one after the other."""
     async with served(home) as server:
         await lives(server, peers, book, rounds)
         await crowd(server, book, burst)
@@ -99,7 +98,7 @@ async def measure(peers: Peers, home: Path, book: Book, *, rounds: int, burst: i
 
 
 async def lives(server: Server, peers: Peers, book: Book, rounds: int) -> None:
-    """Time lives of sandboxes, in turn with a container's: of each row of three the first warms what rested.
+    """Time lives of sandboxes alternately with a container's: the first of each three only warms up what has rested.
 
     The first round only warms caches.
     """
@@ -117,7 +116,7 @@ async def lives(server: Server, peers: Peers, book: Book, rounds: int) -> None:
 
 
 def life(server: Server) -> float:
-    """Make a sandbox, use it, and kill it."""
+    """Create a sandbox, use it, and kill it."""
     start = time.perf_counter()
     sandbox = Sandbox.create(**server.e2b)
     sandbox.commands.run("true")
@@ -126,12 +125,12 @@ def life(server: Server) -> float:
 
 
 async def crowd(server: Server, book: Book, size: int) -> None:
-    """Make many sandboxes at once."""
+    """Create many sandboxes at once."""
     took: list[float] = []
 
     async def one() -> None:
         start = time.perf_counter()
-        with suppress(Exception):  # what fails is missing from the share
+        with suppress(Exception):  # a failure lowers the share
             sandbox = await AsyncSandbox.create(request_timeout=120, **server.e2b)
             took.append(time.perf_counter() - start)
             await sandbox.kill()
@@ -145,7 +144,7 @@ async def crowd(server: Server, book: Book, size: int) -> None:
 
 
 async def listen(server: Server, book: Book, count: int) -> None:
-    """Follow many programs at once; what each says must come whole and in order."""
+    """Follow many programs at once; the output of each must be complete and in order."""
     wanted = "".join(f"{line}\n" for line in range(1, LINES + 1))
     right = 0
     sandboxes = [await AsyncSandbox.create(**server.e2b) for _ in range(8)]
@@ -167,7 +166,7 @@ async def listen(server: Server, book: Book, count: int) -> None:
 
 
 async def look_up(server: Server, book: Book) -> None:
-    """Ask for one sandbox again and again; count what that costs the server."""
+    """Request one sandbox repeatedly; measure the server's CPU time."""
     sandbox = await AsyncSandbox.create(**server.e2b)
     host, _, port = server.url.removeprefix("http://").rpartition(":")
     told = f"GET /sandboxes/{sandbox.sandbox_id} HTTP/1.1\r\nHost: {host}\r\nX-API-Key: {server.key}\r\n\r\n".encode()
@@ -177,7 +176,7 @@ async def look_up(server: Server, book: Book) -> None:
 
 
 def ask(address: tuple[str, int], request: bytes, pid: int) -> float:
-    """Send a request many times over one connection; give the CPU seconds its server spent."""
+    """Send a request many times over one connection; return the CPU seconds its server used."""
     with socket.create_connection(address) as sock, sock.makefile("rb") as answers:
         exchange(sock, answers, request, REQUESTS // 10)
         before = cpu_of(pid)
@@ -186,7 +185,7 @@ def ask(address: tuple[str, int], request: bytes, pid: int) -> float:
 
 
 def exchange(sock: socket.socket, answers: Any, request: bytes, count: int) -> None:
-    """Send a request so often, each after the answer to the one before."""
+    """Send a request `count` times, each after the answer to the one before."""
     for _ in range(count):
         sock.sendall(request)
         status, length = answers.readline(), 0
@@ -198,6 +197,6 @@ def exchange(sock: socket.socket, answers: Any, request: bytes, count: int) -> N
 
 
 def cpu_of(pid: int) -> float:
-    """Give the CPU seconds a process has spent, its children's not included."""
+    """Return the CPU seconds a process has used, without its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

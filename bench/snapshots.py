@@ -1,7 +1,7 @@
-"""Snapshots: what one costs as more changes, as more lies in the upper layer or the image; rollback and fork.
+"""The cost of snapshots by the size of the change, of the upper layer and of the image; of rollback and fork.
 
-The measure is one `btrfs subvolume snapshot` by the btrfs program, on a loop file of its own beside hotdesk's, with the
-same change written before it.
+The baseline is one `btrfs subvolume snapshot` by the btrfs program, on a separate loop file beside hotdesk's, after the
+same change.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from hotdesk.linux import syscalls
 CHANGED = (0, 1, 4, 16, 64)
 """Mebibytes written before a snapshot."""
 UPPERS = (0, 100, 500)
-"""Mebibytes that lie in the upper layer."""
+"""Mebibytes in the upper layer."""
 BALLAST = 500
-"""Mebibytes the larger image has more than the base image."""
+"""Mebibytes by which the larger image exceeds the base image."""
 FORKS = 20
 ROLLBACK, REOPEN = "rollback → true → result", "cold open beside it"
 FORK, OPENS = f"fork({FORKS})", f"{FORKS} cold opens, one after another"
@@ -40,22 +40,22 @@ BASE, LARGE = "snapshot, 1 MiB changed, base image", f"snapshot, 1 MiB changed, 
 
 
 def changed(mebibytes: int) -> str:
-    """Name a desk's snapshot after a change."""
+    """Return the name of a desk's snapshot after a change."""
     return f"snapshot, {mebibytes} MiB changed"
 
 
 def bare(mebibytes: int) -> str:
-    """Name the btrfs program's."""
+    """Return the name of the btrfs program's snapshot after a change."""
     return f"btrfs subvolume snapshot, {mebibytes} MiB changed"
 
 
 def lying(mebibytes: int) -> str:
-    """Name a desk's snapshot with so much in the upper layer and 1 MiB of change."""
+    """Return the name of a desk's snapshot with a full upper layer and a change of 1 MiB."""
     return f"snapshot, 1 MiB changed, upper of {mebibytes} MiB"
 
 
 def dd(mebibytes: int, into: str) -> list[str]:
-    """Give what writes so much that cannot be compressed."""
+    """Return a command that writes incompressible data."""
     return ["dd", "if=/dev/urandom", f"of={into}", "bs=1M", f"count={mebibytes}", "status=none"]
 
 
@@ -76,7 +76,7 @@ class Subvolume:
 
 @contextmanager
 def subvolume(home: Path) -> Iterator[Subvolume | None]:
-    """Give a subvolume of our own, or none where there is no btrfs program."""
+    """Yield a separate subvolume, or None if there is no btrfs program."""
     if shutil.which("btrfs") is None or shutil.which("mkfs.btrfs") is None:
         yield None
         return
@@ -99,7 +99,7 @@ def subvolume(home: Path) -> Iterator[Subvolume | None]:
 
 @contextmanager
 def larger(settings: Config, home: Path) -> Iterator[Config]:
-    """Give settings with an image store that has `large` beside `base`: the same and a layer of ballast on top."""
+    """Yield settings with an image store that also has `large`: the base with a layer of ballast."""
     base, store = image.find(settings.images, "base"), home / "images"
     digest = "b" * 64
     ballast = store / "layers" / digest
@@ -133,7 +133,7 @@ async def after(desk: Desk, mebibytes: int) -> float:
 
 
 async def changes(host: Host, home: Path, book: Book, rounds: int) -> None:
-    """Take a snapshot after each size of change, in turn with the btrfs program."""
+    """Time a snapshot after each size of change, alternately with the btrfs program."""
     with subvolume(home) as peer:
         if peer is None:
             book.lack(map(bare, CHANGED), "btrfs-progs is not installed: make bench PEERS=1")
@@ -147,7 +147,7 @@ async def changes(host: Host, home: Path, book: Book, rounds: int) -> None:
 
 
 async def uppers(host: Host, book: Book, rounds: int) -> None:
-    """Take a snapshot with more and more in the upper layer, in turn."""
+    """Time a snapshot for each size of the upper layer."""
     desks = {size: await ready(host) for size in UPPERS}
     for size, desk in desks.items():
         assert (await desk.run(dd(size, "lying"))).ok
@@ -159,7 +159,7 @@ async def uppers(host: Host, book: Book, rounds: int) -> None:
 
 
 async def images(settings: Config, home: Path, book: Book, rounds: int) -> None:
-    """Take a snapshot of a desk of the base image and of one of a larger image, in turn."""
+    """Time a snapshot of a desk of the base image and of one of a larger image, alternately."""
     with larger(settings, home) as more:
         async with (
             Host(more, control=False) as host,
@@ -174,7 +174,7 @@ async def images(settings: Config, home: Path, book: Book, rounds: int) -> None:
 
 
 async def rollbacks(host: Host, book: Book, rounds: int) -> None:
-    """Go back to a snapshot after a change, in turn with a cold open."""
+    """Time a rollback after a change, alternately with a cold open."""
     async with host.open_desk() as desk:
         assert (await desk.run(dd(1, "before"))).ok
         taken = await desk.snapshot()
@@ -202,7 +202,7 @@ async def answer(desk: Desk) -> None:
 
 
 async def forks(host: Host, book: Book, rounds: int) -> None:
-    """Fork a desk, in turn with as many cold opens."""
+    """Time forks of a desk, alternately with as many cold opens."""
     async with host.open_desk() as desk:
         assert (await desk.run(dd(1, "before"))).ok
         for number in range(rounds):
@@ -227,7 +227,6 @@ async def forks(host: Host, book: Book, rounds: int) -> None:
 
 
 async def measure(host: Host, home: Path, book: Book, rounds: int) -> None:
-    """Take everything, each in turn with what it is compared to."""
     await changes(host, home, book, rounds)
     await uppers(host, book, rounds)
     await images(host.config, home, book, rounds)

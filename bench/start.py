@@ -1,4 +1,4 @@
-"""Start and exec latency: a desk's beside its peers', every one once a round."""
+"""Latency of start and exec: a desk's compared with its peers', each once a round."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hotdesk.host import Host
 HOTDESK = str(Path(sys.executable).parent / "hotdesk")
 NAME = "erp.test"
 SCOPE = Scope(rules=(parse_rule(f"read {NAME}/**"),), names={NAME: "127.0.0.1:9"})
-"""What makes a desk get a gate and canaries; nobody calls there."""
+"""Gives a desk a gate and canaries; no program uses them."""
 COLD, SCOPED = "cold open → true → result", "the same with a scope and its self-test"
 BURNT = "cold open → true → result → burn"
 EXEC, LOCAL, PODMAN_EXEC, CRUN_EXEC = "desk: true", "subprocess.run: true", "podman exec true", "crun exec true"
 EXECS = 20
-"""Programs run in an open desk, and by the same Python, in each round."""
+"""Programs run in an open desk, and as often by the same Python, in each round."""
 
 
 async def ready(host: Host, scope: Scope | None = None, spec: Spec | None = None) -> Desk:
@@ -38,7 +38,7 @@ async def ready(host: Host, scope: Scope | None = None, spec: Spec | None = None
 
 
 async def cold(host: Host, book: Book, number: int) -> None:
-    """Take a cold open, one with a scope, and a whole life."""
+    """Time a cold open, one with a scope, and a whole life."""
     for name, scope in ((COLD, None), (SCOPED, SCOPE)):
         opened: list[Desk] = []
 
@@ -53,7 +53,7 @@ async def cold(host: Host, book: Book, number: int) -> None:
 
 
 async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
-    """Take every start and every exec once a round; the first round only warms caches."""
+    """Time every start and every exec once a round; the first round only warms caches."""
     starts = peers.starts(book)
     with ExitStack() as stack:
         execs = held(peers, book, stack, "podman run" in starts, "crun run" in starts)
@@ -71,7 +71,7 @@ async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
 
 
 def held(peers: Peers, book: Book, stack: ExitStack, podman: bool, crun: bool) -> dict[str, list[str]]:
-    """Start a container of each peer that can run a second program in one; give how."""
+    """Start a container of each peer that can run a second program in one; return the commands that do so."""
     found = {}
     if podman:
         found[PODMAN_EXEC] = [*PODMAN, "exec", stack.enter_context(peers.held_by_podman()), "true"]

@@ -1,8 +1,8 @@
-"""Swarms of three sizes, and the line through them: what an item costs, and what more cores would do.
+"""Swarms of three sizes and a line fitted to them: the cost of an item, and the effect of more cores.
 
-    python -m bench.swarm [--sizes 200,500,1000]
+python -m bench.swarm [--sizes 200,500,1000]
 
-Items are a line each, counted by a script at a desk of its own and verified in clean desks: hotdesk's own part is left.
+Each item is a line that a script counts at a separate desk, verified in clean desks: only hotdesk's own cost is left.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ TARGETS = {"one machine of 2 cores": 2, "one machine of 64 cores": 64, "ten node
 
 @dataclass(frozen=True, slots=True)
 class SwarmCost:
-    """What one swarm took."""
+    """Resources that one swarm used."""
 
     items: int
     seconds: float
     cpu: float
     """Processor seconds of all its processes and desks."""
     owner: float
-    """Processor seconds of its owner, which is one process with one thread at work: no more cores help it."""
+    """Processor seconds of its owner, which has one busy thread and so does not profit from more cores."""
     keeper: float
-    """Of its keeper, which opens and burns all desks, and is one such process, too."""
+    """Processor seconds of its keeper, which opens and burns all desks in one thread, too."""
     journal: int
-    """Bytes."""
+    """Bytes of its journal."""
 
 
 def measure(count: int) -> SwarmCost:
-    """Carry a swarm out in a state directory of its own."""
+    """Carry out a swarm in a separate state directory."""
     with tempfile.TemporaryDirectory(prefix="hotdesk-bench-swarm-") as folder:
         home = Path(folder)
         home.chmod(0o755)  # keys and door have users of their own
@@ -86,7 +86,7 @@ def measure(count: int) -> SwarmCost:
 
 
 def find_keeper(owner: int) -> int:
-    """Give the keeper of an owner: its first child."""
+    """Return the process id of an owner's keeper: its first child."""
     try:
         return min(int(pid) for pid in Path(f"/proc/{owner}/task/{owner}/children").read_text().split())
     except (OSError, ValueError):
@@ -94,7 +94,7 @@ def find_keeper(owner: int) -> int:
 
 
 def measure_own(pid: int) -> float:
-    """Give the processor seconds of one process, without those of its children."""
+    """Return the processor seconds of one process, without those of its children."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -103,7 +103,7 @@ def measure_own(pid: int) -> float:
 
 
 def fit(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Give the line through points by least squares: where it begins, and how it rises."""
+    """Fit a line to points by least squares; return its intercept and slope."""
     count = len(points)
     x, y = (sum(each[axis] for each in points) / count for axis in (0, 1))
     rise = sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
@@ -119,7 +119,7 @@ def predict(costs: list[SwarmCost], items: int, cores: int, nodes: int = 1) -> f
 
 
 def main() -> None:
-    """Measure, fit, and say what follows."""
+    """Measure, fit, and print the predictions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="200,500,1000", help="items of each swarm")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there")
@@ -147,7 +147,7 @@ def main() -> None:
 
 
 def vars_of(cost: SwarmCost) -> dict[str, float]:
-    """Give what was measured as plain data."""
+    """Return the measurements as plain data."""
     return {name: getattr(cost, name) for name in SwarmCost.__slots__}
 
 

@@ -1,4 +1,4 @@
-"""Verifying workbooks: one, from an unopened desk to the verdict, beside one conversion; and a hundred of one job."""
+"""Verifying workbooks: one, from opening a desk to the verdict, compared with a conversion; a hundred of one job."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ book.close()
 
 
 def made_of(data: bytes, rows: int, count: int) -> list[Candidate]:
-    """Give workbooks as a job has them to be verified."""
+    """Return workbooks as a job passes them to verification."""
     columns = {"columns": COLUMNS, "rows": rows, "red_where": "Difference", "total": "Difference"}
     change = {"set": "Data!C2", "to": 5, "moves": ["Summary!B1"], "stays": ["Data!E3"]}
     wanted = RequiredCheck("xlsx", {**columns, "formulas": ["column Difference"], "mutate": [change]})
@@ -56,7 +56,7 @@ def made_of(data: bytes, rows: int, count: int) -> list[Candidate]:
 
 
 async def written(host: Host, rows: int) -> bytes:
-    """Have a desk write a workbook."""
+    """Have a desk write a workbook; return its bytes."""
     async with host.open_desk(Spec(image="office")) as desk:
         done = await desk.run(["python3", "-I", "-c", WRITE, str(rows), "book.xlsx"], timeout=60)
         if not done.ok:
@@ -66,7 +66,7 @@ async def written(host: Host, rows: int) -> bytes:
 
 @asynccontextmanager
 async def job(host: Host) -> AsyncIterator[DeliverableVerifier]:
-    """Give what verifies the files of one job, as a job does it: journaled, with papers."""
+    """Yield the verifier of one job's files, with journal and papers."""
     id = new_id()
     await host.prepare()
     log = JobLog(id, host, papers.create(host.config.lib / "jobs", id), lambda *_: None, JobBudget(), SECONDS)
@@ -76,14 +76,14 @@ async def job(host: Host) -> AsyncIterator[DeliverableVerifier]:
 
 
 async def verify(verifying: DeliverableVerifier, made: Sequence[Candidate]) -> None:
-    """Verify workbooks, down to what is written of each."""
+    """Verify workbooks, including the events about each."""
     for each in await verifying.verify_all(made):
         if not each.passed:
             raise RuntimeError(f"a good workbook failed: {each.objection}")
 
 
 async def one(host: Host, book: Book, number: int, data: bytes) -> None:
-    """Take what a verification takes, and what a conversion does."""
+    """Time a verification, and a conversion."""
     began = time.perf_counter()
     async with job(host) as verifying:
         await verify(verifying, made_of(data, ROWS, 1))
@@ -98,7 +98,7 @@ async def one(host: Host, book: Book, number: int, data: bytes) -> None:
 
 
 async def rate(host: Host, data: bytes, rows: int, count: int) -> tuple[float, float, float]:
-    """Give how many workbooks a second one desk verifies, its opening included; CPU seconds of each, all and inside."""
+    """Return a desk's workbooks per second, including its opening, and CPU seconds of each: in all, and inside."""
     began, busy = time.perf_counter(), time.process_time()
     async with job(host) as verifying:
         await verify(verifying, made_of(data, rows, count))
@@ -109,7 +109,7 @@ async def rate(host: Host, data: bytes, rows: int, count: int) -> tuple[float, f
 
 
 async def measure(host: Host, book: Book, rounds: int, sizes: Sequence[int] = (MANY, MANY // 2)) -> None:
-    """Take everything; the first round only warms."""
+    """Measure everything; the first round only warms caches."""
     large, small = await written(host, ROWS), await written(host, SMALL)
     for number in range(-1, rounds):
         await one(host, book if number >= 0 else Book(), number, large)

@@ -1,4 +1,4 @@
-"""A desk's screen in a page: how soon a browser that runs already, in a desk beside it, shows its first frame."""
+"""A desk's screen in a page: the time until a running browser, in a second desk, shows its first frame."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hotdesk.host import Host
 FRAME = "live view: the page opens → its first frame"
 HIDDEN = "about:blank"
 SHOWN = "performance.getEntriesByName('first frame').map((mark) => mark.startTime)"
-"""Milliseconds from the start of the navigation to when the canvas was seen to hold a picture."""
+"""Milliseconds from the start of the navigation until the canvas has a picture."""
 PROGRAM = "from hotdesk.cli import main; main()"
 LONGEST = 20.0
 REST = 0.5
-"""Seconds in which a page is left alone: to go, and to open without being asked for its frame meanwhile."""
+"""Seconds without requests to a page, so that it can close, or open without being slowed down."""
 
 
 async def measure(host: Host, book: Book, rounds: int) -> None:
@@ -52,7 +52,7 @@ async def measure(host: Host, book: Book, rounds: int) -> None:
 
 
 def lend_viewer(settings: Config) -> None:
-    """Have this run's state directory show desks with the machine's noVNC."""
+    """Give this run's state directory the machine's noVNC."""
     viewer = settings.lib / "viewer"
     viewer.parent.mkdir(parents=True, exist_ok=True)
     if not viewer.is_symlink():
@@ -61,7 +61,7 @@ def lend_viewer(settings: Config) -> None:
 
 @asynccontextmanager
 async def watched(desk: str, beside: LinkedDesk) -> AsyncIterator[str]:
-    """Have `hotdesk watch` serve a desk's page on the loopback of the desk beside it; give the page's address."""
+    """Have `hotdesk watch` serve a desk's page on the loopback of the second desk; yield the page's address."""
     assert isinstance(beside.outside, KeeperHandle)
     inside = ["nsenter", f"--net=/proc/{beside.outside.pid}/ns/net"]
     argv = [*inside, sys.executable, "-c", PROGRAM, "watch", "--json", "--no-open", desk]
@@ -74,7 +74,7 @@ async def watched(desk: str, beside: LinkedDesk) -> AsyncIterator[str]:
 
 
 async def first_frame(eye: DeskSeat, place: str) -> float:
-    """Open the page and wait for its first frame; give the seconds it says it took."""
+    """Open the page and wait for its first frame; return the seconds that the page measured."""
     await eye.ask("browser.goto", url=place)
     with anyio.fail_after(LONGEST):
         while True:
@@ -85,7 +85,7 @@ async def first_frame(eye: DeskSeat, place: str) -> float:
 
 
 async def see(eye: DeskSeat, expression: str) -> object:
-    """Give what an expression is in the page."""
+    """Return the value of an expression in the page."""
     told = (await eye.ask("browser.evaluate", expression=f"JSON.stringify({expression})")).value
     assert isinstance(told, dict)
     return json.loads(json.loads(str(told["text"])))

@@ -1,4 +1,4 @@
-"""Warm claims: a desk kept ready, claimed and answering, in turn with bubblewrap, podman and a cold open."""
+"""Warm claims: a ready desk, claimed until it answers, alternately with bubblewrap, podman and a cold open."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
 
 KEPT = 4
-"""Desks the pool holds."""
+"""Ready desks of the pool."""
 REST = 0.05
-"""Seconds before anything is timed, so that nobody pays for what the one before still clears up."""
+"""Seconds of rest before a measurement, so that the clean-up of the previous one does not slow it down."""
 WARM, WARM_SCOPED = "warm claim → true → result", "warm claim with a scope"
 COLD, BWRAP, PODMAN = "cold open beside a claim", "bubblewrap beside a claim", "podman run beside a claim"
 
 
 async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
-    """Claim a desk from a full pool once a round; the pool is full again before anything else is timed."""
+    """Claim a desk from a full pool once a round; the pool is full again before the next measurement."""
     every = {BWRAP: [*peers.bubblewrap(), "true"], PODMAN: [*peers.podman(), "true"]}
     starts = {name: argv for name, argv in every.items() if shutil.which(argv[0])}
     book.lack(every.keys() - starts.keys(), "not installed: make bench PEERS=1")

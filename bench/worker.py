@@ -1,4 +1,4 @@
-"""A job's own costs: what an act takes beside model and tool, how soon a job acts, and what a long one holds."""
+"""A job's own cost: an act without model and tool, the time until a job acts, and the memory of a long job."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from hotdesk.work import JobContext, work
 
 ACTS, LONG = 200, 500
 WARMED = 100
-"""Acts of the long job after which its memory is looked at first."""
+"""Acts of the long job after which its memory is first measured."""
 SEEN = 4096
 """Bytes of an observation of the long job."""
 WINDOW = 32_000
-"""Tokens of its model: it is cut again and again."""
+"""Context tokens of its model: the conversation is shortened again and again."""
 ACT, COMMIT = "worker: an act, beside model and tool", "worker: one SQLite commit, FULL, meanwhile"
 BEYOND = "worker: ms an act takes beyond two commits"
 BUSY = "worker: CPU ms of the owner an act takes, tool included"
@@ -49,7 +49,7 @@ SCOPE = Scope(rules=(parse_rule("GET bench.example.test"),))
 
 @dataclass(slots=True)
 class Hand:
-    """A tool that does nearly nothing, at a real desk, and knows how long that took."""
+    """A tool that does almost nothing at a real desk, and measures how long that takes."""
 
     desk: Desk
     size: int
@@ -57,7 +57,7 @@ class Hand:
     tools: Sequence[Tool] = (LOOK,)
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
-        """Run `true`, and say something long."""
+        """Run `true`, and return a long text."""
         began = time.perf_counter()
         done = await self.desk.run(["true"])
         self.took.append(time.perf_counter() - began)
@@ -75,103 +75,85 @@ class Machine:
 
     @property
     def config(self) -> Config:
-        """Give the settings."""
         return self.host.config
 
     @property
     def walls(self) -> WallCatalog:
-        """Give the walls of this machine."""
         return self.host.walls
 
     def get_image_facts(self, name: str) -> ImageFacts:
-        """Give what is known of an image."""
         return self.host.get_image_facts(name)
 
     async def prepare(self) -> None:
-        """Be able to take notes."""
         await self.host.prepare()
 
     def note(self, *events: Event) -> None:
-        """Have events written down."""
         self.host.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
-        """Have what was seen of a deliverable signed."""
         return self.host.certify(claim)
 
     def certify_swarm(self, swarm: str) -> bytes:
-        """Have the records of a swarm's items signed."""
         return self.host.certify_swarm(swarm)
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
-        """Name the secrets that are in some bytes."""
         return self.host.find_secrets(data, scope)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk."""
         return await self.host.open(spec, scope)
 
     async def burn(self, desk: DeskId) -> None:
-        """Burn a desk."""
         await self.host.burn(desk)
 
     def has(self, desk: DeskId) -> bool:
-        """Say whether anything of a desk is left."""
         return self.host.has(desk)
 
     def get_wheel(self, desk: Desk) -> WheelState:
-        """Give the wheel of a desk."""
         return self.host.get_wheel(desk)
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
-        """Have the door hold a step's rules."""
         await self.host.enter_step(desk, step)
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
-        """Let a desk reach something more."""
         await self.host.allow(desk, rules, by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
-        """Try grants."""
         return await self.host.try_grants(scope)
 
     def leave(self, desk: DeskId) -> None:
-        """Let go of a desk's readers."""
         self.host.leave(desk)
 
     def list_worker_tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
-        """List the one tool."""
         return (LOOK,)
 
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
-        """Give the one tool, written down as every other."""
+        """Return the one tool, recorded like any other."""
         return Toolbox([Hand(desk, self.size, self.took)], note or self.note, Free(), desk.id)
 
 
 @dataclass(slots=True)
 class Actor:
-    """A model that takes no time: it has its plan, looks so often, and finishes."""
+    """A model that takes no time: it plans one step, looks a number of times, and finishes."""
 
     acts: int
     window: int = 10_000_000
     each: Callable[[int], None] = lambda act: None
-    """Told before each act; what that takes is the model's time."""
+    """Called before each act; its duration counts as the model's."""
     asked: int = 0
     left: float = 0.0
     gaps: list[float] = field(default_factory=list)
-    """Seconds between two questions."""
+    """Seconds between two requests to the model."""
     name: str = "bench"
     native_screen: bool = False
     sees: bool = True
 
     def provide_plan(self, task: PlanningTask) -> Plan:
-        """Give a plan of one step."""
         return Plan((Step("look", "Look so often."),))
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Want the next look."""
+        """Return the next call of the tool."""
         if self.asked:
             self.gaps.append(time.perf_counter() - self.left)
         self.each(self.asked)
@@ -188,7 +170,7 @@ class Actor:
 
 
 async def carry_out(machine: Machine, actor: Actor, scope: Scope = CLOSED, heard: Note = lambda *_: None) -> str:
-    """Carry out a job of one step; give its id."""
+    """Carry out a job of one step; return its id."""
     job = Brief("Look around.", (), machine.config.lib, "0" * 64, scope=scope, seconds=3600)
     order = JobContext(machine, job, listener=heard)
     receipt = await work(order, ModelBrain(job, [actor], [actor]))
@@ -199,7 +181,7 @@ async def carry_out(machine: Machine, actor: Actor, scope: Scope = CLOSED, heard
 
 @contextmanager
 def commits(path: Path, took: list[float]) -> Iterator[Callable[[int], None]]:
-    """Give what times one commit of one row, on the file system the journal is on."""
+    """Yield a function that times one commit of one row on the journal's file system, and appends to `took`."""
     path.touch()
     with closing(connect(path)) as db:
         set_up(db)
@@ -214,7 +196,7 @@ def commits(path: Path, took: list[float]) -> Iterator[Callable[[int], None]]:
 
 
 async def acts(host: Host, book: Book, number: int) -> None:
-    """Take what each act of a job takes, and between two of them what a commit does."""
+    """Time each act of a job, and a commit between two of them."""
     machine, took = Machine(host), list[float]()
     host.config.lib.mkdir(parents=True, exist_ok=True)
     path = host.config.lib / f"commits-{number}.db"
@@ -230,7 +212,7 @@ async def acts(host: Host, book: Book, number: int) -> None:
 
 
 async def first(host: Host, book: Book, number: int, scope: Scope, name: str) -> None:
-    """Take the time from a plan's approval to the first act, with desks ready."""
+    """Time from a plan's approval to the first act, with ready desks."""
     at: dict[type[Event], float] = {}
 
     def heard(*events: Event) -> None:
@@ -244,7 +226,7 @@ async def first(host: Host, book: Book, number: int, scope: Scope, name: str) ->
 
 
 async def long(host: Host, book: Book) -> None:
-    """Take what a long job holds in memory, and what it leaves in the journal."""
+    """Measure a long job's memory, and its part of the journal."""
     machine, memory, began = Machine(host, SEEN), dict[int, float](), time.perf_counter()
     journal = host.config.lib / "keys" / FILE
 
@@ -260,20 +242,20 @@ async def long(host: Host, book: Book) -> None:
 
 
 def resident() -> float:
-    """Give this process's memory in MiB."""
+    """Return this process's memory in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def size_of(journal: Path) -> int:
-    """Give the bytes of a journal, those that are still in its log included."""
+    """Return the bytes of a journal, including its write-ahead log."""
     with reading(journal) as db:
         (pages,), (size,) = db.execute("PRAGMA page_count").fetchone(), db.execute("PRAGMA page_size").fetchone()
     return int(pages) * int(size)
 
 
 async def measure(host: Host, book: Book, rounds: int) -> None:
-    """Take everything; the first round only warms."""
+    """Measure everything; the first round only warms caches."""
     for number in range(-1, 3):
         await acts(host, book if number >= 0 else Book(), number)
     book.facts[BEYOND] = 1000 * (statistics.median(book.samples(ACT)) - 2 * statistics.median(book.samples(COMMIT)))
