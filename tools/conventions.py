@@ -1,4 +1,4 @@
-"""Check what linters do not: names are unique and say something, private ones are private, folders are small.
+"""Check what linters do not: names are unique and meaningful, private names stay private, folders are small.
 
 `make check` runs it; it also prints how many lines of source each package has.
 """
@@ -17,12 +17,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 READERS = ("tests", "tools", "bench", "examples", "evals", "packaging")
-"""Folders beside the source whose programs import it. What they import is not private."""
+"""Folders beside the source whose programs import it. A name that they import is not private."""
 MAX_MODULES = 26
 MIRRORS = ("hotdesk/client/", "hotdesk/blocking.py")
-"""The public client and the blocking API use the names of what they mirror."""
+"""The public client and the blocking API reuse the names they mirror."""
 PARTICIPLES = {*"told said heard seen held kept left asked given wanted known taken made".split()}
-"""A participle names nothing: use the word for the thing (`reply`, `grant`, `expected`)."""
+"""Participles are no names: use the noun (`reply`, `grant`, `expected`)."""
 BANNED = {*(word.title() for word in PARTICIPLES), "Line"}
 PAST = {
     *"found begun sent built bound shown chosen written drawn proven broken thrown hidden forbidden forgotten".split()
@@ -37,10 +37,10 @@ FUNCTIONS = {
     ("hotdesk/brief/load.py", "brief_of"),
     ("hotdesk/door/policy/scope.py", "scope_of"),
 }
-"""Names that are data: rules of checks, a wire verb, a method that uvicorn calls, and two that the guide teaches."""
+"""Function names that are data: rules of checks, a wire verb, a method that uvicorn calls, and two in the guide."""
 CHOICES = ("one_of", "none_of")
 EVENTS = "hotdesk/event/"
-"""Names of events are data in journals: they stay."""
+"""Names of events are data in journals, so they are not checked."""
 KEEPER = "hotdesk/desk/keeper"
 WALLS = {"local", "container", "gvisor", "microvm"}
 """The keeper asks a wall for what it can do (`Traits`), never for its name."""
@@ -83,9 +83,9 @@ BY_NAME = {
     "hotdesk/api/telemetry.py": "an exporter: an extra",
     "hotdesk/linux/jail.py": "what a confined process loads before it is confined",
 }
-"""Modules that import others by text, and which: import-linter does not see those. All others use import statements."""
+"""Modules that import others by name, and why: import-linter does not see those imports. No other module may."""
 COORDINATES = ("hotdesk/checks/", "hotdesk/hands/reader/", "hotdesk/hands/screen/")
-"""Where `left` is a side."""
+"""Folders where `left` is a side."""
 
 
 @cache
@@ -111,7 +111,7 @@ def classes(source: Path) -> dict[str, list[str]]:
 
 
 def wall_names(source: Path) -> list[tuple[str, str]]:
-    """List where the keeper's code has the name of a wall as text."""
+    """List the places where the keeper's code contains the name of a wall."""
     return [
         (str(file.relative_to(source)), node.value)
         for file in sorted((source / KEEPER).rglob("*.py"))
@@ -121,7 +121,7 @@ def wall_names(source: Path) -> list[tuple[str, str]]:
 
 
 def imports_by_text(source: Path) -> list[tuple[str, int]]:
-    """List imports by text, beside those of packages of others whose name is there to be read."""
+    """List imports by name, except those of other projects' packages with a literal name."""
     found = []
     for file in sorted((source / "hotdesk").rglob("*.py")):
         name = str(file.relative_to(source))
@@ -137,7 +137,7 @@ def imports_by_text(source: Path) -> list[tuple[str, int]]:
 
 
 def participles(source: Path) -> list[tuple[str, int, str]]:
-    """List where a participle is bound as the name of a variable, parameter, attribute or function."""
+    """List variables, parameters, attributes and functions whose name is a participle."""
     found = []
     for file in sorted(source.rglob("*.py")):
         name = str(file.relative_to(source))
@@ -163,7 +163,7 @@ def participles(source: Path) -> list[tuple[str, int, str]]:
 
 
 def find_nouns(source: Path) -> list[tuple[str, int, str]]:
-    """List functions that are called `x_of`, or begin with a participle; a property may, it names a state."""
+    """List functions named `x_of`, or with a leading participle; properties may have one, because they name a state."""
     found = []
     for file in sorted(source.rglob("*.py")):
         name = str(file.relative_to(source))
@@ -217,7 +217,7 @@ def find_unshared(source: Path, files: Iterable[Path], root: Path) -> list[str]:
 
 
 def find_sharing_faults(root: Path) -> list[str]:
-    """List names that are used by others and private, or used by no other and not."""
+    """List private names that other modules use, and public names that none uses."""
     source = root / SOURCE.name
     files = [file for folder in (source, *(root / each for each in READERS)) for file in sorted(folder.rglob("*.py"))]
     return find_private_uses(files, root) + find_unshared(source, files, root)
@@ -232,7 +232,7 @@ def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def complaints(source: Path) -> list[str]:
-    """List everything that breaks a rule."""
+    """List every violation of a rule."""
     found = classes(source)
     wrong = [f"class {name} is defined in {', '.join(files)}" for name, files in found.items() if len(files) > 1]
     for name, files in found.items():
@@ -252,7 +252,7 @@ def complaints(source: Path) -> list[str]:
 
 
 def main() -> int:
-    """Print lines a package, and what is wrong."""
+    """Print the lines of each package, and all violations."""
     lines: Counter[str] = Counter()
     for file in SOURCE.rglob("*.py"):
         lines[".".join(file.relative_to(SOURCE).with_suffix("").parts[:2])] += len(file.read_text().splitlines())

@@ -1,7 +1,7 @@
 """Build the sdist and the wheel of the last commit into `dist/`, twice, and fail unless both have the same bytes.
 
-The tree comes from git, so that nothing of a working copy gets in. The wheel is built from the unpacked sdist: it
-proves that the sdist has everything. Run by `make dist`.
+The sources come from git, without changes in the working copy. The wheel is built from the unpacked sdist, which proves
+that the sdist is complete. Run by `make dist`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(*argv: str | Path, cwd: Path, **env: str) -> None:
-    """Run a program; its output is shown where it fails."""
+    """Run a program; show its output if it fails."""
     done = subprocess.run(argv, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, argv))} failed:\n{done.stdout}{done.stderr}")
 
 
 def read_git(*argv: str) -> str:
-    """Give what git prints."""
     return subprocess.run(["git", *argv], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 

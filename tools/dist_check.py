@@ -1,8 +1,8 @@
 """Install the wheel of `dist/` on a bare Debian 13 as a newcomer would, and open a desk there: `make dist-check`.
 
-A minimal root file system (Debian's base with pipx, from this machine's package sources) becomes the root of a mount
-and process namespace of its own. All that is mounted is mounted in there, so nothing is left however this ends. What
-has to be downloaded is downloaded before and not counted; three commands are counted, then `setup --undo`.
+A minimal root file system (Debian's base with pipx, from this machine's package sources) becomes the root of a separate
+mount and process namespace, which has all mounts, so that nothing is left however this ends. Downloads are made before
+and do not count; three commands are timed, then `setup --undo`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ pivot_root . run/old
 umount -l /run/old
 exec "$@"
 """
-"""User ids are taken from where no desk of this machine is likely to have any: they are not shared with it."""
+"""User ids in a range that desks of this machine are unlikely to use, as claims of ids are not shared with it."""
 
 
 def run(*argv: str | Path, **env: str) -> str:
-    """Run a program on this machine; give what it prints."""
+    """Run a program on this machine; return its output."""
     done = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, argv[:6]))} failed:\n{(done.stdout + done.stderr)[-3000:]}")
@@ -63,7 +63,7 @@ def make_root(root: Path) -> None:
 
 
 def inside(root: Path, *argv: str, check: bool = True) -> tuple[float, str]:
-    """Run a program in the bare system; give its seconds and what it printed."""
+    """Run a program in the bare system; return its seconds and its output."""
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
     env = {key: value for key, value in os.environ.items() if is_passed_on(key) and not key.startswith("PYTHON")}
     env |= {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
@@ -77,7 +77,7 @@ def inside(root: Path, *argv: str, check: bool = True) -> tuple[float, str]:
 
 
 def export_base(folder: Path) -> str:
-    """Export this machine's base image, signed with a key made for it; return the key's fingerprint."""
+    """Export this machine's base image, signed with a new key; return the key's fingerprint."""
     hotdesk = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
     images = os.environ.get("HOTDESK_IMAGES", "/var/lib/hotdesk/images")
     home = folder / "home"
@@ -101,7 +101,7 @@ def download(root: Path, wheel: Path) -> float:
 
 
 def main() -> None:
-    """Check the wheel, and print what each command took."""
+    """Check the wheel, and print the time of each command."""
     (wheel,) = (ROOT / "dist").glob("hotdesk-*.whl")
     with tempfile.TemporaryDirectory(prefix="hotdesk-dist-") as temporary:
         folder = Path(temporary)
@@ -132,7 +132,7 @@ def main() -> None:
 
 
 def check_undo(root: Path) -> None:
-    """Undo the set-up, and see that nothing of it is left."""
+    """Undo the set-up, and check that nothing of it is left."""
     output = inside(root, "hotdesk", "setup", "--undo", "--yes", "--all", "--packages")[1]
     left = [path for path in ("var/lib/hotdesk", "usr/bin/crun") if (root / path).exists()]
     left += [name for name in ("passwd", "subuid", "subgid") if "hotdesk" in (root / "etc" / name).read_text()]

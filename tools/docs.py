@@ -1,6 +1,6 @@
-"""Builds the documentation as a static site: `make docs`. A link or an anchor that leads nowhere fails it.
+"""Build the documentation as a static site: `make docs`. A broken link or anchor makes it fail.
 
-The repository's own layout is the site's, so the same relative links work on both. The navigation is `docs/README.md`.
+The site has the repository's layout, so the same relative links work on both. The navigation is `docs/README.md`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ def pages(root: Path = ROOT) -> list[Path]:
 
 
 def slug(heading: str) -> str:
-    """Give a heading's anchor, as GitHub does and as the site is told to."""
+    """Return a heading's anchor, as GitHub makes it and as the site is configured to."""
     text = re.sub(r"[`*_]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 def anchors(text: str) -> set[str]:
-    """List the anchors of a page."""
     return {slug(heading) for heading in HEADING.findall(FENCE.sub("", text))}
 
 
 def broken_links(root: Path = ROOT) -> Iterator[str]:
-    """Name every relative link that leads to no file or to no heading."""
+    """Yield a complaint for every relative link without a file or a heading."""
     for page in pages(root):
         text = (root / page).read_text()
         for target in LINK.findall(FENCE.sub("", text)):
@@ -62,7 +61,7 @@ def broken_links(root: Path = ROOT) -> Iterator[str]:
 
 
 def stage(folder: Path) -> None:
-    """Copy pages, and the pictures and notebooks they show, in the repository's own layout."""
+    """Copy pages, with their pictures and notebooks, in the repository's layout."""
     assets = [path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.suffix in ASSETS]
     for path in [*(ROOT / page for page in pages()), *assets]:
         copy = folder / path.relative_to(ROOT)
@@ -71,7 +70,7 @@ def stage(folder: Path) -> None:
 
 
 def navigation() -> list[dict[str, Any]]:
-    """Read the navigation out of the index of the documentation: its sections and their links."""
+    """Read the navigation from the index of the documentation: its sections and their links."""
     index = Path("docs/README.md")
     sections = re.split(r"^## ", (ROOT / index).read_text(), flags=re.MULTILINE)[1:]
     result: list[dict[str, Any]] = [{"hotdesk": "README.md"}]
@@ -87,7 +86,7 @@ def navigation() -> list[dict[str, Any]]:
 
 
 def configuration(source: Path) -> dict[str, Any]:
-    """Give what MkDocs is told."""
+    """Return the configuration of MkDocs."""
     return {
         "site_name": "hotdesk",
         "docs_dir": str(source),
@@ -116,7 +115,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         source, config = Path(folder) / "pages", Path(folder) / "mkdocs.yml"
         stage(source)
-        text = json.dumps(configuration(source))  # which is YAML, too
+        text = json.dumps(configuration(source))  # JSON is valid YAML
         config.write_text(text.replace('"SLUGIFY"', SLUGIFY))
         argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(config)]
         env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

@@ -22,12 +22,12 @@ _SCRIPT_COMMENT = re.compile(r"(?m)^\s*//.*|\s//\s.*")
 
 
 def read_glossary(text: str) -> dict[str, str]:
-    """Read the words that are replaced, each with its replacement."""
+    """Read the replaced words, each with its replacement."""
     return {word: instead.strip() for word, instead in _ROW.findall(text.partition("## Replaced words")[2])}
 
 
 def complaints(root: Path) -> list[str]:
-    """List every place with a word that the glossary replaces."""
+    """List every use of a replaced word."""
     instead = read_glossary((root / "docs/glossary.md").read_text())
     spellings = "|".join(f"[{word[0]}{word[0].upper()}]{re.escape(word[1:])}" for word in instead)
     words = re.compile(rf"(?<![\w-])(?:{spellings})(?![\w-])")
@@ -40,7 +40,7 @@ def complaints(root: Path) -> list[str]:
 
 
 def _list_texts(root: Path) -> Iterator[tuple[Path, str]]:
-    """List files with the part of their text that people or models read; the rest is blank."""
+    """Yield files with the part of their text that people or models read; the rest is blanked out."""
     readers: dict[str, Callable[[str], str]] = {
         ".py": lambda text: _keep(_LITERAL, _blank(_DOCSTRING, text)),
         ".js": lambda text: _blank(_SCRIPT_COMMENT, text),

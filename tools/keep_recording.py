@@ -1,10 +1,10 @@
 """Copy recordings into the repository: without pictures, and with instructions and tools only where they change.
 
-    python tools/keep_recording.py FILE… FOLDER
+python tools/keep_recording.py FILE… FOLDER
 
-A recording repeats the instructions and all tools in every request, and has every picture in base64. A replay needs the
-replies alone; the rest is kept so that people can read what was asked. The conversations of a swarm's items, which went
-on at the same time, stand one after another.
+A recording repeats the instructions and all tools in every request, and has every picture in base64. A replay needs
+only the replies; the rest is kept so that people can read the requests. The conversations of a swarm's items, which ran at
+the same time, follow one another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 REPEATED = {"system": "", "tools": []}
-"""What a request has instead of what the request before it had, too."""
+"""Replaces values that are the same as in the request before."""
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def shorten(text: str) -> str:
-    """Give the lines of a recording, shortened."""
+    """Return the lines of a recording, shortened."""
     before: dict[str, Any] = {}
     lines = []
     for line in sorted(map(json.loads, text.split("\n")[:-1]), key=lambda line: str(line.get("part", ""))):
@@ -51,7 +51,7 @@ def shorten(text: str) -> str:
 
 
 def without_pictures(value: Any) -> Any:
-    """Give a part of a history, each picture in it empty."""
+    """Return a part of a history without the data of its pictures."""
     if isinstance(value, dict):
         return {key: "" if key == "image" else without_pictures(each) for key, each in value.items()}
     return [without_pictures(each) for each in value] if isinstance(value, list) else value

@@ -1,8 +1,8 @@
 """Check `deploy/`, and write the Helm chart from it: `python tools/manifests.py [--check]`, or `make manifests`.
 
-The manifests of `deploy/base` are the source. The chart has the same objects, with a value wherever `VALUES` names a
-place; rendered with its defaults it is the base. Every object is held against the strict schema of the newest
-Kubernetes that `kubernetes-validate` has, and every pod that is not an agent's against the standard `restricted`.
+The manifests of `deploy/base` are the source. The chart has the same objects, with a value at each place in `VALUES`;
+rendered with its defaults it equals the base. Every object is validated by the strict schema of the newest Kubernetes
+that `kubernetes-validate` has, and every pod except an agent's by the pod security standard `restricted`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ VALUES: dict[str, dict[str, str]] = {
     },
     "ConfigMap/hotdesk-server": {"server.config": "data"},
 }
-"""Where a chart's value stands, by object."""
+"""Values of the chart and their places, by object."""
 AGENT = "DaemonSet/hotdesk-node"
-"""What is root on nodes of its own, and no standard but `privileged` admits."""
+"""The agent: it is root on its nodes, so only the standard `privileged` admits it."""
 _NAMESPACE = "hotdesk"
 _VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 _CHART = """\
@@ -58,7 +58,7 @@ kubeVersion: ">=1.25.0-0"
 
 
 def main() -> int:
-    """Write the chart, or say what is wrong."""
+    """Write the chart, or print what is wrong."""
     documents = read_base()
     faults = [*find_schema_faults(documents), *find_restricted_faults(documents)]
     files = build_chart(documents)
@@ -86,12 +86,11 @@ def read_base() -> list[Document]:
 
 
 def name_of(document: Document) -> str:
-    """Name an object by its kind and name."""
     return f"{document['kind']}/{document['metadata']['name']}"
 
 
 class ValuesDumper(yaml.SafeDumper):  # type: ignore[misc]
-    """Writes texts of several lines as such."""
+    """Writes multi-line texts as blocks."""
 
 
 ValuesDumper.add_representer(
@@ -100,12 +99,12 @@ ValuesDumper.add_representer(
 )
 
 
-# -- what is wrong ------------------------------------------------------------------------------------------------
+# -- faults ---------------------------------------------------------------------------------------------------------
 
 
 def find_schema_faults(documents: list[Document]) -> list[str]:
-    """Say what the newest Kubernetes would not take, field by field: a misspelt one is a fault."""
-    validator: Any = import_module("kubernetes_validate")  # of the group `cluster`
+    """List what the newest Kubernetes would not accept, field by field, including misspelt fields."""
+    validator: Any = import_module("kubernetes_validate")  # a package of the group `cluster`
     faults = []
     for each in documents:
         try:
@@ -116,7 +115,7 @@ def find_schema_faults(documents: list[Document]) -> list[str]:
 
 
 def find_restricted_faults(documents: list[Document]) -> list[str]:
-    """Say which pods, but agents, the pod security standard `restricted` would not admit, and why."""
+    """List pods, except agents, that the pod security standard `restricted` would not admit, and why."""
     return [
         f"{name_of(each)}: {fault}"
         for each in documents
@@ -126,7 +125,7 @@ def find_restricted_faults(documents: list[Document]) -> list[str]:
 
 
 def find_pod_faults(pod: Mapping[str, Any]) -> Iterator[str]:
-    """Say what of a pod `restricted` refuses (Kubernetes' pod security standards, 1.37)."""
+    """List what `restricted` refuses in a pod (Kubernetes' pod security standards, 1.37)."""
     shared = pod.get("securityContext", {})
     yield from (f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name))
     for volume in pod.get("volumes", []):
@@ -173,7 +172,7 @@ def build_chart(documents: list[Document]) -> dict[str, str]:
 
 
 def _replace(document: Any, place: list[str], text: str) -> Any:
-    """Put a text at a place, and return what was there."""
+    """Put a text at a place; return the previous value."""
     at = document
     for step in place[:-1]:
         at = at[int(step)] if isinstance(at, list) else at[step]
@@ -183,14 +182,14 @@ def _replace(document: Any, place: list[str], text: str) -> Any:
 
 
 def find_stale(files: Mapping[str, str]) -> list[str]:
-    """Name the files of the chart that are not as they would be written, and those that no longer would be."""
+    """List the chart's files that differ from `files`, and those that are not in it."""
     there = {str(path.relative_to(CHART)) for path in CHART.rglob("*") if path.is_file()}
     changed = {name for name, text in files.items() if name not in there or (CHART / name).read_text() != text}
     return sorted(changed | (there - set(files)))
 
 
 def compare_with_helm(documents: list[Document]) -> list[str]:
-    """Say where the chart, as Helm itself renders it with its defaults, is not the base; or what Helm's linter says."""
+    """List differences between the base and the chart as Helm renders it, and the findings of Helm's linter."""
     helm = str(Path(sys.executable).with_name("helm"))
     linted = subprocess.run([helm, "lint", "--strict", str(CHART)], capture_output=True, text=True, check=False)
     argv = [helm, "template", "hotdesk", str(CHART), "--namespace", _NAMESPACE]

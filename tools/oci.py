@@ -1,8 +1,8 @@
 """Build the container image of server and agent as an OCI layout: `make oci`, into `out/oci/hotdesk.tar`.
 
-Two layers: a small Debian with the packages that `hotdesk setup` asks for, made by mmdebstrap and kept; and hotdesk
-with the libraries it needs, installed by pip from this machine's own index. Desks' images are no part of it: they are
-on a volume of the node.
+Two layers: a small Debian with the packages that `hotdesk setup` asks for, made by mmdebstrap and cached; and hotdesk
+with the libraries it needs, installed by pip from this machine's own index. Desks' images are not included: they are on
+a volume of the node.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READY = """#!/usr/bin/python3 -I
 import urllib.request
 urllib.request.urlopen("http://127.0.0.1:3700/ready", timeout=4)
 """
-"""For the server's readiness probe: it listens on loopback without TLS."""
+"""The server's readiness probe: the server listens on loopback without TLS."""
 SEALED = (Path("usr/local/bin/hotdesk"), COMMAND), (Path("usr/local/bin/hotdesk-ready"), READY)
 
 
@@ -73,7 +73,7 @@ def make_upper(target: Path) -> None:
 
 
 def _normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Leave out what differs from build to build."""
+    """Remove what differs between builds."""
     entry.uid = entry.gid = entry.mtime = 0
     entry.uname = entry.gname = "root"
     return entry
@@ -110,7 +110,7 @@ def write_layout(layers: list[Path], target: Path, name: str, settings: dict[str
 
 
 def _describe(content: bytes | Path, kind: str) -> dict[str, object]:
-    """Return what refers to a blob."""
+    """Return the descriptor of a blob."""
     if isinstance(content, bytes):
         return {"mediaType": kind, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
     with content.open("rb") as file:
@@ -129,7 +129,6 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def main() -> None:
-    """Build the image."""
     out = ROOT / "out/oci"
     base = make_base(out / "cache")
     with tempfile.TemporaryDirectory(dir=out) as temporary:

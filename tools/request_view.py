@@ -1,4 +1,4 @@
-"""What a model sees of a request, in the same words for every protocol: instructions, tools, messages, pictures."""
+"""The content of a request as a model sees it, in the same form for every protocol: instructions, tools, messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN = "assistant"
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture, still encoded: nothing here decodes its pixels."""
+    """A picture, still encoded: this module decodes no pixels."""
 
     data: bytes
     suffix: str
@@ -27,7 +27,7 @@ Part: TypeAlias = str | Picture
 
 @dataclass(frozen=True, slots=True)
 class ViewMessage:
-    """One message of a conversation."""
+    """A message of a conversation."""
 
     role: str
     parts: tuple[Part, ...]
@@ -35,7 +35,7 @@ class ViewMessage:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """A request without its protocol. Cache marks are left out, so that equal messages compare equal."""
+    """A request, independent of its protocol. Cache marks are left out, so that equal messages compare equal."""
 
     model: str
     max_tokens: int | None
@@ -51,7 +51,7 @@ def view_request(protocol: str, body: Body) -> RequestView:
 
 
 def count_common(view: RequestView, earlier: RequestView) -> int:
-    """Count the messages with which both conversations begin; none where their instructions differ."""
+    """Count the messages with which both conversations begin; 0 if their instructions differ."""
     if view.system != earlier.system:
         return 0
     pairs = zip(view.messages, earlier.messages, strict=False)
@@ -63,7 +63,6 @@ def count_common(view: RequestView, earlier: RequestView) -> int:
 
 
 def read_anthropic(body: Body) -> RequestView:
-    """Read a request of Anthropic's Messages."""
     system = body.get("system", "")
     return RequestView(
         body["model"],
@@ -85,7 +84,6 @@ def read_blocks(content: str | list[Body]) -> tuple[Part, ...]:
 
 
 def read_block(block: Body) -> tuple[Part, ...]:
-    """Read one block."""
     match block["type"]:
         case "text":
             return (block["text"],)
@@ -106,7 +104,6 @@ def read_block(block: Body) -> tuple[Part, ...]:
 
 
 def read_responses(body: Body) -> RequestView:
-    """Read a request of OpenAI's Responses."""
     given = body["input"]
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     return RequestView(
@@ -119,7 +116,6 @@ def read_responses(body: Body) -> RequestView:
 
 
 def read_item(item: Body) -> ViewMessage:
-    """Read one item of a conversation."""
     match item.get("type", "message"):
         case "message":
             return ViewMessage(item["role"], read_parts(item["content"]))
@@ -138,7 +134,7 @@ def read_item(item: Body) -> ViewMessage:
 
 
 def read_output(output: str | Body | list[Body]) -> tuple[Part, ...]:
-    """Read what a tool gave: text, parts, or a screenshot."""
+    """Read a tool's output: text, parts, or a screenshot."""
     return read_parts([output] if isinstance(output, dict) else output)
 
 
@@ -156,7 +152,7 @@ def read_part(part: Body) -> Part:
 
 
 def read_data_url(url: str) -> Part:
-    """Read a picture that a URL holds; an address that leads elsewhere is shown, not followed."""
+    """Read a picture in a data URL; any other URL is shown as text, not followed."""
     head, comma, data = url.partition(",")
     if not comma or not head.startswith("data:image/"):
         return f"[picture at {url[:200]}]"
@@ -167,7 +163,6 @@ def read_data_url(url: str) -> Part:
 
 
 def read_chat(body: Body) -> RequestView:
-    """Read a request of Chat Completions."""
     is_system = [each["role"] in ("system", "developer") for each in body["messages"]]
     pairs = list(zip(body["messages"], is_system, strict=True))
     return RequestView(
@@ -180,7 +175,6 @@ def read_chat(body: Body) -> RequestView:
 
 
 def read_chat_message(message: Body) -> ViewMessage:
-    """Read one message."""
     thought = message.get("reasoning_content") or message.get("reasoning")
     calls = [
         (each["function"]["name"], each["id"], each["function"]["arguments"]) for each in message.get("tool_calls", ())
@@ -194,17 +188,17 @@ def read_chat_message(message: Body) -> ViewMessage:
     return ViewMessage(message["role"], parts)
 
 
-# -- words ------------------------------------------------------------------------------------------------------------
+# -- text --------------------------------------------------------------------------------------------------------------
 
 
 def write_call(name: str, identifier: str, given: object, toolset: str = "") -> str:
-    """Write a use of a tool."""
+    """Format a tool call."""
     member = f" of the toolset {toolset}" if toolset else ""
     return f"[you called {name}{member}, {identifier}: {given if isinstance(given, str) else write_json(given)}]"
 
 
 def write_json(value: object) -> str:
-    """Write JSON on one line, with characters as they are."""
+    """Format JSON on one line, without escapes for characters beyond ASCII."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -48,18 +48,18 @@ Body: TypeAlias = dict[str, Any]
 PATHS = {"/v1/messages": "anthropic", "/v1/responses": "openai", "/v1/chat/completions": "chat"}
 POLL_INTERVAL_S = 0.1
 KEEP_ALIVE_INTERVAL_S = 5.0
-"""Clients give up on a stream in which nothing comes for some minutes; a comment is something."""
+"""Clients give up on a stream without data after some minutes; a comment counts as data."""
 MAX_OWN_CHARS = 300
-"""Of each part that `next` prints of a message the model wrote itself."""
+"""Characters that `next` prints of each part of the model's own messages."""
 
 
 class SitInError(Exception):
-    """A command cannot be carried out: says what, why, and what to do."""
+    """A command that cannot be carried out; the message says what, why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandCall:
-    """A use of a tool."""
+    """A tool call."""
 
     name: str
     input: dict[str, Any] = field(default_factory=dict)
@@ -69,30 +69,28 @@ class HandCall:
 
 @dataclass(frozen=True, slots=True)
 class HandReply:
-    """A reply somebody wrote."""
+    """A reply written by hand."""
 
     text: str = ""
     think: str = ""
-    """Sent only where the request asks for thinking."""
+    """The thought; sent only if the request asks for thinking."""
     calls: tuple[HandCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A folder of requests and replies: `0001.request.json`, `0001.reply.json`; `0001.abandoned` if nobody waits."""
+    """A folder of requests and replies: `0001.request.json`, `0001.reply.json`, `0001.abandoned` if its client left."""
 
     folder: Path
 
     def file(self, number: int, kind: str) -> Path:
-        """Name a file of a request."""
         return self.folder / f"{number:04}.{kind}"
 
     def numbers(self) -> list[int]:
-        """List all requests."""
         return sorted(int(path.name.partition(".")[0]) for path in self.folder.glob("[0-9]*.request.json"))
 
     def add(self, protocol: str, body: Body) -> int:
-        """Write a request down; return its number."""
+        """Store a request; return its number."""
         number = max(self.numbers(), default=0) + 1
         write_whole(self.file(number, "request.json"), json.dumps({"protocol": protocol, "body": body}))
         return number
@@ -103,7 +101,7 @@ class Room:
         return request
 
     def view(self, number: int) -> RequestView:
-        """Return what a model sees of a request."""
+        """Return the content of a request as a model sees it."""
         return view_request(**self.read(number))
 
     def find_waiting(self) -> int | None:
@@ -115,7 +113,7 @@ class Room:
         return not self.file(number, "reply.json").exists() and not self.file(number, "abandoned").exists()
 
     def reply(self, number: int, data: bytes) -> None:
-        """Reply to a request; `SitInError` where the reply is malformed or nobody waits for it."""
+        """Reply to a request; raise `SitInError` if the reply is malformed or no client waits for it."""
         if number not in self.numbers():
             raise SitInError(f"There is no request {number}. `next` prints the one to reply to.")
         if not self.is_waiting(number):
@@ -125,13 +123,13 @@ class Room:
         write_whole(self.file(number, "reply.json"), data.decode())
 
     def find_reply(self, number: int) -> HandReply | None:
-        """Return the reply to a request, if there is one."""
+        """Return the reply to a request, or None."""
         file = self.file(number, "reply.json")
         return parse_reply(file.read_bytes()) if file.exists() else None
 
 
 def parse_reply(data: bytes) -> HandReply:
-    """Read a reply strictly."""
+    """Parse a reply strictly."""
     try:
         reply = read(HandReply, parse_json(data))
     except StrictError as e:
@@ -142,7 +140,7 @@ def parse_reply(data: bytes) -> HandReply:
 
 
 def check_native(protocol: str, body: Body, reply: HandReply) -> None:
-    """Refuse uses of a native computer tool that this request's model could not make."""
+    """Refuse calls of a native computer tool that this request's model could not make."""
     types = {str(tool.get("type")) for tool in body.get("tools", ())}
     for call in reply.calls:
         if call.toolset_name and (
@@ -161,7 +159,7 @@ def is_native_computer(types: set[str], call: HandCall) -> bool:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file so that nobody reads half of it."""
+    """Write a file atomically."""
     part = file.with_suffix(".part")
     part.write_text(text)
     part.rename(file)
@@ -171,21 +169,20 @@ def write_whole(file: Path, text: str) -> None:
 
 
 class ClientGone(Exception):  # noqa: N818 - a state, not an error of ours
-    """The client hung up before a reply was written."""
+    """The client disconnected before a reply was written."""
 
 
 class ReplyHandler(BaseHTTPRequestHandler):
-    """Keeps a request, waits for its reply, and streams that as its provider would."""
+    """Stores a request, waits for its reply, and streams that as its provider would."""
 
     protocol_version = "HTTP/1.1"
     room: Room
     providers: dict[str, Provider]
     lock: threading.Lock
     current: threading.local
-    """`handler`: whose request the thread is answering."""
+    """`handler`: the handler of the request that the thread answers."""
 
     def do_POST(self) -> None:
-        """Answer a request."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         protocol = PATHS.get(self.path)
         if protocol is None:
@@ -207,7 +204,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def wait_for_reply(self, protocol: str, body: Body) -> HandReply:
-        """Keep a request, begin the stream, and wait until the reply is there."""
+        """Store a request, begin the stream, and wait for the reply."""
         with self.lock:
             number = self.room.add(protocol, body)
         self.send_response(200)
@@ -228,7 +225,6 @@ class ReplyHandler(BaseHTTPRequestHandler):
         return reply
 
     def send_chunk(self, text: str) -> None:
-        """Send a piece of the stream."""
         data = text.encode()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
@@ -247,20 +243,20 @@ class ReplyHandler(BaseHTTPRequestHandler):
 
 
 class ReplyServer(ThreadingHTTPServer):
-    """Answers each client on a thread of its own."""
+    """Answers each client on a separate thread."""
 
     daemon_threads = True
 
 
 def is_closed(connection: socket.socket, seconds: float) -> bool:
-    """Wait for a moment; return whether the other side hung up meanwhile."""
+    """Wait for a moment; return whether the other side disconnected meanwhile."""
     readable, _, _ = select.select([connection], [], [], seconds)
     return bool(readable) and connection.recv(1, socket.MSG_PEEK) == b""
 
 
 @contextmanager
 def open_server(room: Room, port: int = 0) -> Iterator[ReplyServer]:
-    """Make a server that answers from a room; at any free port unless one is given."""
+    """Open a server that answers from a room; on a free port unless one is given."""
     room.folder.mkdir(parents=True, exist_ok=True)
     current = threading.local()
 
@@ -281,7 +277,7 @@ def open_server(room: Room, port: int = 0) -> Iterator[ReplyServer]:
 
 
 def write_anthropic(body: Body, reply: HandReply) -> list[Body]:
-    """Write a reply as blocks."""
+    """Return a reply as blocks."""
     is_thinking = (body.get("thinking") or {}).get("type") in ("adaptive", "enabled")
     blocks = [anthropic.thinking(reply.think)] if reply.think and is_thinking else []
     blocks += [anthropic.text(reply.text)] if reply.text else []
@@ -292,7 +288,7 @@ def write_anthropic(body: Body, reply: HandReply) -> list[Body]:
 
 
 def write_responses(body: Body, reply: HandReply) -> list[Body]:
-    """Write a reply as items."""
+    """Return a reply as items."""
     items = [openai.thinking(reply.think)] if reply.think and body.get("reasoning") else []
     items += [openai.text(reply.text)] if reply.text else []
     types = {str(tool.get("type")) for tool in body.get("tools", ())}
@@ -304,7 +300,7 @@ def write_responses(body: Body, reply: HandReply) -> list[Body]:
 
 
 def write_chat(body: Body, reply: HandReply) -> list[Body]:
-    """Write a reply as pieces of a message."""
+    """Return a reply as chunks of a message."""
     pieces = [chat.thinking(reply.think)] if reply.think else []
     pieces += [chat.text(reply.text)] if reply.text else []
     return [*pieces, *({"name": call.name, "arguments": json.dumps(call.input)} for call in reply.calls)]
@@ -344,7 +340,7 @@ def print_next(arguments: argparse.Namespace) -> int:
 
 
 def describe(room: Room, number: int, whole: bool = False) -> Iterator[str]:
-    """Write what a model sees of a request, without what an earlier request of the same conversation showed."""
+    """Describe a request as a model sees it, without the parts that an earlier request of the same conversation has."""
     view = room.view(number)
     earlier = {other: room.view(other) for other in room.numbers() if other < number}
     common, last = max(((count_common(view, other), n) for n, other in earlier.items()), default=(0, 0))
@@ -364,7 +360,7 @@ def describe(room: Room, number: int, whole: bool = False) -> Iterator[str]:
 
 
 def describe_message(message: ViewMessage, room: Room, whole: bool) -> Iterator[str]:
-    """Write a message; a picture as the file it is in, what the model wrote itself in short."""
+    """Describe a message; a picture by its file, the model's own text in short."""
     for part in message.parts:
         if isinstance(part, Picture):
             yield f"[picture: {save_picture(part, room)}]"
@@ -383,7 +379,7 @@ def save_picture(picture: Picture, room: Room) -> Path:
 
 
 def escape(text: str) -> str:
-    """Write text for a terminal: lines and tabs as they are, nothing that steers it."""
+    """Escape control characters in a text for a terminal, except newlines and tabs."""
     return "\n".join("\t".join(map(make_printable, line.split("\t"))) for line in text.split("\n"))
 
 

@@ -1,6 +1,6 @@
-"""Draw what `make demo` printed as the picture in the README.
+"""Draw the output of `make demo` as the picture in the README.
 
-    make demo 2>&1 | tee demo.log; python tools/terminal_picture.py demo.log > docs/demo-terminal.svg
+make demo 2>&1 | tee demo.log; python tools/terminal_picture.py demo.log > docs/demo-terminal.svg
 
 Set-up, the receipt, the table of times and the closing hints are left out.
 """
@@ -29,7 +29,7 @@ COLOURS = (
 
 
 def choose_lines(text: str) -> Iterator[str]:
-    """Choose the lines of a run that the picture shows."""
+    """Yield the lines of a run that the picture shows."""
     lines = text.splitlines()
     begin = next(place for place, line in enumerate(lines) if line.startswith(FIRST))
     end = max(place for place, line in enumerate(lines) if line.startswith(LAST))
@@ -51,7 +51,7 @@ def choose_lines(text: str) -> Iterator[str]:
 
 
 def draw(lines: list[str]) -> str:
-    """Draw lines as an SVG, each in the colour of what it reports."""
+    """Draw lines as an SVG, each in the colour of its meaning."""
     font = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"
     height = FIRST_BASELINE + LINE_HEIGHT * len(lines)
     rows = [

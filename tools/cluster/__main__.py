@@ -1,4 +1,4 @@
-"""Run hotdesk on a real Kubernetes of two nodes: `make test-cluster`. Every step must hold; nothing is left behind."""
+"""Run hotdesk on a real Kubernetes cluster of two nodes: `make test-cluster`. Every step must pass; nothing is left."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ spec:
 
 
 class ClusterSteps:
-    """What is tried, in order."""
+    """The steps, in order."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -63,12 +63,11 @@ class ClusterSteps:
         wait_for(lambda: self.count_ready() == 2, 180, "two ready nodes")
 
     def count_ready(self) -> int:
-        """Count the nodes that are ready."""
         conditions = [each for node in self.lab.list_objects("nodes") for each in node["status"]["conditions"]]
         return sum(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
     def open_in_pod(self) -> str:
-        """Prove that a privileged pod opens a desk."""
+        """Check that a privileged pod opens a desk."""
         self.lab.kubectl("apply", "-f", "-", stdin=PROBE)
         phases = ("Succeeded", "Failed")
         wait_for(lambda: self.phase("pod", "probe") in phases, 120, "the probe pod")
@@ -79,7 +78,6 @@ class ClusterSteps:
         return "a desk without capabilities"
 
     def phase(self, kind: str, name: str, namespace: str = "default") -> str:
-        """Return the phase of an object."""
         return self.lab.kubectl("get", kind, name, "-n", namespace, "-o", "jsonpath={.status.phase}", check=False)
 
     def deploy(self) -> None:
@@ -97,16 +95,15 @@ class ClusterSteps:
         self.key = self.lab.kubectl(*command).strip()
 
     def wait_server(self) -> None:
-        """Wait until the server says that desks can be opened."""
+        """Wait until the server reports that desks can be opened."""
         wait_for(lambda: self.is_ready("hotdesk-server-0"), 180, "a ready server")
 
     def is_ready(self, pod: str) -> bool:
-        """Say whether a pod is ready."""
         path = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
         return self.lab.kubectl("get", "pod", pod, "-n", "hotdesk", "-o", path, check=False) == "True"
 
     def server_pid(self) -> int:
-        """Return the id of the server's process on this machine: one of the lab's own, by its cgroup."""
+        """Return the host's process id of the server, which is found by the cgroup of its lab."""
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 words, cgroups = (folder / "cmdline").read_bytes().split(b"\0"), (folder / "cgroup").read_text()
@@ -143,7 +140,7 @@ class ClusterSteps:
         return ", ".join(f"{each['seconds'] * 1000:.0f} ms" for each in made)
 
     def kill_server(self) -> str:
-        """Kill the server: Kubernetes starts another, which has its sandboxes."""
+        """Kill the server: Kubernetes starts another one, which has its sandboxes."""
         begun = time.monotonic()
         os.kill(self.server_pid(), 9)
         wait_for(lambda: not self.is_ready("hotdesk-server-0"), 30, "the end of the server")
@@ -153,7 +150,7 @@ class ClusterSteps:
         return f"{time.monotonic() - begun:.0f} s"
 
     def kill_node(self) -> str:
-        """Kill a node: its sandbox is gone, the other goes on, the next opens at once."""
+        """Kill a node: its sandbox is gone, the other continues, the next opens at once."""
         [gone] = [each for each in self.ids if get_node_code(each) == compute_node_code("node2")]
         [safe] = [each for each in self.ids if each != gone]
         self.lab.stop("node2")
@@ -166,7 +163,7 @@ class ClusterSteps:
 
 
 def copy_images(lab: Lab) -> None:
-    """Give each node the image `base`, as an operator's volume has it."""
+    """Give each node the image `base`, in the volume an operator would provide."""
     images = load().images
     record = json.loads((images / "images/base.json").read_text())
     for node in ("node1", "node2"):
@@ -178,7 +175,7 @@ def copy_images(lab: Lab) -> None:
 
 
 def find_leftovers(folder: Path) -> list[str]:
-    """List what is left of a lab on this machine."""
+    """List everything of a lab that is left on this machine."""
     loops = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True, check=True).stdout
     lines = [*Path("/proc/self/mountinfo").read_text().splitlines(), *loops.splitlines()]
     cgroups = [str(each) for name in MACHINES for each in Path("/sys/fs/cgroup").glob(f"*/lab-{name}")]
@@ -186,7 +183,7 @@ def find_leftovers(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Build what is missing, and try every step."""
+    """Build what is missing, and run every step."""
     CACHE.mkdir(parents=True, exist_ok=True)
     binaries, root = make_binaries(CACHE), make_root(CACHE)
     folder = Path(tempfile.mkdtemp(prefix="lab-", dir=ROOT / "out/cluster"))

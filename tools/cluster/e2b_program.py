@@ -1,4 +1,4 @@
-"""What an E2B program does against a server in the lab's cluster; run inside its network. Prints JSON."""
+"""An E2B program for a server in the lab's cluster; runs inside its network, and prints JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machines of the lab: a control plane and two nodes, each in namespaces and cgroups of its own."""
+"""The machines of the lab: a control plane and two nodes, each in separate namespaces and cgroups."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PACKAGES = """
 btrfs-progs ca-certificates conntrack containerd containernetworking-plugins crun curl etcd-server ethtool iproute2
 iptables kmod mount procps python3 socat util-linux
 """.split()
-"""What a node of the lab has."""
+"""Packages of a node in the lab."""
 CGROUPS = "cpu cpuacct cpuset memory devices freezer blkio pids systemd".split()
 MACHINES = ("cp", "node1", "node2")
 POOL_PACKAGE = "kubernetes-client"
-"""Beside its file in the package source lies the source package."""
+"""A package of Kubernetes; the package source has the source package in the same folder."""
 
 
 def make_binaries(cache: Path) -> Path:
-    """Return the folder with Kubernetes' programs, built on first need and kept by what they are built from."""
+    """Return the folder of Kubernetes' programs; they are built once for each version of their sources."""
     script, cache = HERE / "build.sh", cache.absolute()
     key = hashlib.sha256(script.read_bytes() + platform.machine().encode()).hexdigest()[:16]
     found = cache / f"kubernetes-{key}"
@@ -63,7 +63,7 @@ def make_root(cache: Path) -> Path:
 
 
 def make_pause(binaries: Path, target: Path) -> None:
-    """Write the image of the program that holds a pod's namespaces."""
+    """Write the image of the program that keeps a pod's namespaces open."""
     layer = target.with_suffix(".layer")
     with tarfile.open(layer, "w") as tar:
         tar.add(binaries / "pause", "pause")
@@ -72,7 +72,7 @@ def make_pause(binaries: Path, target: Path) -> None:
 
 
 class Lab:
-    """A cluster that runs in a folder."""
+    """A running cluster, in a folder."""
 
     def __init__(self, folder: Path, binaries: Path, root: Path, images: list[Path]) -> None:
         self.folder = folder
@@ -88,7 +88,7 @@ class Lab:
         subprocess.run([str(HERE / "inside/pki.sh"), str(folder / "pki")], check=True)
 
     def start(self, machine: str) -> None:
-        """Start a machine; a node gets its card."""
+        """Start a machine; a node also gets a network interface."""
         (self.folder / f"{machine}.pid").unlink(missing_ok=True)
         log = (self.folder / f"log/{machine}.txt").open("wb")
         argv = [str(self.folder / "inside/up.sh"), str(self.folder), machine]
@@ -109,13 +109,13 @@ class Lab:
             subprocess.run([*inside, "set", "eth0x", "netns", str(self.pid(machine)), "name", "eth0"], check=True)
 
     def pid(self, machine: str) -> int:
-        """Return the id of a machine's first process; 0: it is not up."""
+        """Return the id of a machine's first process, or 0 if it is not running."""
         with suppress(OSError, ValueError):
             return int((self.folder / f"{machine}.pid").read_text())
         return 0
 
     def stop(self, machine: str) -> None:
-        """End a machine as one that loses power: all its processes, mounts and cards go with its first process."""
+        """End a machine like one that loses power: processes, mounts and interfaces end with its first process."""
         starter = self.starters.pop(machine, None)
         if starter is None:
             return
@@ -131,7 +131,7 @@ class Lab:
             remove_cgroup(Path(f"/sys/fs/cgroup/{name}/lab-{machine}"))
 
     def close(self) -> None:
-        """End every machine, and remove what they wrote."""
+        """End every machine, and remove its files."""
         for machine in reversed(MACHINES):
             self.stop(machine)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -147,26 +147,24 @@ class Lab:
         return done.stdout
 
     def kubectl(self, *argv: str, stdin: str = "", check: bool = True) -> str:
-        """Use the cluster as its administrator."""
+        """Run kubectl as the cluster's administrator."""
         return self.run_inside(
             "cp", "/lab/bin/kubectl", "--kubeconfig", "/lab/pki/admin.kubeconfig", *argv, stdin=stdin, check=check
         )
 
     def list_objects(self, kind: str, *argv: str) -> list[dict[str, Any]]:
-        """Return objects of a kind."""
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", kind, "-o", "json", *argv))["items"]
         return found
 
 
 def thaw(folder: Path) -> None:
-    """Let frozen processes below a cgroup end: desks kept ready are frozen, and a killed one waits for this."""
+    """Thaw the processes below a cgroup so that they can end: ready desks are frozen, and killed only once thawed."""
     for where, _, _ in os.walk(folder):
         with suppress(OSError):
             Path(where, "freezer.state").write_text("THAWED")
 
 
 def remove_cgroup(folder: Path) -> None:
-    """Remove a cgroup whose processes have ended."""
     end = time.monotonic() + 10
     while folder.exists() and time.monotonic() < end:
         for each in sorted((Path(where) for where, _, _ in os.walk(folder)), reverse=True):
@@ -176,7 +174,7 @@ def remove_cgroup(folder: Path) -> None:
 
 
 def wait_for(test: Any, seconds: float, what: str) -> Any:
-    """Wait until something is so; return it."""
+    """Wait until `test` returns a true value; return it."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := test():

@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def try_all(chosen: list[Machine], path: Path, arguments: argparse.Namespace) -> bool:
-    """Try machines one after the other; say whether all of them passed."""
+    """Try machines one after the other; return whether all of them passed."""
     cache = arguments.out / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     tests, wheel, began = kit.digest_tests(), kit.hash_file(kit.find_wheel()), time.monotonic()
@@ -71,14 +71,14 @@ def try_all(chosen: list[Machine], path: Path, arguments: argparse.Namespace) ->
 
 
 def choose_steps(names: str | None, begin: str | None = None) -> tuple[Step, ...]:
-    """Return all steps, or those named and those that everything needs; from `begin` on, where that is given."""
+    """Return all steps, or the named ones with those that all others need; only from `begin` on, if it is given."""
     wanted = names.split(",") if names else [step.name for step in STEPS]
     first = [step.name for step in STEPS].index(begin) if begin else 0
     return tuple(step for step in STEPS[first:] if step.is_needed or step.name in wanted)
 
 
 def try_machine(machine: Machine, steps: tuple[Step, ...], cache: Path, arguments: argparse.Namespace) -> MachineResult:
-    """Make a machine, start it, take the steps, and throw it away."""
+    """Make a machine, start it, run the steps, and delete it."""
     folder = arguments.out / machine.name
     made = root.make(machine, cache)
     root_disk = folder / "root.img"
@@ -109,7 +109,7 @@ def try_machine(machine: Machine, steps: tuple[Step, ...], cache: Path, argument
 
 
 def take(steps: Iterable[Step], visit: Visit, done: list[StepResult]) -> None:
-    """Take the steps in their order; one that fails does not stop the others, unless they need it."""
+    """Run the steps in order; a failed step does not stop the others, unless they need it."""
     for step in steps:
         began = time.monotonic()
         try:
@@ -122,7 +122,6 @@ def take(steps: Iterable[Step], visit: Visit, done: list[StepResult]) -> None:
 
 
 def note(name: str, began: float, text: str, *, passed: bool = True) -> StepResult:
-    """Write down how a step went."""
     return StepResult(name, passed, round(time.monotonic() - began, 1), text)
 
 

@@ -1,6 +1,6 @@
-"""Disks of a machine: its root file system, and the read-only one that brings the kit.
+"""The disks of a machine: its root file system, and the read-only one with the kit.
 
-All is mounted in a mount namespace of its own, so that no mount and no loop device outlives the program that made it.
+Everything is mounted in a separate mount namespace, so that no mount and no loop device outlives the program.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ umount "$mount_point"
 
 
 def make_root_disk(machine: Machine, root: Root, work: Path) -> Path:
-    """Put a root file system and what is a machine's own onto a disk."""
+    """Put a root file system with a machine's own files onto a disk."""
     image = work / "root.img"
     image.unlink(missing_ok=True)
     with image.open("wb") as file:
@@ -73,7 +73,7 @@ def make_root_disk(machine: Machine, root: Root, work: Path) -> Path:
 
 
 def write_files(machine: Machine, folder: Path) -> None:
-    """Write what makes a Debian this machine of the lab."""
+    """Write the files that turn a Debian into this machine of the lab."""
     inside = Path(__file__).parent / "inside"
     texts = {
         "etc/fstab": fstab(machine),
@@ -92,7 +92,7 @@ def write_files(machine: Machine, folder: Path) -> None:
 
 
 def fstab(machine: Machine) -> str:
-    """Say what is mounted at start."""
+    """Return the machine's /etc/fstab."""
     lines = [f"/dev/vda / {machine.filesystem} rw,relatime 0 0", f"/dev/vdb {KIT} ext4 ro 0 0"]
     if machine.is_usr_read_only:
         lines += ["/usr /usr none bind,ro 0 0"]

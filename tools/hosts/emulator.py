@@ -1,4 +1,4 @@
-"""A machine that runs: QEMU without KVM, one processor, no network card, and a serial port for commands."""
+"""A running machine: QEMU without KVM, one processor, no network card, and a serial port for commands."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BOOT_TIMEOUT_S = 240.0
 TRANSLATION_CACHE_MIB = 1024
 """QEMU's memory for translated code: with little of it emulation is several times slower."""
 _KERNEL_OPTIONS = ("root=/dev/vda", "rw", "mitigations=off", "panic=-1", "net.ifnames=0")
-"""Without mitigations: emulated, they cost much time, and nothing here depends on them."""
+"""Without mitigations: they slow down emulation, and nothing here depends on them."""
 _HARDWARE = {
     "x86_64": ("qemu-system-x86_64", "q35", "Nehalem", "ttyS0"),
     "aarch64": ("qemu-system-aarch64", "virt", "neoverse-n1", "ttyAMA0"),
 }
-"""Program, board, processor and console. A processor without wide vectors: emulated, those are slower than none."""
+"""Program, board, processor and console. The processors lack wide vectors, which are slower than none if emulated."""
 
 
 class MachineError(Exception):
@@ -36,31 +36,30 @@ class MachineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended inside."""
+    """The result of a command inside."""
 
     exit_code: int | None
-    """None when it took too long."""
+    """`None` if it took too long."""
     output: str
     seconds: float
 
     @property
     def is_ok(self) -> bool:
-        """Say whether it succeeded."""
         return self.exit_code == 0
 
     @property
     def last_lines(self) -> str:
-        """Return what it printed last, for a message."""
+        """Return the end of its output, for a message."""
         return " | ".join(line.strip() for line in self.output.strip().splitlines()[-4:])[-600:]
 
 
 @dataclass(slots=True)
 class Session:
-    """A connection to the agent of a machine that runs."""
+    """A connection to the agent of a running machine."""
 
     port: socket.socket
     deadline: float
-    """When the machine's time is over, by the monotonic clock."""
+    """End of the machine's time, on the monotonic clock."""
     log: Path
     boot: str = ""
     count: int = 0
@@ -82,11 +81,11 @@ class Session:
         return result
 
     def run_as_person(self, line: str, timeout: float = 300.0) -> CommandResult:
-        """Run a line of shell as an ordinary user who has logged in."""
+        """Run a shell command as an ordinary user who has logged in."""
         return self.run("su", "--login", PERSON, "--command", line, timeout=timeout)
 
     def await_boot(self, seconds: float) -> None:
-        """Wait until the agent says hello, after another start than the last."""
+        """Wait until the agent greets after a new boot."""
         before = self.boot
         end = time.monotonic() + seconds
         while self.boot == before:
@@ -94,7 +93,6 @@ class Session:
             self.boot = str(reply.get("boot", self.boot))
 
     def receive(self, seconds: float) -> dict[str, Any]:
-        """Read one line."""
         end = min(time.monotonic() + seconds, self.deadline)
         while b"\n" not in self.pending:
             left = end - time.monotonic()
@@ -116,13 +114,12 @@ class Session:
         return reply if isinstance(reply, dict) else {}
 
     def write_log(self, text: str) -> None:
-        """Add to the machine's log."""
         with self.log.open("a") as file:
             file.write(f"{text}\n")
 
 
 def command(machine: Machine, root: Root, root_disk: Path, kit: Kit, *, keep_changes: bool = False) -> list[str]:
-    """Return the emulator's arguments; it is started in the machine's folder."""
+    """Return the emulator's command; it is started in the machine's folder."""
     program, board, processor, console = _HARDWARE[os.uname().machine]
     own = (f"console={console}", f"rootfstype={machine.filesystem}", *machine.kernel_options)
     options = " ".join((*_KERNEL_OPTIONS, *own))
@@ -142,11 +139,11 @@ def command(machine: Machine, root: Root, root_disk: Path, kit: Kit, *, keep_cha
 
 @contextmanager
 def start(argv: list[str], folder: Path, seconds: float) -> Iterator[Session]:
-    """Start a machine, give the connection to it once it answers, and end it."""
+    """Start a machine, yield the connection to it once it answers, and end it."""
     socket_path = folder / "port"
     socket_path.unlink(missing_ok=True)
     deadline = time.monotonic() + seconds
-    env = {**os.environ, "TMPDIR": str(folder)}  # what the machine writes to its disk goes there
+    env = {**os.environ, "TMPDIR": str(folder)}  # QEMU writes the disk's changes there
     with (folder / "emulator.log").open("wb") as log:
         process = subprocess.Popen(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

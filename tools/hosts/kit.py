@@ -1,4 +1,4 @@
-"""What is brought to a machine on a read-only disk, since it has no network: all that its steps need."""
+"""The kit: everything that a machine's steps need, on a read-only disk, because the machine has no network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.hosts.root import Root, run
 
 ROOT = Path(__file__).parents[2]
 EXTRA = ("e2b", "hypothesis", "pip", "pytest", "pytest-timeout", "setuptools", "wheel")
-"""What tests and programs of the steps import, and what pipx wants for its environments."""
+"""Packages that tests and programs of the steps import, and those that pipx needs for its environments."""
 _COMPILE = r"""set -e
 mount -o loop,ro,noload "$1" "$2" 2>/dev/null || mount -o loop,ro "$1" "$2"
 mount --bind "$3" "$2$4"
@@ -28,7 +28,7 @@ umount "$2$4" "$2"
 
 @dataclass(frozen=True, slots=True)
 class BaseImage:
-    """An exported image, and who signed it."""
+    """An exported image, and its signer."""
 
     path: Path
     signer: str
@@ -53,7 +53,7 @@ def find_wheel() -> Path:
 
 
 def digest_tests(lab: str = "tools/hosts") -> str:
-    """Return a digest of the tests and of the lab itself, or of a part of it, as they are now."""
+    """Return a digest of the tests and of the lab, or of a part of it, in their current state."""
     found = hashlib.sha256()
     for folder in (ROOT / "tests", ROOT / lab):
         for path in sorted(folder.rglob("*.py")):
@@ -62,7 +62,7 @@ def digest_tests(lab: str = "tools/hosts") -> str:
 
 
 def export_base(cache: Path) -> BaseImage:
-    """Export this machine's base image once, signed with a key made for it."""
+    """Export this machine's base image once, signed with a new key."""
     folder = cache / "base"
     if not (folder / "signer").exists():
         with tempfile.TemporaryDirectory(prefix="hotdesk-lab-") as temporary:
@@ -75,7 +75,7 @@ def export_base(cache: Path) -> BaseImage:
 
 
 def make(root: Root, root_disk: Path, base: BaseImage, cache: Path) -> Kit:
-    """Make the disk for machines with this root file system, or find the one made before."""
+    """Return the disk for machines with this root file system; make it if needed."""
     wheel = find_wheel()
     parts = (wheel.name, hash_file(wheel), digest_tests("tools/hosts/inside"), root.folder.name, base.signer)
     key = hashlib.sha256("\0".join(parts).encode())
@@ -94,13 +94,12 @@ def make(root: Root, root_disk: Path, base: BaseImage, cache: Path) -> Kit:
 
 
 def hash_file(path: Path) -> str:
-    """Return a file's digest."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def download(root: Root, wheel: Path, cache: Path) -> Path:
-    """Download the wheels that a machine's Python needs, from this machine's own index, unless they are there."""
+    """Download the wheels that a machine's Python needs, from this machine's own index, unless they exist."""
     with zipfile.ZipFile(wheel) as file:
         metadata = next(file.read(name) for name in file.namelist() if name.endswith(".dist-info/METADATA"))
     needs = [line for line in metadata.decode().splitlines() if line.startswith(("Requires-Dist", "Provides-Extra"))]
@@ -143,7 +142,7 @@ def index_packages(folder: Path) -> str:
 
 
 def compile_library(root_disk: Path, kit: Path, work: Path) -> None:
-    """Compile the library with the machine's own Python, here, where that is fast."""
+    """Compile the library with the machine's own Python here, without the slow emulation."""
     mount_point = work / "mnt"
     mount_point.mkdir()
     apart = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _COMPILE, "sh"]

@@ -9,12 +9,12 @@ Release = Literal["bookworm", "trixie"]
 FileSystem = Literal["ext4", "btrfs", "xfs"]
 
 _HYBRID = ("systemd.unified_cgroup_hierarchy=0", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1")
-"""The second is needed from systemd 256 on, and ignored before."""
+"""The second option is needed from systemd 256 on, and ignored before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One kind of host. Whatever its row does not name is as Debian has it."""
+    """A kind of host. Everything its row does not name is Debian's default."""
 
     name: str
     release: Release = "trixie"
@@ -24,11 +24,11 @@ class Machine:
     kernel_options: tuple[str, ...] = ()
     sysctls: tuple[tuple[str, str], ...] = ()
     packages: tuple[str, ...] = ()
-    """Debian packages it has beside the usual ones."""
+    """Additional Debian packages."""
     without_modules: tuple[str, ...] = ()
     """Kernel modules that are deleted."""
     is_usr_read_only: bool = False
-    """`/usr` is mounted read-only, and `/usr/local` is not."""
+    """Whether `/usr` is mounted read-only, except `/usr/local`."""
 
 
 MACHINES = (
@@ -49,7 +49,7 @@ MACHINES = (
 
 
 def find(names: list[str]) -> list[Machine]:
-    """Return the machines of these names, in the order of the table; all of them where none is named."""
+    """Return the machines of these names, in the order of the table; all of them if `names` is empty."""
     known = {machine.name for machine in MACHINES}
     if unknown := sorted(set(names) - known):
         raise SystemExit(f"There is no machine {', '.join(unknown)}. There are: {', '.join(sorted(known))}.")

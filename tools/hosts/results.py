@@ -1,4 +1,4 @@
-"""What came of the machines: one JSON file for all, one line for each. A machine that passed is not tried again."""
+"""The results of the machines: one JSON file for all, one line for each. A machine that passed is not tried again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How one step went."""
+    """The result of one step."""
 
     name: str
     passed: bool
@@ -25,11 +25,11 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class MachineResult:
-    """How one machine went."""
+    """The result of one machine."""
 
     name: str
     key: str
-    """What was tried: another wheel, other tests or another row of the table have another key."""
+    """Identifies what was tried: another wheel, other tests or another row of the table have another key."""
     date: str
     seconds: float
     facts: dict[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class MachineResult:
 
     @property
     def passed(self) -> bool:
-        """Say whether every step was taken and passed."""
+        """Return whether every step was run and passed."""
         return bool(self.steps) and not self.missing and all(step.passed for step in self.steps)
 
     def __str__(self) -> str:
@@ -54,12 +54,12 @@ class MachineResult:
 
 
 def key_of(machine: Machine, wheel: str, tests: str, arch: str) -> str:
-    """Return what tells one trial from another."""
+    """Return the key of a trial."""
     return hashlib.sha256("\0".join((repr(machine), wheel, tests, arch)).encode()).hexdigest()[:16]
 
 
 def load(path: Path) -> dict[str, MachineResult]:
-    """Read the results so far, by name; a file that cannot be read is none."""
+    """Read the results so far, by name; an unreadable file counts as empty."""
     try:
         data = json.loads(path.read_text())
         return {each["name"]: parse(each) for each in data["machines"]}
@@ -68,14 +68,13 @@ def load(path: Path) -> dict[str, MachineResult]:
 
 
 def parse(data: dict[str, Any]) -> MachineResult:
-    """Read one machine's result."""
     steps = tuple(StepResult(**each) for each in data["steps"])
     names = ("name", "key", "date", "seconds", "facts")
     return MachineResult(**{name: data[name] for name in names}, steps=steps, missing=tuple(data["missing"]))
 
 
 def save(path: Path, results: dict[str, MachineResult]) -> None:
-    """Write all results, whole or not at all."""
+    """Write all results atomically."""
     machines = [{"passed": result.passed, **asdict(result)} for _, result in sorted(results.items())]
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps({"schema": SCHEMA, "machines": machines}, indent=1) + "\n")

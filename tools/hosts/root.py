@@ -1,6 +1,6 @@
 """A Debian as its installer leaves it: root file system, kernel, initial ramdisk, and packages to install later.
 
-Made by mmdebstrap from this machine's package sources, once for each release and choice of packages, and kept.
+Made by mmdebstrap from this machine's package sources, once for each release and choice of packages, and cached.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SYSTEM = """
 apt ca-certificates dbus initramfs-tools iproute2 kmod libpam-systemd login passwd pipx procps python3 python3-venv sudo
 systemd systemd-sysv udev zstd
 """.split()
-"""What a small installation has, and pipx, which the guide asks for."""
+"""Packages of a small installation, and pipx, which the guide asks for."""
 PERSON = "marie"
-"""Who installs hotdesk: an ordinary user who may use sudo."""
+"""The person who installs hotdesk: an ordinary user who may use sudo."""
 _RAMDISK = """#!/bin/sh
 [ "$1" = prereqs ] && exit 0
 . /usr/share/initramfs-tools/hook-functions
 for module in virtio_pci virtio_blk virtio_console ext4 btrfs xfs; do manual_add_modules $module; done
 """
-"""Only what reaches the disk: emulated, unpacking the usual ramdisk takes longer than starting the system."""
+"""Loads only the modules of the disk: in emulation, unpacking the usual ramdisk takes longer than booting."""
 _BEFORE_KERNEL = f"""set -e
 mkdir -p "$1/etc/initramfs-tools/conf.d" "$1/etc/initramfs-tools/hooks"
 echo MODULES=list > "$1/etc/initramfs-tools/conf.d/lab"
@@ -60,22 +60,20 @@ class Root:
 
     @property
     def archive(self) -> Path:
-        """Return the tar file of the whole of it."""
+        """Return the tar file of the root file system."""
         return self.folder / "root.tar"
 
     @property
     def kernel(self) -> Path:
-        """Return its kernel."""
         return self.folder / "vmlinuz"
 
     @property
     def ramdisk(self) -> Path:
-        """Return its initial ramdisk."""
         return self.folder / "initrd"
 
     @property
     def packages(self) -> Path:
-        """Return the folder of Debian packages that set-up will ask for."""
+        """Return the folder of Debian packages that set-up installs."""
         return self.folder / "packages"
 
     @property
@@ -85,14 +83,14 @@ class Root:
 
 
 def include(machine: Machine) -> list[str]:
-    """Name the packages of a machine."""
+    """List the Debian packages of a machine."""
     kernel = f"linux-image-{DEBIAN_ARCH[os.uname().machine]}"
     needed = requirements.list_packages(requirements.look()) if machine.is_usr_read_only else ()
     return sorted({kernel, *SYSTEM, *machine.packages, *needed})
 
 
 def make(machine: Machine, cache: Path) -> Root:
-    """Make a machine's root file system, or find the one made before."""
+    """Return a machine's root file system; make it if needed."""
     packages = include(machine)
     text = "\0".join((machine.release, os.uname().machine, *packages, _BEFORE_KERNEL, _AFTER))
     folder = cache / f"{machine.release}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -107,7 +105,7 @@ def make(machine: Machine, cache: Path) -> Root:
 
 
 def bootstrap(machine: Machine, packages: list[str], folder: Path) -> None:
-    """Have mmdebstrap make it, and take out what the emulator needs."""
+    """Run mmdebstrap, and extract what the emulator needs."""
     lines = sources.format_lines(sources.read(), "debian", machine.release, sources.list_keyrings("debian"))
     options = [f"--aptopt={line}" for line in sources.read_settings()]
     later = " ".join(requirements.list_packages(requirements.look()))
@@ -119,7 +117,7 @@ def bootstrap(machine: Machine, packages: list[str], folder: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Take kernel, ramdisk and packages out of the archive, and note which Python it has."""
+    """Extract kernel, ramdisk and packages from the archive, and record its version of Python."""
     packages = folder / "packages"
     packages.mkdir()
     python = ""
@@ -146,7 +144,7 @@ def extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None
 
 
 def run(*argv: str | Path, cwd: Path | None = None) -> str:
-    """Run a program of this machine; return its output, which is shown where it fails."""
+    """Run a program of this machine; return its output, which is shown if it fails."""
     env = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""What is done on every machine, in this order: what a newcomer does, what proves the wall, and what goes wrong."""
+"""The steps of every machine, in order: a newcomer's commands, tests of the wall, and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.hosts.machines import Machine
 OFFLINE_SDK = f"PYTHONPATH={KIT}/library PYTHONDONTWRITEBYTECODE=1"
 SERVER = "http://127.0.0.1:3700"
 SETTLING_S = 120.0
-"""How long what was killed may take to be gone."""
+"""Seconds until a killed process and its desks must be gone."""
 SAMPLES = {
     "conformance": (
         "test_desk.py::test_a_desk_burns_itself_and_says_what_it_is",
@@ -44,35 +44,35 @@ SAMPLES = {
         "test_door.py::test_a_step_has_its_own_rules_and_cuts_what_was_open",
     ),
 }
-"""Tests that depend on the host, and few of them: emulated, each takes seconds to minutes."""
+"""A few tests that depend on the host: in emulation, each takes seconds to minutes."""
 
 
 class StepError(Exception):
-    """A step did not end as it should."""
+    """A step that failed."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """A machine while its steps are taken."""
+    """A machine while its steps run."""
 
     session: Session
     machine: Machine
     kit: Kit
     facts: dict[str, str] = field(default_factory=dict)
-    """What was seen of the machine."""
+    """Facts about the machine."""
     key: str = ""
     """The API key of its server."""
 
     def root(self, line: str, timeout: float = 300.0) -> CommandResult:
-        """Run a line of shell as root; it must succeed."""
+        """Run a shell command as root; it must succeed."""
         return require(self.session.run("sh", "-c", line, timeout=timeout), line)
 
     def person(self, line: str, timeout: float = 300.0) -> CommandResult:
-        """Run a line of shell as the person who installs hotdesk; it must succeed."""
+        """Run a shell command as the person who installs hotdesk; it must succeed."""
         return require(self.session.run_as_person(line, timeout=timeout), line)
 
     def poll(self, line: str, expected: str, seconds: float) -> None:
-        """Wait until a command prints what is expected."""
+        """Wait until a command prints the expected text."""
         end = time.monotonic() + seconds
         while (result := self.session.run("sh", "-c", line, timeout=60.0)).output.strip() != expected:
             if time.monotonic() > end:
@@ -80,16 +80,16 @@ class Visit:
             time.sleep(1.0)
 
     def await_nothing_left(self) -> None:
-        """Wait until nothing of any desk is on the machine."""
+        """Wait until nothing of any desk is left on the machine."""
         self.poll(f"python3 {KIT}/inside/leftovers.py", "[]", SETTLING_S)
 
     def make_key(self) -> None:
-        """Have an API key."""
+        """Create an API key."""
         if not self.key:
             self.key = self.person("sudo hotdesk key new --name lab --power sandboxes 2>/dev/null").output.strip()
 
     def use_sandbox(self, *options: str) -> str:
-        """Use a sandbox with E2B's SDK; return what the program printed."""
+        """Use a sandbox with E2B's SDK; return the program's output."""
         self.make_key()
         env = f"E2B_API_KEY={self.key} E2B_API_URL={SERVER} E2B_SANDBOX_URL={SERVER} {OFFLINE_SDK}"
         program = f"{env} python3 {KIT}/inside/sandbox.py {' '.join(options)}"
@@ -97,18 +97,18 @@ class Visit:
 
 
 def require(result: CommandResult, line: str) -> CommandResult:
-    """Return a result that is a success."""
+    """Return a result; fail unless it is a success."""
     if not result.is_ok:
         how = "took too long" if result.exit_code is None else f"ended with {result.exit_code}"
         raise StepError(f"`{line[:80]}` {how}: {result.last_lines}")
     return result
 
 
-# -- as a newcomer -----------------------------------------------------------------------------------------------------
+# -- a newcomer's commands ---------------------------------------------------------------------------------------------
 
 
 def look(visit: Visit) -> str:
-    """Read what the machine is."""
+    """Record the machine's facts."""
     lines = {
         "kernel": "uname -r",
         "arch": "uname -m",
@@ -159,7 +159,7 @@ def run_first(visit: Visit) -> str:
 
 
 def examine(visit: Visit) -> str:
-    """Have doctor try every measure."""
+    """Run every measure of `hotdesk doctor`."""
     result = visit.session.run_as_person("sudo hotdesk doctor --json", timeout=400)
     start = result.output.find("{")
     try:
@@ -192,11 +192,11 @@ def test(visit: Visit) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(tally["passed"].items()))
 
 
-# -- what goes wrong ---------------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def kill_keeper(visit: Visit) -> str:
-    """Kill a desk's owner and keeper; the next command clears what they left."""
+    """Kill a desk's owner and keeper; the next command cleans up."""
     visit.person("sudo hotdesk open --idle 600")
     visit.root("pkill -9 -f 'keeper.main\\(\\)|holder import proces[s]' && sleep 1")
     visit.person("sudo hotdesk gc")
@@ -207,7 +207,7 @@ def kill_keeper(visit: Visit) -> str:
 
 
 def serve(visit: Visit) -> str:
-    """Serve under systemd, as docs/guide/server.md says, and use it with E2B's SDK."""
+    """Run the server under systemd, as docs/guide/server.md says, and use it with E2B's SDK."""
     visit.root(
         'share=$(dirname "$(dirname "$(readlink -f "$(command -v hotdesk)")")")/share/hotdesk; '
         "install -m 644 $share/hotdesk.service /etc/systemd/system/"
@@ -252,7 +252,7 @@ def reboot(visit: Visit) -> str:
 
 
 def undo(visit: Visit) -> str:
-    """Remove hotdesk, as docs/guide/install.md says, and look for what is left."""
+    """Remove hotdesk, as docs/guide/install.md says, and check that nothing is left."""
     visit.root("systemctl disable --now hotdesk && rm -r /etc/systemd/system/hotdesk.service*")
     visit.await_nothing_left()
     visit.person("sudo hotdesk setup --undo --yes --all --packages")
@@ -273,12 +273,12 @@ def undo(visit: Visit) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing done on every machine."""
+    """A step of every machine."""
 
     name: str
     act: Callable[[Visit], str]
     is_needed: bool = False
-    """Without it nothing that follows can work."""
+    """Whether all later steps need it."""
 
 
 STEPS = (

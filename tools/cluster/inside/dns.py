@@ -25,7 +25,7 @@ def watch() -> None:
 
 
 def answer(query: bytes) -> bytes:
-    """Answer one question: A records, or that there are none."""
+    """Answer one question with A records, or with none."""
     labels, place = [], 12
     while length := query[place]:
         labels.append(query[place + 1 : place + 1 + length].decode())
@@ -41,7 +41,6 @@ def answer(query: bytes) -> bytes:
 
 
 def main() -> None:
-    """Serve."""
     threading.Thread(target=watch, daemon=True).start()
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("10.123.0.1", 53))

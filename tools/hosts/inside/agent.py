@@ -1,7 +1,7 @@
-"""What answers inside a machine of the lab: it runs the commands that come over a serial port, one after the other.
+"""The agent inside a machine of the lab: it runs the commands that come over a serial port, one after the other.
 
-Requests and replies are lines of JSON. A command's output goes into a file, not a pipe: what it leaves running in the
-background may keep that open. Standard library only; started by systemd.
+Requests and replies are lines of JSON. A command's output goes into a file, not a pipe, which a background process that
+it leaves could keep open. Standard library only; started by systemd.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_OUTPUT = 200_000
 
 
 def run(argv: list[str], timeout: float) -> dict[str, Any]:
-    """Run a command to its end, or to the end of its time."""
+    """Run a command until it ends, or until its timeout."""
     began = time.monotonic()
     with tempfile.TemporaryFile() as output:
         try:
@@ -42,7 +42,7 @@ def run(argv: list[str], timeout: float) -> dict[str, Any]:
 
 
 def serve(port: int, hello: dict[str, Any], *, is_patient: bool = True) -> None:
-    """Say hello, then answer requests; where nobody listens any more, wait until somebody does, or return."""
+    """Greet, then answer requests; when the peer closes the port, wait for another, or return if not `is_patient`."""
     send(port, hello)
     pending = b""
     while True:
@@ -62,14 +62,13 @@ def serve(port: int, hello: dict[str, Any], *, is_patient: bool = True) -> None:
 
 
 def send(port: int, message: dict[str, Any]) -> None:
-    """Write one line."""
     data = json.dumps(message).encode() + b"\n"
     while data:
         data = data[os.write(port, data) :]
 
 
 def main() -> None:
-    """Answer at the port named, else at the machine's own."""
+    """Answer at the named port, or at the machine's own."""
     port = os.open(sys.argv[1] if sys.argv[1:] else PORT, os.O_RDWR | os.O_CLOEXEC)
     with open("/proc/sys/kernel/random/boot_id") as file:
         serve(port, {"boot": file.read().strip()})

@@ -1,6 +1,6 @@
-"""Print what desks hold on this machine, as JSON: empty where nothing of them is left. Standard library only.
+"""Print what desks have left on this machine, as JSON; empty if there is nothing. Standard library only.
 
-Written without hotdesk's own code: what that forgets, it would not find either.
+Written without hotdesk's own code, which would not find what it has forgotten.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import pathlib
 
 FIRST_UID, LAST_UID = 0x70000000, 0x71000000
-"""Desks' user ids, and those of door and keys, are in between; nobody else's are."""
+"""User ids of desks, door and keys are in this range, and no others."""
 
 
 def main() -> None:
@@ -41,14 +41,14 @@ def cgroups() -> list[str]:
 
 
 def mounts() -> list[str]:
-    """List mounts below hotdesk's folders that the first process sees."""
+    """List mounts below hotdesk's folders in the first process's namespace."""
     lines = pathlib.Path("/proc/1/mountinfo").read_text().splitlines()
     points = [line.split()[4] for line in lines]
     return [f"mount {point}" for point in points if point.startswith(("/run/hotdesk", "/var/lib/hotdesk"))]
 
 
 def loops() -> list[str]:
-    """List loop devices that hold a file of hotdesk's."""
+    """List loop devices with a file of hotdesk."""
     found = []
     for path in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
@@ -61,7 +61,7 @@ def loops() -> list[str]:
 
 
 def desks() -> list[str]:
-    """List the desks that are written down, of every tenant."""
+    """List the recorded desks of every tenant."""
     top = pathlib.Path("/run/hotdesk")
     folders = (path for pattern in ("desks/*", "tenants/*/desks/*") for path in top.glob(pattern))
     return [f"desk {os.fspath(path)}" for path in folders]

@@ -1,7 +1,7 @@
-"""Run tests of the repository against the hotdesk that is installed: `run_tests.py TEST...`, by its own Python.
+"""Run tests of the repository against the installed hotdesk: `run_tests.py TEST...`, by its own Python.
 
-What tests import beside hotdesk is in the kit's library, which comes last: what is installed is what is tested.
-The last line printed is JSON: what passed by folder, and what did not.
+Other packages that tests import are in the kit's library, which comes last, so that the installed hotdesk is tested.
+The last line printed is JSON: the passed tests by folder, and the failed ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest  # noqa: E402 - it is in the library
 
 
 class Tally:
-    """Counts what passed, and notes what did not."""
+    """Counts passed tests, and records failed ones."""
 
     def __init__(self) -> None:
         self.passed: Counter[str] = Counter()
@@ -34,7 +34,6 @@ class Tally:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S), append=False)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Note one phase of one test."""
         name = report.nodeid.removeprefix("tests/")
         if report.failed:
             print(f"\n{name} ({report.when}):\n{report.longreprtext[-3000:]}", flush=True)
@@ -46,10 +45,10 @@ class Tally:
 
 
 def main() -> None:
-    """Run them all, and print the tally."""
+    """Run all tests, and print the tally."""
     os.chdir(f"{KIT}/tree")
     tally = Tally()
-    # Newer Pythons than the suite was written for warn of more.
+    # Newer Pythons than the tests were written for emit more warnings.
     options = ["-p", "no:cacheprovider", "-q", "-m", "container and not long", "-W", "ignore::DeprecationWarning"]
     code = pytest.main([*options, "--durations=12", *sys.argv[1:]], plugins=[tally])
     passed = {name: count for name, count in tally.passed.items() if count}

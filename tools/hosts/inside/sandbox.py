@@ -1,4 +1,4 @@
-"""A program written for E2B's SDK, as its users write them: `sandbox.py [--keep]`, or `sandbox.py --gone ID`."""
+"""A program for E2B's SDK, as its users write them: `sandbox.py [--keep]`, or `sandbox.py --gone ID`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from e2b import Sandbox
 
 
 def main() -> None:
-    """Use a sandbox, then kill it, or leave it and print its id; or see that one is gone."""
+    """Use a sandbox, then kill it, or leave it and print its id; or check that one is gone."""
     if sys.argv[1:2] == ["--gone"]:
         running = [each.sandbox_id for each in Sandbox.list().next_items()]
         assert sys.argv[2] not in running, f"{sys.argv[2]} still runs"
