@@ -133,7 +133,7 @@ WALLED: dict[str, Origin] = {"gvisor": BehindGvisor}
 WALL_SAMPLE: frozenset[str] = frozenset(
     """
     test_a_watch_sees_nothing_of_another_desk
-    test_other_users_of_the_host_cannot_enter_rooms_or_stores
+    test_other_users_of_the_host_cannot_enter_desk_folders_or_stores
     test_the_hosts_own_address_cannot_be_reached
     """.split()
 )
@@ -144,18 +144,18 @@ OPENERS = frozenset({"crafted", "fresh", "host", "owning", "room", "runtime"})
 SLOW = frozenset(
     """
     test_a_desk_in_use_is_not_idle
-    test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut
+    test_an_endless_head_and_a_missing_handshake_are_cut
     test_a_link_swapped_in_during_a_copy_leads_nowhere
     test_a_listing_stops_at_its_limit
     test_a_server_that_never_answers_does_not_block_forever
     test_an_unread_watch_blocks_nothing
     test_closed_watches_are_released
     test_huge_output_takes_little_memory_here
-    test_many_programs_at_once_keep_their_owner_small
+    test_many_concurrent_programs_do_not_grow_the_owner
     test_more_than_can_be_kept_is_reported_as_an_overflow
     test_processor_time_is_counted
     test_programs_continue_beside_long_file_work
-    test_unread_output_waits_in_the_desk
+    test_unread_output_stays_in_the_desk
     test_what_lies_on_the_disk_is_counted
     test_what_the_command_line_prints_is_escaped
     """.split()

@@ -1,4 +1,4 @@
-"""Where certificates are attacked: a workbook, a journal that says it was verified, a job that makes one."""
+"""Set-up for attacks on certificates: a workbook, a journal that records its verification, and a job that makes one."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ BEGUN: tuple[Event, ...] = (
     Decided(JOB, "1a2b3c4d", "12" * 32, "approved", "uid 1000 pid 42"),
     Thought(JOB, "count", 1, "recorded script 1a2b3c4d5e6f", "ab" * 32, 0, 0, 0, 0, 5),
 )
-"""How a job goes until something is verified."""
+"""The events of a job up to the first verification."""
 
 
 def claim(**other: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def claim(**other: Any) -> dict[str, Any]:
 
 
 PROOF = WallProof("container", "host", True, "crun 1.14.1")
-"""What the keeper proved of the desk."""
+"""What the keeper proved about the desk."""
 OPENED = Opened(DESK, "", (), (), "uid 0 pid 4711", "base", **asdict(PROOF))
 
 

@@ -1,4 +1,4 @@
-"""A node's agent with real desks, in this process; and nodes that say whatever a test has them say."""
+"""A node agent with real desks in this process, and fake nodes that send whatever a test chooses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Answer = Callable[[socket.socket, str], Any]
 
 @dataclass(slots=True)
 class ClusterAttacks:
-    """A cluster's authority, a node, and whoever calls."""
+    """A cluster's certificate authority, a node, and clients that call it."""
 
     folder: Path
     tasks: Background
@@ -69,7 +69,7 @@ class ClusterAttacks:
         await anyio.sleep(0.1)
 
     async def pose(self, answer: Answer, report: NodeReport = REPORT, identity: Path | None = None) -> Address:
-        """Be a node that says what a test has it say; where it listens."""
+        """Listen as a fake node that sends what the test chooses; return the address."""
         listener = socket.create_server(("127.0.0.1", 0))
         listener.setblocking(False)
         context = make_tls_context(identity or self.identity("node", "n1"), "node")
@@ -85,7 +85,7 @@ class ClusterAttacks:
                 self.tasks.start(lambda raw=raw: self.take_call(raw, context, answer, report))  # type: ignore[misc]
 
     async def take_call(self, raw: socket.socket, context: ssl.SSLContext, answer: Answer, report: NodeReport) -> None:
-        """Answer one call; whoever is called with nonsense hangs up."""
+        """Answer one call; a caller that gets an invalid answer disconnects."""
         tunnel = TlsTunnel(raw, context, server_side=True)
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):

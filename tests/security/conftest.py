@@ -1,4 +1,4 @@
-"""What every attack gets: desks to attack from, and a way to run attack code inside and read its verdict."""
+"""Fixtures of the attacks: desks to attack from, and a way to run attack code inside and read its verdict."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from tests.security.other_walls import GVISOR_ANSWERS, GVISOR_ENDS, NOT_BEHIND, 
 from tests.security.secret_room import VISIT, Answer, Case, Room
 
 Attack: TypeAlias = Callable[..., Awaitable[Any]]
-"""Runs Python inside a desk; gives what the code told."""
+"""Runs Python inside a desk and returns the verdict it printed."""
 Program: TypeAlias = Callable[..., list[str]]
 Launch: TypeAlias = Callable[..., Awaitable[tuple[Process, Any]]]
 Owning: TypeAlias = Callable[[Config], AbstractAsyncContextManager[KeeperRuntime]]
 Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
-"""Opens a desk of one's own; it burns at the end of the block."""
+"""Opens a separate desk, which is burnt at the end of the block."""
 Init: TypeAlias = Callable[[Config, Desk], int]
 Craft: TypeAlias = Callable[..., Config]
 Command: TypeAlias = Callable[..., Awaitable["subprocess.CompletedProcess[bytes]"]]
 Visit: TypeAlias = Callable[..., Awaitable[list[Answer]]]
-"""Sends requests from inside a desk, one after the other; gives what each was answered."""
+"""Sends requests from inside a desk, one after the other; returns the answers."""
 Rows: TypeAlias = dict[str, tuple[str, object]]
-"""Attacks in words, each as a Python expression to be tried inside, and what it must answer."""
+"""Attacks by description: each a Python expression to evaluate inside a desk, and the answer it must get."""
 
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
-"""The command as this very code has it; the installed one may be another's."""
+"""The command line of this source tree; an installed one may be another version."""
 
 NUMBERS: dict[str, tuple[int, int]] = {
     "acct": (89, 163),
@@ -117,7 +117,7 @@ NUMBERS: dict[str, tuple[int, int]] = {
     "vhangup": (58, 153),
     "vmsplice": (75, 278),
 }
-"""Numbers of the calls that are attacked with, because libc hides or wraps them: on aarch64, on x86_64."""
+"""System call numbers on aarch64 and x86_64, for calls that libc hides or wraps."""
 NEWER: dict[str, int] = {
     "cachestat": 451,
     "clone3": 435,
@@ -150,7 +150,7 @@ NEWER: dict[str, int] = {
 """Numbers that are the same on every architecture."""
 
 KNOCK = ["curl", "-sx", "http://127.0.0.1:3128", "http://knock/"]
-"""Starts the door, which a runtime keeps from the first call on: later it would look like something left behind."""
+"""Starts the door, which then keeps running; started by a later test, it would look like something left behind."""
 
 PRELUDE = """
 import ctypes, errno, fcntl, json, os, resource, select, signal, socket, stat, struct, sys, time
@@ -218,7 +218,7 @@ tell([apart(lambda: make(each)) for each in given["rows"]])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot be tried behind another wall, with the reason."""
+    """Skip, with the reason, what cannot be tried behind another wall."""
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             params = item.callspec.params
@@ -235,7 +235,7 @@ def owning(origin: Origin) -> Owning:
     async def owned(settings: Config) -> AsyncIterator[KeeperRuntime]:
         async with container_runtime(settings) as runtime:
             yield origin(runtime)
-        runtime.keeper.sock.close()  # left to the collector otherwise, which warns in somebody else's test
+        runtime.keeper.sock.close()  # otherwise left to the garbage collector, which warns in an unrelated test
 
     return owned
 
@@ -289,7 +289,7 @@ def program() -> Program:
 
 @pytest.fixture(scope="session")
 def attack(program: Program) -> Attack:
-    """Return the way to run attack code inside a desk to its end; its last line is one JSON verdict, by `tell`."""
+    """Return a function that runs attack code in a desk to its end; `tell` prints the verdict as the last line."""
 
     async def run(desk: Desk, code: str, *, timeout: float = 60, user: str | None = None, **given: object) -> Any:
         done = await desk.run(program(code, **given), timeout=timeout, user=user)
@@ -301,7 +301,7 @@ def attack(program: Program) -> Attack:
 
 @pytest.fixture(scope="session")
 def launch(program: Program) -> Launch:
-    """Return the way to start attack code that goes on: its first line is its verdict."""
+    """Return a function that starts attack code that keeps running; its first line is its verdict."""
 
     async def start(desk: Desk, code: str, *, user: str | None = None, **given: object) -> tuple[Process, Any]:
         process = await desk.start(program(code, **given), stdin=False, user=user)
@@ -319,9 +319,9 @@ def launch(program: Program) -> Launch:
 async def answers(
     request: pytest.FixtureRequest, desk: Desk, attack: Attack, victim: int, home: Path, origin: Origin
 ) -> dict[str, object]:
-    """Try every expression of a file's `ROWS` in one program of one desk, each in a child of its own.
+    """Evaluate every expression of a file's `ROWS` in one program in one desk, each in a child process.
 
-    The program is given the pid of a process and the path of a folder that only the host has.
+    The program gets the pid of a process and the path of a folder that exist only on the host.
     """
     rows: Rows = request.module.ROWS
     if origin is WALLED["gvisor"]:
@@ -335,7 +335,7 @@ async def answers(
 
 
 def translate(row: str, expected: object, answer: object) -> object:
-    """Return the answer a container gives where a sentry refuses otherwise, or where `GVISOR_ANSWERS` says why not."""
+    """Return a container's answer where a sentry refuses differently, or where `GVISOR_ANSWERS` gives a reason."""
     same = isinstance(answer, str) and any({expected, answer} <= alike for alike in (REFUSALS, UNREACHABLE))
     other, _ = GVISOR_ANSWERS.get(row, ("no such answer", ""))
     return expected if same or answer == other or (other is int and isinstance(answer, int)) else answer
@@ -351,7 +351,7 @@ def init() -> Callable[[Config, Desk], int]:
 
 @pytest.fixture(scope="session")
 def victim() -> Iterator[int]:
-    """Yield a process of this machine, not in any desk, that must survive."""
+    """Yield a process of this machine, outside any desk, that must survive."""
     with subprocess.Popen(["sleep", "3600"]) as process:
         yield process.pid
         assert process.poll() is None, "an attack killed a process of the host"
@@ -360,7 +360,7 @@ def victim() -> Iterator[int]:
 
 @pytest.fixture
 def crafted(settings: Config, home: Path) -> Iterator[Craft]:
-    """Yield the way to make an image of the base's layers and a hostile one on top; gives settings that know it."""
+    """Yield a function that builds an image with a hostile layer on top; it returns settings that know the image."""
     store = home / "crafted"
     base = image.find(settings.images, "base")
 
@@ -383,7 +383,7 @@ def crafted(settings: Config, home: Path) -> Iterator[Craft]:
 async def room(
     request: pytest.FixtureRequest, settings: Config, home: Path, visit: Visit, origin: Origin
 ) -> AsyncIterator[Room]:
-    """Give desks with grants and the hosts they are for; every process that belongs to them has started."""
+    """Return desks with grants and the hosts the grants are for; all processes that belong to them have started."""
     folder = home / request.module.__name__.rpartition(".")[2]
     async with secret_room.opened(settings, folder, origin) as room:
         for desk in (room.desk, room.neighbour):
@@ -405,7 +405,7 @@ def visit(attack: Attack) -> Visit:
 
 @pytest.fixture(scope="module")
 async def cases(request: pytest.FixtureRequest, room: Room, visit: Visit) -> dict[str, Case]:
-    """Send everything a file's `requests` makes, all together, and give what became of each."""
+    """Send everything a file's `requests` makes, concurrently; return the outcome of each."""
     made = request.module.requests(room)
     sent = [{**told, "case": str(number)} for number, told in enumerate(made.values())]
     answers = await visit(room.desk, *sent, together=True)

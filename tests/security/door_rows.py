@@ -1,4 +1,4 @@
-"""What a hostile desk sends its door, row by row, and the program inside that sends it."""
+"""What a hostile desk sends its door, as rows, and the program inside that sends it."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ FRAMES: dict[str, tuple[str, str]] = {
     "a trailer that names a host": chunks("5\r\nhello\r\n0\r\nHost: other.test\r\n\r\n"),
     "a trailer of 20 KB": chunks("5\r\nhello\r\n0\r\nX-A: " + "a" * 20_000 + "\r\n\r\n"),
 }
-"""Framing that two readers might read in two ways: each is refused, and reaches nobody."""
+"""Framing that two parsers might read differently: each is refused and reaches no host."""
 MEANT: dict[str, tuple[str, str]] = {
     "an address that is none of the Host's": proxied("GET http://plain.testPATH", "erp.test"),
     "another Host inside TLS": sent("Host: other.test"),
@@ -209,14 +209,14 @@ MEANT: dict[str, tuple[str, str]] = {
     "loopback in octal": proxied("GET http://0177.0.0.1:PORTPATH", "0177.0.0.1:PORT"),
     "an allowed name of loopback": proxied("GET http://localhost:PORTPATH", "localhost:PORT"),
 }  # fmt: skip
-"""Requests for one host that look like one for another, or lead inward: each is refused, and reaches nobody."""
+"""Requests for one host that look like another, or that lead to internal addresses: each is refused."""
 SAME = {
     "in capitals": "ERP.TEST",
     "with a trailing dot": "erp.test.",
     "with its port": "erp.test:443",
     "all of it": "Erp.Test.:443",
 }
-"""Spellings of one name."""
+"""Spellings of one host name."""
 AWAY = {
     "a name by libc": ("look('data.evil.test')", "unknown"),
     "a name by UDP 53": ("send('1.1.1.1', 53)", "ENETUNREACH"),
@@ -228,7 +228,7 @@ AWAY = {
     "the time": ("send('1.1.1.1', 123)", "ENETUNREACH"),
     "a name by its own loopback": ("send_twice('127.0.0.1', 53)", "ECONNREFUSED"),
 }
-"""Ways past the door, tried from a desk that has one; those of a desk that has none are in `test_network_attacks`."""
+"""Ways around the door, tried from a desk that has one; `test_network_attacks` has those of a desk without one."""
 AWAY_TOOLS = """
 def look(host):
     try:
@@ -289,4 +289,4 @@ INWARD = {
     "multicast": "224.0.0.1",
     "broadcast": "255.255.255.255",
 }
-"""Addresses an allowed name must not lead to."""
+"""Addresses that an allowed name must not resolve to."""

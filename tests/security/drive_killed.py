@@ -1,7 +1,7 @@
-"""Lives of a process that writes to a drive, each killed one call later than the one before; run by an attack.
+"""Processes that write to a drive, each killed one call later than the previous one; run by an attack.
 
-Every call into C that the drive makes is a point to die at: each file that is opened, written, synced or renamed, and
-each statement SQLite is given; before it and after. What was done until then is told as a line of JSON.
+Every call into C that the drive makes is a point of death, before it and after it: each file that is opened, written,
+synced or renamed, and each SQLite statement. What was completed until then is printed as a line of JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def dying(after: int) -> Callable[[FrameType, str, Any], None]:
 
 
 def live(folder: Path, tell: Callable[[list[object]], None]) -> None:
-    """Keep and remove; say what was done once it is."""
+    """Store and remove files; report each operation once it is complete."""
     drive = Drive(folder)
     for data in (b"one", b"two"):
         tell(["kept", drive.keep("a", data, owner=ANNA).number, data.decode()])
@@ -52,7 +52,7 @@ def live(folder: Path, tell: Callable[[list[object]], None]) -> None:
 
 
 def one_life(folder: Path, after: int) -> dict[str, object]:
-    """Live until killed, in a process of its own; return what was done."""
+    """Run in a separate process until killed; return what was completed."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -70,7 +70,7 @@ def one_life(folder: Path, after: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Live until a life ends by itself."""
+    """Repeat until one process ends by itself."""
     for after in range(0, STEPS, int(sys.argv[2])):
         life = one_life(Path(sys.argv[1]) / str(after), after)
         print(json.dumps({"after": after, **life}))

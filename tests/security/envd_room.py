@@ -1,4 +1,4 @@
-"""Sandboxes of a real server for strangers to try: two of one tenant, one of another."""
+"""Sandboxes of a real server for attackers to try: two of one tenant, one of another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.e2e.server.conftest import Served, served
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A sandbox, with what its owner knows."""
+    """A sandbox and the credentials its owner has."""
 
     id: str
     token: str
@@ -32,7 +32,7 @@ class Given:
         content: str | bytes | None = None,
         kind: str = "application/octet-stream",
     ) -> httpx.Response:
-        """Call its envd; without a token, as whoever knows only its name."""
+        """Call its envd; without a token, as a caller that knows only its name."""
         shown = {"E2b-Sandbox-Id": self.id, "Content-Type": kind}
         shown |= {} if token is None else {"X-Access-Token": token}
         return httpx.request(method, f"{self.url}{path}", headers=shown, params=params, content=content, timeout=20)
@@ -54,7 +54,7 @@ class Given:
         assert b'"exitCode":0' in answer.content, answer.content
 
     def signed(self, path: str, act: signing.Act, username: str = "", expiration: str = "") -> dict[str, str]:
-        """Sign an address as its owner; return its query."""
+        """Sign an address as its owner; return the query."""
         told = signing.Signed(path, act, username, "", expiration)
         query = {"path": path, "signature": told.compute_signature(self.token)}
         query |= {"username": username} if username else {}
@@ -68,9 +68,9 @@ class Street:
     server: Served
     mine: Given
     beside: Given
-    """Another of the same tenant."""
+    """Another sandbox of the same tenant."""
     theirs: Given
-    """One of another tenant."""
+    """A sandbox of another tenant."""
     their_key: str
 
 

@@ -1,9 +1,9 @@
-"""Which guard stops which attack: decorators that say so at the attack, and the collection `test_guards.py` works from.
+"""Which guard stops which attack: decorators that declare it at the attack, and the list `test_guards.py` works from.
 
-A guard that another one covers is taken out together with it: no capability is of use to a call the filter refuses.
-A guard of the door that canaries try is taken out together with theirs. Some removals make a lenient reader of a strict
-one. No removal lets an attack leave this machine or the folder of its test: routes lead to loopback, limits grow a
-little.
+A guard that another one covers is removed together with it: no capability is of use to a call the filter refuses. A
+guard of the door that its canaries check is removed together with that check. Some removals replace a strict parser
+with a lenient one. No removal lets an attack leave this machine or its test's folder: routes lead to loopback, limits
+grow a little.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Test = TypeVar("Test", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One edit that takes a guard, or a part of one, out."""
+    """One edit that removes a guard or a part of one."""
 
     file: str
-    """The end of a path below src/, long enough to mean one file."""
+    """The end of a path below src/, long enough to match exactly one file."""
     old: str
-    """Found exactly once."""
+    """The text to replace; it must occur exactly once."""
     new: str
 
     def find(self, source: Path) -> Path:
@@ -46,12 +46,12 @@ def _source_paths() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One guard, and what it stops."""
+    """One guard and the attacks it stops."""
 
     name: str
     removals: tuple[Removal, ...]
     attacks: tuple[str, ...]
-    """Tests in this folder; one without its case in brackets means all its cases."""
+    """Tests in this folder; a name without a case in brackets stands for all its cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +61,21 @@ class Note:
     text: str
     """A guard's name, or the reason why there is none."""
     removals: tuple[Removal, ...] | None
-    """None where there is no guard; empty where they stand at another attack."""
+    """`None` if there is no guard; empty if another attack lists them."""
     cases: tuple[str, ...] | None
-    """None means all of them."""
+    """The cases concerned; `None` means all of them."""
 
 
 def falls_without(guard: str, *removals: Removal, cases: str | Iterable[str] | None = None) -> Callable[[Test], Test]:
-    """Name a guard without which this attack succeeds, or these cases of it, separated by ` | `.
+    """Name a guard without which this attack, or its `cases` (separated by ` | `), succeeds.
 
-    The removals stand at one of a guard's attacks; the others give its name alone.
+    One of a guard's attacks lists the removals; the others give only its name.
     """
     return _attach(Note(guard, removals, _names(cases)))
 
 
 def no_guard(reason: str, *, cases: str | Iterable[str] | None = None) -> Callable[[Test], Test]:
-    """Return why no removal lets this attack through, or these cases of it, separated by ` | `."""
+    """State why no removal lets this attack, or its `cases` (separated by ` | `), succeed."""
     return _attach(Note(reason, None, _names(cases)))
 
 
@@ -123,7 +123,7 @@ WALLS_UNPROVEN = Removal(
     "while wrong := list_flaws(pid, uid, capabilities, netns, userns):",
     "while wrong := list[str]():",
 )
-"""Without it a desk that lacks a wall is not handed over at all."""
+"""Without it, a desk that lacks a wall is never handed over."""
 ALL_CAPABILITIES = (
     WALLS_UNPROVEN,
     Removal(
@@ -160,10 +160,10 @@ FIRST_PROCESS_SPARED = (
     *SHORT_WAITS,
     Removal("linux/cgroup.py", "        for pid in sorted(pids):\n", "        for pid in sorted(pids)[1:]:\n"),
 )
-"""Spares a desk's first process, and nothing that could do harm."""
+"""Spares a desk's first process and nothing that could do harm."""
 NEVER_THAWED = (*SHORT_WAITS, Removal("linux/cgroup.py", "            self.freeze(False)\n", "            pass\n"))
 CANARIES_IGNORED = Removal("door/selftest.py", "    if report.failed:\n", "    if False:\n")
-"""Without it a desk whose canaries get through is not handed over at all."""
+"""Without it, a desk whose canaries get through is never handed over."""
 HEADERS_TWICE = Removal(
     "http/framing.py",
     "        if value is not None and len(self._values) != len(self.pairs) and len(self.get_all(name)) > 1:\n",

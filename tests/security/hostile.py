@@ -1,4 +1,4 @@
-"""Upstreams that answer what no honest one would, byte by byte over TLS; and honest streams beside them."""
+"""Upstream servers that send, byte by byte over TLS, answers no honest server would; and honest streams beside them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ WEB_SOCKET = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What is answered, byte by byte."""
+    """An answer, byte by byte."""
 
     data: bytes
     """Sent at once."""
     late: bytes = b""
-    """Sent a moment later, unasked."""
+    """Sent a moment later, unrequested."""
     stays: bool = True
     """Whether the connection stays open."""
 
@@ -74,12 +74,12 @@ SCRIPTS = {
 
 @dataclass
 class Hostile:
-    """A server that runs, and what it heard."""
+    """A running hostile server and what it received."""
 
     listener: socket.socket
     context: ssl.SSLContext
     heads: list[bytes] = field(default_factory=list)
-    """Every head that arrived."""
+    """The head of every request."""
     acknowledged: threading.Event = field(default_factory=threading.Event)
     open: list[socket.socket] = field(default_factory=list)
 
@@ -107,11 +107,11 @@ class Hostile:
 
 
 Special: TypeAlias = Callable[[Hostile, socket.socket, bytes], bool]
-"""Answers one request; says whether another may follow."""
+"""Answers one request; returns whether another may follow."""
 
 
 def read_head(line: socket.socket) -> bytes:
-    """Read up to the empty line, byte by byte: a body stays where it is."""
+    """Read up to the empty line byte by byte, so that the body stays unread."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         piece = line.recv(1)

@@ -1,4 +1,4 @@
-"""A listener that speaks HTTP/2 over TLS, and a client that sends it any frame."""
+"""A listener that speaks HTTP/2 over TLS, and a client that can send it any frame."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Fields = list[tuple[str, str]]
 
 @dataclass
 class Http2Room:
-    """A listener that runs, and what its application heard."""
+    """A running listener and what its application received."""
 
     port: int
     trust: ssl.SSLContext
     heard: list[Scope] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
-    """Paths of requests that were told their client has gone."""
+    """Paths of requests whose application was notified that the client disconnected."""
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the length of a body; `/slow` waits for its client to go, `/stubborn` does not even do that."""
+        """Answer with the length of a body; `/slow` waits for its client to disconnect, `/stubborn` does not."""
         self.heard.append(scope)
         path = scope["path"]
         if path == "/stubborn":
@@ -85,7 +85,7 @@ def http2_room(folder: Path) -> Iterator[Http2Room]:
 
 
 class Http2Client:
-    """A client that follows the protocol only where it wants to."""
+    """A client that follows the protocol only where a test wants it to."""
 
     def __init__(self, room: Http2Room) -> None:
         plain = socket.create_connection(("127.0.0.1", room.port), timeout=10)
@@ -101,9 +101,9 @@ class Http2Client:
         self.is_closed = False
         self.unread = bytearray()
         self.resets: set[int] = set()
-        """Streams that the server cut."""
+        """Streams that the server reset."""
         self.codes: list[int] = []
-        """Why it ended the connection."""
+        """Error codes with which the server ended the connection."""
         self.flush()
 
     def __enter__(self) -> Http2Client:
@@ -116,7 +116,7 @@ class Http2Client:
         self.send(self.state.data_to_send())
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are; a server may have hung up before."""
+        """Send raw bytes; the server may already have closed the connection."""
         try:
             self.sock.sendall(data)
         except OSError:
@@ -126,7 +126,7 @@ class Http2Client:
         self.send(b"".join(frame.serialize() for frame in frames))
 
     def request(self, path: str = "/", *, end: bool = True, method: str = "GET", fields: Fields | None = None) -> int:
-        """Begin a request; return its stream."""
+        """Begin a request; return its stream id."""
         stream = self.state.get_next_available_stream_id()
         usual = [(":method", method), (":path", path), (":scheme", "https"), (":authority", NAME)]
         self.state.send_headers(stream, usual + (fields or []), end_stream=end)
@@ -134,7 +134,7 @@ class Http2Client:
         return stream
 
     def read(self, seconds: float = 5.0) -> bool:
-        """Read what comes next; False when the connection is over, or nothing comes."""
+        """Read the next data; return `False` if the connection is over or nothing arrives."""
         self.sock.settimeout(seconds)
         try:
             data = self.sock.recv(1 << 16)
@@ -146,7 +146,7 @@ class Http2Client:
             self.is_closed = True
             return False
         self.note_frames(data)
-        with contextlib.suppress(H2Error):  # what we sent as it is, our own state knows nothing of
+        with contextlib.suppress(H2Error):  # our own protocol state does not know the raw bytes we sent
             for event in self.state.receive_data(data):
                 self.take_event(event)
         self.flush()
@@ -171,7 +171,7 @@ class Http2Client:
                 self.codes.append(frame.error_code)
 
     def answer(self, stream: int) -> tuple[int, bytes]:
-        """Read an answer to its end; status 0 for one that was cut."""
+        """Read an answer to its end; the status is 0 if the stream was reset."""
         while not self.is_closed:
             mine = [event for event in self.events if getattr(event, "stream_id", None) == stream]
             if stream in self.resets or any(isinstance(event, StreamEnded | StreamReset) for event in mine):
@@ -185,7 +185,7 @@ class Http2Client:
         return status, body
 
     def goodbye(self, seconds: float = 5.0) -> int | None:
-        """Read until the server ends the connection; return the code it says, None if it does not end it."""
+        """Read until the server ends the connection; return its error code, or `None` if it does not end it."""
         end = time.monotonic() + seconds
         while not self.is_closed and time.monotonic() < end:
             if not self.read(max(0.1, end - time.monotonic())):

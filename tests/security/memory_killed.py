@@ -1,6 +1,6 @@
-"""Lives of a process that keeps what a job left, each killed one call later than the one before; run by an attack.
+"""Processes that store what a job leaves in its memory, each killed one call later than the last; run by an attack.
 
-After each the same is kept again, as a job that goes on does. What the drive has then is printed as a line of JSON.
+After each, the same is stored again, as a resumed job does. What the drive has then is printed as a line of JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def remember(folder: Path) -> None:
 
 
 def one_life(folder: Path, after: int) -> bool:
-    """Keep until killed, in a process of its own; say whether it was."""
+    """Store in a separate process until killed; return whether it was."""
     child = os.fork()
     if child == 0:
         try:
@@ -40,7 +40,7 @@ def one_life(folder: Path, after: int) -> bool:
 
 
 def main() -> None:
-    """Live until a life ends by itself."""
+    """Repeat until one process ends by itself."""
     for after in range(0, STEPS, int(sys.argv[2])):
         folder = Path(sys.argv[1]) / str(after)
         before = MemoryStore(Drive(folder), get_current_user())

@@ -1,4 +1,4 @@
-"""Files that act when they are opened, one way each, by the family they are found by; and files that do not."""
+"""Files that act when they are opened, one way each, by the family a scan reports; and files that do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.hostile_files import (
 )
 
 PAGE = ("h1", "hyperlink", "https://page.test/", True)
-"""A relation to a page, as a link that somebody clicks has it."""
+"""A relation to a web page, as an ordinary clickable link has it."""
 SETTINGS = {
     "word/settings.xml": f'<a xmlns:r="{RELATION}"><attachedTemplate r:id="h1"/></a>',
     "word/_rels/settings.xml.rels": relations(PAGE),
@@ -112,7 +112,7 @@ ACTS: dict[str, tuple[str, File]] = {
     **{what: ("formulas", file) for what, file in CELLS.items()},
     **OTHERS,
 }
-"""Every file, and the family it is found by when nobody opens it."""
+"""Every file, and the family a scan reports without opening it."""
 LINKED = docx('<w:p><w:hyperlink r:id="h1"><w:r><w:t>A page.</w:t></w:r></w:hyperlink></w:p>', PAGE)
 CLICKED = "/Annots [<< /Type /Annot /Subtype /Link /Rect [0 0 9 9] /A << /S /URI /URI (https://page.test/) >> >>]"
 HONEST: dict[str, File] = {

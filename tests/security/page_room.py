@@ -1,4 +1,4 @@
-"""A worker that is hostile to whoever watches it, in every text it may choose. No model is needed."""
+"""A worker that attacks the people who watch it, with every text it may choose; needs no model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 MARKUP = '<img src=x onerror="window.hit=1">'
-"""Runs where it is taken for markup."""
+"""Runs if it is taken for markup."""
 ESCAPES = "\u202egnp.exe\x1b[31m\u200b"
-"""Turns, colours and hides."""
+"""Turns text round, colours it and hides some of it."""
 SHOWN_ESCAPES = r"\u202egnp.exe\x1b[31m\u200b"
 FILE = MARKUP.replace("/", "") + ESCAPES
 FILE_SHOWN = MARKUP.replace("/", "") + SHOWN_ESCAPES
 REQUEST = "thief.example/&lt;img/src=x/onerror=window.hit=1&gt;';window.hit=1;'"
-"""As much of markup as a path may hold."""
+"""As much markup as a path may hold."""
 SAYS = "says.txt"
 DELIVERED = "<b onclick=window.hit=1>.json"
 TEMPLATE = """
@@ -67,7 +67,7 @@ def install(templates: Path, name: str = "hostile") -> None:
 
 @contextmanager
 def elsewhere(page: str) -> Iterator[str]:
-    """Serve somebody else's page, on loopback; yield its address."""
+    """Serve a foreign page on loopback; yield its address."""
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -77,7 +77,7 @@ def elsewhere(page: str) -> Iterator[str]:
             self.wfile.write(page.encode())
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Answers) as running:
         serving = threading.Thread(target=running.serve_forever)

@@ -1,4 +1,4 @@
-"""A desk with grants of every kind, the hosts they are for, and a hostile one: what attacks on secrets start from."""
+"""A desk with grants of every kind, the hosts they are for, and a hostile one: the set-up of attacks on secrets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLIENT = b"echo-client-real-secret-0123456789"
 SEED = b"GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
 WHO = ["/bin/sh", "-c", 'echo "printed-by-uid-$(id -u)-gid-$(id -g)"']
 REFUSED = (0, 400, 403)
-"""What a refused request is answered; 0: nothing that could be read, as it was broken off."""
+"""The statuses of a refused request; 0: the connection ended without a readable answer."""
 
 HOSTS = tuple(f"{name}.test" for name in "a b pin basic totp oauth command issue open".split())
 FREE, HOSTILE, LATE = "free.test", "hostile.test", "late.test"
@@ -114,7 +114,7 @@ def visit_all(requests):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a desk was answered; status 0: nothing it could read."""
+    """The answer a desk got; status 0 means that it could read none."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -132,7 +132,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request of many that were sent together: what it was answered, and what of it arrived."""
+    """One of many requests sent together: the answer to it, and what arrived upstream."""
 
     answer: Answer
     seen: tuple[Seen, ...]
@@ -161,13 +161,13 @@ def text(data: bytes) -> str:
 
 @dataclass
 class Raw:
-    """A server that says just what it is told, byte by byte."""
+    """A server that sends exactly the bytes it is given."""
 
     port: int = 0
     says: dict[str, Sequence[bytes]] = field(default_factory=dict)
-    """By path: pieces, sent one after the other."""
+    """By path: the pieces to send, one after the other."""
     got: list[bytearray] = field(default_factory=list)
-    """All that came, for each connection."""
+    """Everything received, for each connection."""
 
     def talk(self, sock: socket.socket) -> None:
         data = bytearray()
@@ -187,7 +187,7 @@ class Raw:
 
 @contextmanager
 def raw_server(chain: Path) -> Iterator[Raw]:
-    """Serve, for a block, a hostile host with a certificate and key from a file."""
+    """Run, for a block, a hostile host with the certificate and key in a file."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
     raw, over = Raw(), threading.Event()
@@ -229,7 +229,7 @@ class Room:
     held: Mapping[str, str]
     """The placeholders in the desk, by variable."""
     strange: Mapping[str, str]
-    """Those in the neighbour."""
+    """The placeholders in the neighbouring desk."""
 
     def scope(self, *grants: str, rules: Sequence[str] = (), may_ask: bool = True) -> Scope:
         more = tuple(map(parse_rule, rules)) or RULES

@@ -1,4 +1,4 @@
-"""A desk that begins again, or is forked, finds its keeper as little to attack as a fresh one does."""
+"""Attacks on the keeper by a desk that is restarted or forked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ tell(1)
     Removal("room/identity.py", "            if is_folder(root, path):\n", "            if not path:\n"),
 )
 @pytest.mark.parametrize("shape", [WIDE, DEEP], ids=["wide", "deep"])
-async def test_no_tree_of_a_desk_is_cleared_away_by_the_keeper_that_forks_it(
+async def test_a_fork_is_refused_where_a_desk_put_a_folder_in_the_keepers_way(
     shape: str, runtime: KeeperRuntime, fresh: Open, attack: Attack
 ) -> None:
     async with fresh(Spec(root=True)) as desk:

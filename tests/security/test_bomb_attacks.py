@@ -1,4 +1,4 @@
-"""A desk that takes all it can get harms nobody else: another still answers, and it burns at once."""
+"""Attacks that exhaust resources: another desk still answers, and the attacking desk burns at once."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ FLOODS: dict[str, dict[str, object]] = {
     "TCP on IPv6 with wide buffers": {"socket": ("AF_INET6", "SOCK_STREAM"), "piece": 1 << 16, "buffers": 1 << 22},
     "UDP": {"socket": ("AF_INET", "SOCK_DGRAM"), "piece": 60_000, "buffers": 1 << 22},
 }
-"""Sockets of many processes, each of which the kernel lets queue a packet whatever the limit is."""
+"""Sockets of many processes; the kernel lets each queue one packet regardless of the limit."""
 FILL = """
 written = 0
 try:
@@ -178,7 +178,7 @@ tell([len(kept), why])
 
 @dataclass(frozen=True, slots=True)
 class Bomb:
-    """A desk that takes all it can, seen from outside."""
+    """A desk that takes all it can get, as seen from outside."""
 
     desk: Desk
     cgroup: Cgroup
@@ -190,17 +190,17 @@ class Bomb:
         return 60 <= int((self.cgroup.get_folder("pids") / "pids.current").read_text()) <= SMALL.pids
 
     def memory(self) -> bool:
-        """Return whether it never had more memory than its limit; files in memory may take half of it."""
+        """Return whether it stayed within its memory limit; files in memory may take half of it."""
         name = "memory.peak" if self.cgroup.version == 2 else "memory.max_usage_in_bytes"
         return 64 * MIB < int((self.cgroup.get_folder("memory") / name).read_text()) <= SMALL.memory
 
     def descriptors(self) -> bool:
-        """Return whether no process of it has more open files than the limit."""
+        """Return whether each of its processes stayed within the limit of open files."""
         held = [len(os.listdir(f"/proc/{pid}/fd")) for pid in self.cgroup.list_pids()]
         return 10_000 < max(held) <= DESCRIPTORS_MOST
 
     def processors(self) -> bool:
-        """Return whether it took no more processor time than it has processors, once there is something to compare."""
+        """Return whether it used no more processor time than it may, once there is something to compare."""
         if time.monotonic() - self.begun < 2:
             return False
         used = sum(processor_seconds(pid) for pid in self.cgroup.list_pids())
@@ -212,14 +212,14 @@ class Bomb:
         return 24 * MIB < used <= SMALL.disk + MIB
 
     def gate(self) -> bool:
-        """Return whether the door took no more of its calls than it takes of one desk."""
+        """Return whether the door accepted no more of its connections than one desk may have."""
         children = Path(f"/proc/{self.keeper}/task/{self.keeper}/children").read_text().split()
         door = next(pid for pid in children if b"door" in Path(f"/proc/{pid}/cmdline").read_bytes())
         held = [os.readlink(f"/proc/{door}/fd/{fd}") for fd in os.listdir(f"/proc/{door}/fd")]
         return 200 < len([link for link in held if link.startswith("socket:")]) < 256 + 10
 
     def contained(self) -> bool:
-        """Return whether its desk ended, or has no more memory and threads than its limits."""
+        """Return whether its desk ended, or stayed within its limits of memory and threads."""
         try:
             threads = int((self.cgroup.get_folder("pids") / "pids.current").read_text())
             limit = int((self.cgroup.get_folder("pids") / "pids.max").read_text())
@@ -228,7 +228,7 @@ class Bomb:
             return True
 
     def other(self) -> bool:
-        """Say nothing: what this bomb takes is measured in a test of its own."""
+        """Check nothing: a separate test measures what this bomb takes."""
         return True
 
 
@@ -282,7 +282,7 @@ MEASURED: dict[str, Callable[[Bomb], bool]] = {
 )
 @falls_without("an end to bombs", *FIRST_PROCESS_SPARED, cases="output | inodes | descriptors | loopback | signals")
 @pytest.mark.parametrize("bomb", BOMBS)
-async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
+async def test_a_bomb_stays_within_its_limits_while_another_desk_answers_and_then_burns(
     fresh: Open,
     neighbour: Desk,
     runtime: KeeperRuntime,
@@ -303,8 +303,8 @@ async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
         answered = time.monotonic()
         assert answered - begun < 5
         held = Bomb.contained if origin is WALLED["gvisor"] else MEASURED.get(bomb, Bomb.other)
-        await until(lambda: held(lit), 6)  # it has taken what it may
-        await anyio.sleep(0.7)  # and must not go on from there
+        await until(lambda: held(lit), 6)  # the bomb has taken what it may
+        await anyio.sleep(0.7)  # and must not take more from here on
         assert held(lit)
         answered = time.monotonic()
         await runtime.burn(desk.id)
@@ -315,7 +315,7 @@ async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
 @falls_without(
     "word of what memory killed", Removal("link/desk.py", "done.out_of_memory or self.kills > kills", "False")
 )
-async def test_a_memory_bomb_is_killed_and_its_desk_lives(fresh: Open, program: Program) -> None:
+async def test_a_memory_bomb_is_killed_and_its_desk_survives(fresh: Open, program: Program) -> None:
     async with fresh(SMALL) as desk:
         done = await desk.run(program(BOMBS["memory"]), timeout=30)
         assert (done.signal, done.out_of_memory) == (9, True)
@@ -325,7 +325,7 @@ async def test_a_memory_bomb_is_killed_and_its_desk_lives(fresh: Open, program: 
 @pytest.mark.sample(1)
 @falls_without("disk")
 @pytest.mark.parametrize("disk_in", ["disk", "memory"])
-async def test_a_disk_is_full_at_its_size_in_bytes_and_in_names(
+async def test_a_disk_is_limited_in_bytes_and_in_inodes(
     fresh: Open, attack: Attack, settings: Config, disk_in: str
 ) -> None:
     spec = Spec(disk=32 * MIB, disk_in="memory" if disk_in == "memory" else "disk")
@@ -347,7 +347,7 @@ async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, 
         cgroup, begun = Cgroup(find_hierarchies(), desk.id), time.monotonic()
         before = cgroup.read_cpu_seconds()
         took, passed = await attack(desk, SPIN, seconds=2)
-        if origin is WALLED["gvisor"]:  # which counts the time of programs by a clock of its own
+        if origin is WALLED["gvisor"]:  # a sentry counts the time of programs by its own clock
             took, passed = cgroup.read_cpu_seconds() - before, time.monotonic() - begun
         assert took <= 0.25 * passed + 0.3
 
@@ -362,10 +362,10 @@ async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, 
 @pytest.mark.parametrize(
     "flood", ["TCP", "UDP", *(pytest.param(name, marks=pytest.mark.long) for name in [*FLOODS][1:3])]
 )
-async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks_memory(
+async def test_unread_data_of_many_sockets_stays_within_a_desks_memory(
     fresh: Open, program: Program, flood: str
 ) -> None:
-    """The kernel's own count of buffers is taken: on cgroup v1 they are not in a desk's memory."""
+    """Uses the kernel's own count of buffers: on cgroup v1 they are not part of a desk's memory."""
     async with fresh(Spec(memory=256 * MIB)) as desk:
         memory = Cgroup(find_hierarchies(), desk.id).get_folder("memory")
         count = (
@@ -375,7 +375,7 @@ async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks
         )
         process = await desk.start(program(SOCKETS, **FLOODS[flood]), stdin=False)
         most, end = 0, time.monotonic() + 8
-        with suppress(OSError):  # it burns
+        with suppress(OSError):  # the desk is burning
             while time.monotonic() < end and most < 256 * MIB:
                 most = max(most, int(count.read_text()))
                 await anyio.sleep(0.01)
@@ -385,7 +385,7 @@ async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks
 
 
 @no_guard("this machine's own hard limit is the same number, and its root may not raise it")
-async def test_descriptors_end_at_their_limit(fresh: Open, attack: Attack) -> None:
+async def test_file_descriptors_are_limited(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec()) as desk:
         taken, why = await attack(desk, DESCRIPTORS)
         assert (taken <= DESCRIPTORS_MOST, why) == (True, "EMFILE")
@@ -393,8 +393,8 @@ async def test_descriptors_end_at_their_limit(fresh: Open, attack: Attack) -> No
 
 
 @no_guard("the machine keeps the table that the first keeper made larger")
-async def test_memory_runs_out_before_the_hosts_table_of_open_files(fresh: Open, launch: Launch) -> None:
-    """A full table refuses every file to every user of the host but root, and to every other desk."""
+async def test_a_desk_runs_out_of_memory_before_it_fills_the_hosts_file_table(fresh: Open, launch: Launch) -> None:
+    """A full table refuses files to every user of the host except root, and to every other desk."""
     async with fresh(Spec()) as desk:
         folder = Cgroup(find_hierarchies(), desk.id).get_folder("memory")
         usage = folder / ("memory.usage_in_bytes" if find_hierarchies().version == 1 else "memory.current")
@@ -415,10 +415,10 @@ async def test_memory_runs_out_before_the_hosts_table_of_open_files(fresh: Open,
         "                return  #",
     ),
 )
-async def test_calls_held_at_other_gates_do_not_shut_a_desks_own(
+async def test_connections_held_at_other_gates_do_not_block_a_desks_gate(
     settings: Config, owning: Owning, launch: Launch
 ) -> None:
-    """Under the limit of 1024 open files that most shells give, which a door inherits."""
+    """Runs under the limit of 1024 open files that most shells set and a door inherits."""
     ask = ["curl", "-s", "-m", "8", "-w", "%{http_code}", "-o", "/dev/null", "-x", "http://127.0.0.1:3128", "http://x/"]
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, usual[1]))

@@ -1,4 +1,4 @@
-"""Attacks by whoever builds templates: on uploads, archives, other tenants, base images, and the server's memory."""
+"""Attacks by people who build templates: on uploads, archives, other tenants, base images, and the server's memory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def other(server: Served) -> Iterator[httpx.Client]:
 
 
 def begin(api: httpx.Client, name: str) -> tuple[str, str]:
-    """Ask for a build; return the ids of template and build."""
+    """Request a build; return the ids of template and build."""
     answer = api.post("/v3/templates", json={"name": name}).raise_for_status().json()
     return str(answer["templateID"]), str(answer["buildID"])
 
@@ -60,7 +60,7 @@ def link(api: httpx.Client, template: str, digest: str = DIGEST) -> str:
 
 
 def build(api: httpx.Client, name: str, steps: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """Build a template; return how that ended."""
+    """Build a template; return the outcome."""
     template, number = begin(api, name)
     order = {"fromImage": "e2bdev/base", **more, "steps": steps}
     if more.get("fromTemplate"):
@@ -95,7 +95,7 @@ def tar(*entries: tuple[str, bytes, bytes, str]) -> bytes:
                Removal("builds/uploads.py", "or link.digest != digest or", "or"), cases="another digest")  # fmt: skip
 @no_guard("there is nothing to look up", cases="none | a guess")
 @pytest.mark.parametrize("case", ["none", "a guess", "used", "another digest"])
-def test_an_archive_is_not_taken_without_a_link_for_it(api: httpx.Client, case: str) -> None:
+def test_an_archive_is_refused_without_an_upload_link_for_it(api: httpx.Client, case: str) -> None:
     template, _ = begin(api, "linked")
     good = link(api, template)
     place = {
@@ -128,7 +128,7 @@ def test_an_archive_that_is_too_large_is_refused_before_it_is_sent(api: httpx.Cl
 
 @no_guard("a digest is one segment of a path, and its shape is checked before anything is opened")
 @pytest.mark.parametrize("digest", ["%2e%2e%2fkeys.json", "AB" * 32, "ab" * 31, "snapshots.json"])
-def test_a_digest_is_no_path(api: httpx.Client, digest: str) -> None:
+def test_a_digest_is_not_used_as_a_path(api: httpx.Client, digest: str) -> None:
     template, _ = begin(api, "paths")
     assert api.get(f"/templates/{template}/files/{digest}").status_code >= 400
 
@@ -188,7 +188,7 @@ def test_a_bomb_is_refused_before_it_is_written(tmp_path: Path, case: str) -> No
 @falls_without("templates are found among the caller's own",
                Removal("builds/service.py", "store = self.stores.get(tenant.name)",
                        "store = next(iter(self.stores.values()), None)"))  # fmt: skip
-def test_another_tenants_template_is_as_unknown_as_one_that_never_was(api: httpx.Client, other: httpx.Client) -> None:
+def test_another_tenants_template_is_reported_as_unknown(api: httpx.Client, other: httpx.Client) -> None:
     template, number = begin(api, "theirs")
     calls = [
         ("GET", "/templates/{}", None),
@@ -210,7 +210,7 @@ def test_another_tenants_template_is_as_unknown_as_one_that_never_was(api: httpx
 @falls_without("a base image is no tenant's",
                Removal("builds/names.py", "if NAME_SHAPE.fullmatch(each) and not each.startswith(PREFIX)]",
                        "if NAME_SHAPE.fullmatch(each)]"))  # fmt: skip
-def test_another_tenants_image_is_no_base(server: Served, api: httpx.Client, other: httpx.Client) -> None:
+def test_another_tenants_image_cannot_be_a_base(server: Served, api: httpx.Client, other: httpx.Client) -> None:
     assert build(api, "secret", [{"type": "RUN", "args": ["echo theirs > /tmp/theirs"]}])["status"] == "ready"
     records = json.loads((server.settings.lib / "serve/templates.json").read_bytes())
     image = records["layers"][0]["image"]
@@ -220,7 +220,7 @@ def test_another_tenants_image_is_no_base(server: Served, api: httpx.Client, oth
 
 
 @no_guard("steps run in a desk, behind the door: attacks on both are in files of their own")
-def test_a_step_reaches_nothing_its_operator_did_not_open(api: httpx.Client, server: Served) -> None:
+def test_a_build_step_reaches_only_hosts_the_operator_allowed(api: httpx.Client, server: Served) -> None:
     port = httpx.URL(server.url).port
     tries = [
         f"curl -sf --noproxy '*' --max-time 5 http://127.0.0.1:{port}/health",
@@ -234,7 +234,7 @@ def test_a_step_reaches_nothing_its_operator_did_not_open(api: httpx.Client, ser
 
 @falls_without("a log has an end",
                Removal("builds/build_log.py", "        if self.full:\n            return\n", ""))  # fmt: skip
-def test_a_build_that_prints_without_end_fills_no_memory() -> None:
+def test_a_build_that_prints_forever_does_not_fill_memory() -> None:
     log = BuildLog()
     for _ in range(60_000):
         log.write("y" * 400)
@@ -260,7 +260,7 @@ class LyingRegistry(BaseHTTPRequestHandler):
     requests: ClassVar[list[str]] = []
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self.requests.append(self.path)
@@ -317,7 +317,7 @@ LIES: dict[str, tuple[str, dict[str, Any], str]] = {
 @no_guard("the importer of foreign images checks every digest and every shape again",
           cases="another blob | a path for a digest | no image | a list")  # fmt: skip
 @pytest.mark.parametrize("case", LIES)
-def test_a_registry_that_lies_gives_no_image(lying: tuple[str, httpx.Client], case: str) -> None:
+def test_a_registry_that_sends_wrong_data_yields_no_image(lying: tuple[str, httpx.Client], case: str) -> None:
     address, client = lying
     reference, manifest, why = LIES[case]
     data = json.dumps(manifest).encode()
@@ -331,7 +331,7 @@ def test_a_registry_that_lies_gives_no_image(lying: tuple[str, httpx.Client], ca
 
 @pytest.mark.long
 @no_guard("the desk that fetches has one rule; attacks on the door are in a file of their own")
-def test_a_registry_leads_nowhere_else(lying: tuple[str, httpx.Client], server: Served) -> None:
+def test_a_registry_cannot_redirect_to_internal_addresses(lying: tuple[str, httpx.Client], server: Served) -> None:
     address, client = lying
     port = httpx.URL(server.url).port
     for place in (f"http://127.0.0.1:{port}/health", "http://169.254.169.254/latest", "file:///etc/passwd"):

@@ -1,4 +1,4 @@
-"""Certificates under attack: of another file, forged, swapped, a stranger's, and for what was never verified."""
+"""Attacks on certificates: another file's, forged, swapped, of an unknown signer, and for what was never verified."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_truncated_certificate_is_invalid(place: Path, signed: bytes, size: in
 
 
 @falls_without("the signature of a certificate")
-def test_a_signature_under_something_else_does_not_hold(place: Path, journal: Journal, signed: bytes) -> None:
+def test_a_signature_of_something_else_is_invalid(place: Path, journal: Journal, signed: bytes) -> None:
     body = encode_canonical(content(signed))
     other = certify(journal, claim(hotdesk={"architecture": "x86_64", "version": "0.1.0"}))
     head = SIGNER.sign(encode_statement(JOB, 1, b"\0" * 32)).hex().encode()
@@ -189,7 +189,7 @@ def test_a_signature_under_something_else_does_not_hold(place: Path, journal: Jo
 
 @falls_without("the signature of a certificate")
 @pytest.mark.parametrize("domain", [b"", b"hotdesk-identity 1 ", b"hotdesk-certificate 2\n"], ids=range(3))
-def test_what_the_same_key_signed_as_something_else_is_no_certificate(
+def test_a_signature_made_for_another_purpose_is_not_valid_for_a_certificate(
     place: Path, signed: bytes, domain: bytes
 ) -> None:
     assert judged(place, signed_anew(content(signed), SIGNER, domain)).verdict == "failed"
@@ -200,7 +200,7 @@ def test_what_the_same_key_signed_as_something_else_is_no_certificate(
     Removal("jobs/verify.py", "    if signer not in signers:\n", "    if not signer:\n"),
     Removal("jobs/verify.py", "signer, signers[signer], claim)", 'signer, "", claim)'),
 )
-def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: bytes) -> None:
+def test_a_certificate_of_an_untrusted_signer_is_invalid(place: Path, signed: bytes) -> None:
     found = judged(place, signed_anew(content(signed), STRANGER))
     assert (found.verdict, found.claim) == ("unknown signer", None)
     assert compute_fingerprint(STRANGER.public) in found.why
@@ -208,7 +208,7 @@ def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: byte
 
 
 @falls_without("the signature of a certificate")
-def test_a_key_put_into_a_certificate_does_not_make_its_signature_hold(place: Path, signed: bytes) -> None:
+def test_a_key_inside_a_certificate_does_not_make_its_signature_valid(place: Path, signed: bytes) -> None:
     for old, new in ((SIGNER, STRANGER), (STRANGER, SIGNER)):
         proof = signed_anew(content(signed), old)
         forged = proof.replace(encode_public_key(old.public).encode(), encode_public_key(new.public).encode())
@@ -314,7 +314,7 @@ ANY_SPELLING = Removal(
     cases="too much",
 )
 @pytest.mark.parametrize("strange", STRANGE)
-def test_a_certificate_that_is_not_canonical_is_invalid_whoever_signed_it(
+def test_a_non_canonical_certificate_is_invalid_even_with_a_valid_signature(
     place: Path, signed: bytes, strange: str
 ) -> None:
     body = encode_canonical(content(signed))
@@ -332,7 +332,7 @@ def test_a_certificate_that_is_not_canonical_is_invalid_whoever_signed_it(
         "    return [each for each in (head, *text)]\n",
     ),
 )
-def test_nothing_in_a_certificate_steers_a_terminal(place: Path, signed: bytes) -> None:
+def test_no_text_of_a_certificate_controls_the_terminal(place: Path, signed: bytes) -> None:
     told = content(signed)
     check = {**told["checks"][0], "held": [STEERING], "values": {STEERING: STEERING}, "tools": {STEERING: STEERING}}
     told = {**told, "checks": [check], "brain": {**told["brain"], "name": STEERING}}
@@ -478,7 +478,7 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     cases="fields of its own | no size",
 )
 @pytest.mark.parametrize("unproven", UNPROVEN)
-def test_keys_sign_nothing_that_the_journal_does_not_have(tmp_path: Path, unproven: str) -> None:
+def test_keys_sign_only_what_the_journal_records(tmp_path: Path, unproven: str) -> None:
     events, other, why = UNPROVEN[unproven]
     with closing(written(tmp_path / "keys", events)) as journal:
         with pytest.raises(BriefError, match=why):
@@ -491,7 +491,7 @@ def test_keys_sign_nothing_that_the_journal_does_not_have(tmp_path: Path, unprov
     "checks in clean desks", Removal("keys/certify.py", "    if walled and not all(", "    if not walled and not all(")
 )
 @pytest.mark.parametrize("desk", [{"sterile": False}, {"network": True}], ids=["used", "with a network"])
-def test_keys_sign_nothing_that_was_not_looked_at_in_a_clean_desk(journal: Journal, desk: dict[str, bool]) -> None:
+def test_keys_sign_only_what_was_verified_in_a_clean_desk(journal: Journal, desk: dict[str, bool]) -> None:
     check = claim()["checks"][0]
     with pytest.raises(BriefError, match="a clean desk"):
         certify(journal, claim(checks=[{**check, "desk": {**check["desk"], **desk}}]))
@@ -500,7 +500,7 @@ def test_keys_sign_nothing_that_was_not_looked_at_in_a_clean_desk(journal: Journ
 @falls_without(
     "a journal that is whole", Removal("drive/journal.py", " or row.hash != compute_digest(row, before):\n", ":\n")
 )
-def test_keys_sign_nothing_by_a_journal_that_was_changed(tmp_path: Path) -> None:
+def test_keys_sign_nothing_from_a_modified_journal(tmp_path: Path) -> None:
     with closing(written(tmp_path / "keys", [*BEGUN, FAILED])) as journal:
         with closing(sqlite3.connect(tmp_path / "keys" / JOURNAL)) as db, db:
             db.execute("UPDATE events SET data = ? WHERE name = 'Verified'", (to_json(passed()),))
@@ -516,12 +516,12 @@ def test_keys_sign_nothing_by_a_journal_that_was_changed(tmp_path: Path) -> None
         "*get_args(JobEvent),\n",
     ),
 )
-def test_no_owner_and_no_door_can_write_that_something_was_signed() -> None:
+def test_owner_and_door_cannot_record_that_something_was_signed() -> None:
     assert not [actor for actor, kinds in HEARD.items() if {Certified, ImageSigned} & {*kinds}]
 
 
 @falls_without("what an owner may claim")
-def test_what_keys_say_of_job_plan_brain_and_time_is_not_what_they_are_told(journal: Journal) -> None:
+def test_job_plan_brain_and_time_in_a_certificate_come_from_the_journal(journal: Journal) -> None:
     told = content(certify(journal, claim()))
     assert told["job"]["id"] == JOB
     name = BEGUN[0].brain  # type: ignore[union-attr]
@@ -550,7 +550,7 @@ def wall_of(proof: bytes) -> tuple[str, str, str]:
         '    return {**facts, "id": name, "version": proof.version, "wall": proof.wall, **desk, "id": name}\n',
     ),
 )
-def test_a_job_cannot_have_its_certificate_name_a_stronger_wall(journal: Journal) -> None:
+def test_a_job_cannot_make_its_certificate_name_a_stronger_wall(journal: Journal) -> None:
     check = claim()["checks"][0]
     forged = {**check, "desk": {**check["desk"], "wall": "microvm"}}
     assert wall_of(certify(journal, claim(checks=[forged]))) == ("container", "host", "crun 1.14.1")
@@ -579,7 +579,7 @@ def test_only_the_keeper_attests_the_wall(tmp_path: Path, actor: str) -> None:
     [(None, "keeper"), (STRONG, "owner"), (replace(OPENED, wall=""), "keeper")],
     ids=["nobody's word", "an owner's word", "a desk opened by an earlier version"],
 )
-def test_keys_sign_nothing_that_was_looked_at_behind_an_unproven_wall(
+def test_keys_sign_nothing_that_was_verified_behind_an_unproven_wall(
     tmp_path: Path, opened: Opened | None, actor: str
 ) -> None:
     with (
@@ -597,7 +597,7 @@ def test_keys_sign_nothing_that_was_looked_at_behind_an_unproven_wall(
         "(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack, Opened, WallProven),\n",
     ),
 )
-def test_no_owner_and_no_door_can_write_which_wall_stands() -> None:
+def test_owner_and_door_cannot_record_which_wall_is_in_place() -> None:
     assert not [actor for actor, kinds in HEARD.items() if {Opened, WallProven} & {*kinds}]
 
 
@@ -628,12 +628,12 @@ WRONG = {
     ),
 )
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_a_deliverable_that_does_not_hold_gets_no_certificate(
+async def test_a_deliverable_that_fails_its_check_gets_no_certificate(
     machine: LocalMachine, tmp_path: Path, wrong: str
 ) -> None:
     receipt = await made(machine, stock(tmp_path, RequiredCheck("sheet", EXPECT)), WRONG[wrong])
     assert (receipt.outcome, receipt.kept, receipt.certified) == ("failed", (), ())
-    assert receipt.checks[-1].outcome == "failed"  # active content, which comes first, may be fine
+    assert receipt.checks[-1].outcome == "failed"  # the check for active content comes first and may pass
     assert not (machine.config.lib / "drive/blobs").exists() or not list((machine.config.lib / "drive/blobs").iterdir())
 
 
@@ -641,7 +641,7 @@ async def test_a_deliverable_that_does_not_hold_gets_no_certificate(
     "no check, no certificate",
     Removal("job/run.py", "        if not candidate.item.checks:\n", "        if not candidate.item.path:\n"),
 )
-async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMachine, tmp_path: Path) -> None:
+async def test_a_deliverable_without_a_check_gets_no_certificate(machine: LocalMachine, tmp_path: Path) -> None:
     receipt = await made(machine, stock(tmp_path), FILE)
     assert (receipt.outcome, receipt.certified) == ("done", ())
     (kept,) = Drive(machine.config.lib / "drive").ls(who=OPERATOR)
@@ -652,7 +652,7 @@ async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMac
     "names of certificates",
     Removal("job/start.py", "        if item.path.endswith(SUFFIX):\n", "        if not item.path:\n"),
 )
-async def test_no_deliverable_is_called_like_a_certificate(machine: LocalMachine, tmp_path: Path) -> None:
+async def test_a_deliverable_cannot_have_the_name_of_a_certificate(machine: LocalMachine, tmp_path: Path) -> None:
     job = stock(tmp_path, RequiredCheck("sheet", EXPECT))
     forged = replace(job.deliverables[0], path=NAME + SUFFIX, checks=())
     with pytest.raises(HotdeskError, match="is reserved for a certificate"):

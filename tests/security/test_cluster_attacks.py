@@ -1,4 +1,4 @@
-"""Nodes and servers of a cluster as ways into each other: strangers, certificates, names, ids, frames, records."""
+"""Attacks between nodes and servers of a cluster: unknown callers, certificates, names, ids, frames, records."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_server_opens_uses_and_burns_a_desk_on_a_node(room: ClusterAttac
 
 
 def unverified(role: str, *names: str) -> ssl.SSLContext:
-    """Return what a stranger calls with: any certificate, or none."""
+    """Return the TLS context of an unknown caller: with any certificate, or none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -82,7 +82,7 @@ SHOWN = "cluster: a caller shows a server's certificate"
     Removal("cluster/dialer.py", "        if not name:", "        if name is None:"),
 )
 @pytest.mark.parametrize("case", ["none", "another authority's"])
-async def test_a_caller_without_a_certificate_of_the_authority_has_no_desk(room: ClusterAttacks, case: str) -> None:
+async def test_a_caller_without_a_certificate_of_the_authority_gets_no_desk(room: ClusterAttacks, case: str) -> None:
     context = unverified("server")
     if case != "none":
         stranger = room.identity("server", "home", "strangers")
@@ -101,7 +101,7 @@ ROLE = Removal("cluster/certificates.py", '    prefix = _format_uri(role, "")', 
 
 
 @falls_without("cluster: a node cannot call", BOTH, ROLE)
-async def test_a_nodes_certificate_does_not_call_other_nodes(room: ClusterAttacks) -> None:
+async def test_a_nodes_certificate_cannot_be_used_to_call_other_nodes(room: ClusterAttacks) -> None:
     context = make_tls_context(room.identity("node", "n2"), "server")
     assert await fails(lambda: room.calls(context=context).call("POST", "/desks", BODY))
 
@@ -113,7 +113,7 @@ async def test_a_nodes_certificate_does_not_call_other_nodes(room: ClusterAttack
     ROLE,
     Removal("cluster/nodes.py", "if dialer.certified not in (report.node, ANY_NODE):", "if not dialer.certified:"),
 )
-async def test_a_servers_certificate_does_not_answer_as_a_node(room: ClusterAttacks) -> None:
+async def test_a_servers_certificate_cannot_be_used_to_answer_as_a_node(room: ClusterAttacks) -> None:
     async def lend(sock: socket.socket, target: str) -> None:
         await reply(sock, 201, {"id": new_node_id("n1")})
 
@@ -130,7 +130,7 @@ async def test_a_servers_certificate_does_not_answer_as_a_node(room: ClusterAtta
     Removal("cluster/names.py", 'f"{server}\\0{tenant}"', 'f"{tenant}"'),
 )
 @pytest.mark.parametrize("act", ["use", "link", "burn", "list"])
-async def test_another_server_has_nothing_of_a_tenants_desk(room: ClusterAttacks, act: str) -> None:
+async def test_another_server_cannot_access_a_tenants_desk(room: ClusterAttacks, act: str) -> None:
     ours, theirs = room.calls("home"), room.calls("other")
     desk = DeskId(str((await ours.call("POST", "/desks", BODY))["id"]))
     if act == "use":
@@ -157,7 +157,7 @@ async def test_no_path_leads_to_another_tenant(room: ClusterAttacks, tenant: str
 @pytest.mark.long
 @no_guard("a node asks a vault, a lease or an approval of nobody: the protocol has no such word on a node")
 @pytest.mark.parametrize("target", ["/unlock", "/leases", "/allow/x", "/questions"])
-async def test_a_server_unlocks_and_approves_nothing_on_a_node(room: ClusterAttacks, target: str) -> None:
+async def test_a_server_cannot_unlock_or_approve_on_a_node(room: ClusterAttacks, target: str) -> None:
     assert await fails(lambda: room.calls().call("POST", target, {"root": "AAAA"}))
 
 
@@ -227,7 +227,7 @@ async def test_a_second_agent_of_a_pool_cannot_take_a_nodes_name(room: ClusterAt
         "cluster/nodes.py", "                if len(buffer) > MAX_LINE_BYTES:", "                if len(buffer) < 0:"
     ),
 )
-async def test_a_node_cannot_fill_a_server_with_a_report(room: ClusterAttacks) -> None:
+async def test_a_node_cannot_exhaust_a_server_with_a_report(room: ClusterAttacks) -> None:
     sent = 0
 
     async def flood(sock: socket.socket, target: str) -> None:
@@ -253,7 +253,7 @@ async def test_a_node_cannot_fill_a_server_with_a_report(room: ClusterAttacks) -
 
 @pytest.mark.long
 @no_guard("answers have the bound of every owner's: `ANSWER_LIMIT`, tried in tests/security/test_owner_attacks.py")
-async def test_a_node_cannot_fill_a_server_with_an_answer(room: ClusterAttacks) -> None:
+async def test_a_node_cannot_exhaust_a_server_with_an_answer(room: ClusterAttacks) -> None:
     async def flood(sock: socket.socket, target: str) -> None:
         sock.setblocking(True)
         await anyio.to_thread.run_sync(sock.sendall, b"HTTP/1.1 201 X\r\nContent-Length: 99999999\r\n\r\n")
@@ -271,7 +271,7 @@ async def test_a_node_cannot_fill_a_server_with_an_answer(room: ClusterAttacks) 
 
 @pytest.mark.long
 @no_guard("TLS 1.3: both sides bring fresh randomness, and nothing is sent before the handshake is over")
-async def test_a_recorded_call_cannot_be_made_again(room: ClusterAttacks) -> None:
+async def test_a_recorded_call_cannot_be_replayed(room: ClusterAttacks) -> None:
     said = bytearray()
 
     class Recorder(TlsTunnel):
@@ -358,7 +358,7 @@ for port in sys.argv[2:]:
     "cluster: a server connects to nodes alone",
     Removal("api/privileges.py", "        dials=dials,\n", "        dials=True,\n"),
 )
-def test_a_server_that_is_taken_over_connects_to_nodes_alone(tmp_path: Path) -> None:
+def test_a_compromised_server_can_connect_only_to_nodes(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with socket.create_server(("127.0.0.1", 0)) as node, socket.create_server(("127.0.0.1", 0)) as other:
         ports = [str(each.getsockname()[1]) for each in (node, other)]

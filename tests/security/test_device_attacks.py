@@ -1,4 +1,4 @@
-"""A desk's devices and descriptors are its own: nothing done to them reaches the host's or another desk's."""
+"""Attacks with devices and descriptors: nothing done to a desk's reaches the host's or another desk's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
 OWN_CAPABILITIES = struct.pack("<IIIII", 0x02000001, 0xFFFFFFFF, 0, 0xFFFFFFFF, 0)
-"""A `security.capability` of version 2: all of them, effective."""
+"""A `security.capability` attribute of version 2: all capabilities, effective."""
 CHANGE = """
 told = {}
 for n in given["nodes"]:
@@ -120,7 +120,7 @@ async def test_changing_devices_or_descriptors_does_not_reach_the_hosts(
     fresh: Open, attack: Attack, settings: Config, init: Init
 ) -> None:
     before = host_nodes()
-    async with fresh(Spec()) as desk:  # crun itself gives its standard streams away when it starts one
+    async with fresh(Spec()) as desk:  # crun itself gives away its standard streams when it starts one
         told = await attack(desk, CHANGE, nodes=NODES)
         streams = [os.readlink(f"/proc/{init(settings, desk)}/fd/{number}") for number in range(3)]
     assert host_nodes() == before
@@ -142,7 +142,7 @@ async def test_device_nodes_are_another_inode_in_every_desk(desk: Desk, neighbou
 
 
 @falls_without("device nodes of its own")
-async def test_a_lock_on_a_device_locks_nobody_else(
+async def test_a_lock_on_a_device_does_not_affect_other_desks(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
     process, _ = await launch(desk, LOCK, nodes=NODES)
@@ -158,7 +158,7 @@ async def test_a_lock_on_a_device_locks_nobody_else(
 
 
 @falls_without("device nodes of its own")
-async def test_a_watch_on_a_device_sees_nobody_else(desk: Desk, neighbour: Desk, attack: Attack) -> None:
+async def test_a_watch_on_a_device_sees_no_other_desk(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     told: dict[str, int] = {}
 
     async def watch() -> None:
@@ -179,7 +179,7 @@ async def test_a_watch_on_a_device_sees_nobody_else(desk: Desk, neighbour: Desk,
 @falls_without(
     "so many terminals", Removal("container/bundle.py", '            "max=64",\n', '            "max=128",\n')
 )
-async def test_no_desk_takes_the_hosts_terminals_or_aio_slots(
+async def test_a_desk_cannot_use_up_the_hosts_terminals_or_aio_slots(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
     before = [int(Path(f"/proc/sys/{name}").read_text()) for name in ("kernel/pty/nr", "fs/aio-nr")]
@@ -214,7 +214,7 @@ async def test_no_descriptor_in_a_desk_is_a_file_of_the_host(
 
 
 def foreign_files(pid: str, mounts: set[str]) -> list[str]:
-    """List what a process holds open, runs or stands in that does not lie on a mount of its desk."""
+    """List the files a process has open, executes or has as a directory that are not on a mount of its desk."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         kind = stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{name}").st_mode)
@@ -251,7 +251,7 @@ async def test_only_dev_may_hold_devices_and_no_mount_honours_setuid(desk: Desk,
 
 @falls_without("mounts without devices and setuid")
 @falls_without("masks over proc")
-async def test_what_covers_proc_is_read_only_without_devices_or_setuid(desk: Desk, attack: Attack) -> None:
+async def test_the_covers_of_proc_are_read_only_without_devices_or_setuid(desk: Desk, attack: Attack) -> None:
     covers = [(at, flags) for at, flags in await attack(desk, MOUNTS) if at.startswith("/proc/")]
     assert len(covers) > 10
     wanted = {"ro", "nosuid", "nodev", "noexec"}
@@ -290,16 +290,16 @@ async def test_devices_in_an_image_cannot_be_opened(evil: Desk, attack: Attack) 
 
 
 @falls_without("no new privileges, by any mount")
-async def test_a_setuid_or_capable_program_in_an_image_gives_nothing(evil: Desk, attack: Attack) -> None:
+async def test_a_setuid_or_capable_program_in_an_image_gains_no_rights(evil: Desk, attack: Attack) -> None:
     told = await attack(evil, EVIL_LAYER, nodes=[])
     plain = ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
     assert told == {"setuid": plain, "capable": plain}
 
 
 @falls_without("a device cgroup", Removal("linux/cgroup.py", '        self.put("devices", "devices.deny", "a")\n', ""))
-async def test_no_device_but_its_own_is_allowed(desk: Desk) -> None:
+async def test_only_the_desks_own_devices_are_allowed(desk: Desk) -> None:
     cgroup = Cgroup(find_hierarchies(), desk.id)
-    if cgroup.version == 2:  # its rules cannot be read: root itself tries, from within the cgroup
+    if cgroup.version == 2:  # the rules cannot be read, so root itself tries from within the cgroup
         assert open_devices(cgroup) == {path: "opened" if path == "/dev/null" else "EPERM" for path in existing()}
         return
     allowed = {
@@ -309,14 +309,14 @@ async def test_no_device_but_its_own_is_allowed(desk: Desk) -> None:
 
 
 def existing() -> list[str]:
-    """List devices of this machine that root may open; there are some beside the first."""
+    """List devices of this machine that root may open; there are some besides the first."""
     found = [path for path in ("/dev/null", "/dev/kmsg", "/dev/loop-control", "/dev/fuse") if Path(path).exists()]
     assert len(found) > 1
     return found
 
 
 def open_devices(cgroup: Cgroup) -> dict[str, str]:
-    """Open devices by a process of root's in a cgroup; return what came of each."""
+    """Open devices from a process of root's in a cgroup; return the outcome of each."""
     program = (
         "import errno, os, sys\n"
         "for path in sys.argv[1:]:\n"

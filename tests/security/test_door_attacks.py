@@ -1,4 +1,4 @@
-"""A desk with a way out has that way and no other: what names, addresses and odd bytes do not get past the door."""
+"""Attacks on the door: names, addresses and malformed bytes that must not get past it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ HOSTS = (
 
 @dataclass
 class World:
-    """What a desk may reach, and what each saw."""
+    """The hosts a desk may reach, and what each received."""
 
     settings: Config
     up: Upstream
@@ -66,7 +66,7 @@ class World:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return where names lead: those that are denied too, so that an attack could succeed."""
+        """Return where names resolve to, denied ones included, so that an attack could succeed."""
         found = dict.fromkeys(HOSTS, self.up.address)
         return found | {"raw.test": self.raw.address, "plain.test": self.plain.address, "kept.test": self.raw.address}
 
@@ -82,10 +82,10 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(request: pytest.FixtureRequest, home: Path, origin: Origin) -> Iterator[World]:
-    """Give upstreams on loopback, which only desks of one origin call: an honest one, one without TLS, a hostile one.
+    """Start upstreams on loopback, called only by desks of one origin: an honest one, one without TLS, a hostile one.
 
-    The settings are asked for here, so that only tests which name them, because they open desks, are searched for what
-    they leave: for two hundred rows that only look at an answer it would take longer than all attacks.
+    The settings are requested here, so that only tests which use them, because they open desks, are searched for
+    leftovers: for two hundred rows that only check an answer this would take longer than all attacks.
     """
     settings: Config = request.getfixturevalue("settings")
     folders = home / "upstream", home / "plain"
@@ -125,7 +125,7 @@ async def desk(host: Host, world: World) -> AsyncIterator[Desk]:
 
 
 def chosen(request: pytest.FixtureRequest, rows: Iterable[str]) -> list[str]:
-    """Return the rows that are looked at in this run: the others need not be sent."""
+    """Return the rows that this run checks: the others need not be sent."""
     cases = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     values = {value for case in cases for value in case.values() if isinstance(value, str)}
     return [row for row in rows if row in values]
@@ -165,7 +165,7 @@ def path_of(what: str) -> str:
     cases="a name by libc | a name by its own loopback",
 )
 @pytest.mark.parametrize("how", AWAY)
-async def test_nothing_leaves_but_through_the_door(away: dict[str, str], how: str) -> None:
+async def test_nothing_leaves_except_through_the_door(away: dict[str, str], how: str) -> None:
     assert away[how] == AWAY[how][1] or {away[how], AWAY[how][1]} == UNREACHABLE
 
 
@@ -176,7 +176,7 @@ async def away(desk: Desk, attack: Attack) -> dict[str, str]:
 
 
 def asked(host: Host) -> int:
-    """Return how much the door's resolver has read: a name that is looked up has it read its files again."""
+    """Return how much the door's resolver has read: for a lookup it reads its files again."""
     assert isinstance(host.runtime, KeeperRuntime)
     for entry in Path("/proc").iterdir():
         try:
@@ -201,7 +201,7 @@ ANY_HOST = Removal("policy/policy.py", "yield from self.exact.get(host, ())", "y
 async def test_no_name_is_looked_up_before_a_rule_admits_it(
     host: Host, desk: Desk, world: World, attack: Attack
 ) -> None:
-    """The names are this machine's own: looked up in spite of everything, they would still not leave it."""
+    """The names are this machine's: even if they were looked up, that would not leave it."""
     ask = TOOLS + ("tell([ask(dial(), line)['status'] for line in given['lines']])")
     denied = [
         proxied("GET http://localhost/", "localhost")[1],
@@ -404,7 +404,7 @@ ANY_ADDRESS = Removal(
     cases="a path | a unix socket | a homograph in bytes",
 )
 @pytest.mark.parametrize("what", MEANT)
-async def test_a_request_that_means_two_hosts_or_leads_inward_reaches_nobody(
+async def test_an_ambiguous_or_inward_request_reaches_no_host(
     replies: dict[str, dict[str, Any]], world: World, what: str
 ) -> None:
     check_refused(replies, world, what)
@@ -427,9 +427,7 @@ def check_refused(replies: dict[str, dict[str, Any]], world: World, what: str) -
     ),
 )
 @pytest.mark.parametrize("how", SAME)
-async def test_a_host_in_another_spelling_arrives_in_its_one_form(
-    desk: Desk, attack: Attack, world: World, how: str
-) -> None:
+async def test_a_host_in_another_spelling_is_normalised(desk: Desk, attack: Attack, world: World, how: str) -> None:
     path = f"/same/{list(SAME).index(how)}"
     code = TOOLS + "tell(ask(connect('erp.test'), get(given['host'], given['path']))['status'])"
     assert await attack(desk, code, host=SAME[how], path=path) == 200
@@ -447,7 +445,7 @@ async def test_a_host_in_another_spelling_arrives_in_its_one_form(
     ),
 )
 @pytest.mark.parametrize("name", ["other.test", "localhost", ""], ids=["another", "this-machine", "none"])
-async def test_tls_for_another_name_than_the_connection_is_for_ends_in_its_handshake(
+async def test_tls_for_another_name_than_the_connection_fails_in_the_handshake(
     desk: Desk, attack: Attack, name: str
 ) -> None:
     code = (
@@ -473,7 +471,7 @@ async def test_a_name_below_a_wildcard_is_admitted(desk: Desk, attack: Attack) -
 
 
 @falls_without("hosts that a rule names")
-async def test_each_hop_of_a_redirect_is_judged_on_its_own(desk: Desk, world: World) -> None:
+async def test_each_hop_of_a_redirect_needs_its_own_admission(desk: Desk, world: World) -> None:
     world.plain.answers["/go"] = (302, {"Location": "http://wild.test/landed"}, b"")
     world.plain.answers["/on"] = (302, {"Location": "http://plain.test/landed"}, b"")
     denied = await desk.run(["curl", "-sS", "-L", "-w", "%{http_code}", "http://plain.test/go"], timeout=20)
@@ -486,7 +484,7 @@ async def test_each_hop_of_a_redirect_is_judged_on_its_own(desk: Desk, world: Wo
 
 @contextmanager
 def telling(*addresses: str, own: tuple[str, ...] = ()) -> Iterator[tuple[Resolver, list[str]]]:
-    """Play the resolver's child: each question gets the next address, the last for ever. Gives what was asked."""
+    """Play the resolver's child: each lookup gets the next address, the last one forever; yields the lookups."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     questions: list[str] = []
 
@@ -514,7 +512,7 @@ def telling(*addresses: str, own: tuple[str, ...] = ()) -> Iterator[tuple[Resolv
 LOOPBACK_DIALLED = Removal(
     "http/upstream.py", "create_connection(Wire, str(address), port)", 'create_connection(Wire, "127.0.0.1", port)'
 )
-"""What is dialled in spite of everything is on this machine."""
+"""Even without the guard, the address dialled is on this machine."""
 
 
 @falls_without("addresses that lead inward", ANY_ADDRESS, LOOPBACK_DIALLED)
@@ -525,7 +523,7 @@ LOOPBACK_DIALLED = Removal(
     cases="a router of 6to4's | a server of Teredo's",
 )
 @pytest.mark.parametrize("what", INWARD)
-async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
+async def test_a_name_that_resolves_to_an_internal_address_is_not_dialled(what: str) -> None:
     with telling(INWARD[what], own=("198.41.0.4",)) as (resolver, questions):
         upstreams = Upstreams(resolver, ssl.create_default_context())
         with pytest.raises(UnreachableError, match=r" is "):
@@ -538,7 +536,7 @@ async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
     Removal("policy/policy.py", "yield from map(str, extract_ipv4(ip_address(host)))", "pass"),
     LOOPBACK_DIALLED,
 )
-async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_it() -> None:
+async def test_a_denied_address_is_not_reached_through_an_embedding_form() -> None:
     denied = Policy([parse_rule("deny 8.8.8.0/24")], anywhere=True)
     assert not denied.can_reach("https", "64:ff9b::808:808", 443)
     with telling("64:ff9b::808:808") as (resolver, _):
@@ -561,8 +559,8 @@ async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_met
     "the address that was checked",
     Removal("http/upstream.py", "create_connection(Wire, str(address), port)", "create_connection(Wire, host, port)"),
 )
-async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
-    """This machine's own resolver would lead to 127.0.0.1, the door's child first to 127.0.0.2."""
+async def test_the_address_dialled_is_the_one_that_was_checked() -> None:
+    """This machine's own resolver would return 127.0.0.1; the door's child returns 127.0.0.2 first."""
     with socket.create_server(("127.0.0.2", 0)) as checked, telling("127.0.0.2", "127.0.0.1") as (resolver, questions):
         port = checked.getsockname()[1]
         with socket.create_server(("127.0.0.1", port)):
@@ -734,9 +732,7 @@ ANY_METHOD = Removal(
     cases="a trailer of 20 KB",
 )
 @pytest.mark.parametrize("what", FRAMES)
-async def test_framing_that_can_be_read_in_two_ways_reaches_nobody(
-    replies: dict[str, dict[str, Any]], world: World, what: str
-) -> None:
+async def test_ambiguous_framing_reaches_no_host(replies: dict[str, dict[str, Any]], world: World, what: str) -> None:
     check_refused(replies, world, what)
 
 
@@ -766,7 +762,7 @@ tell([read(file)["status"] for _ in range(3)])
         "    unread = None\n",
     ),
 )
-async def test_a_body_sent_to_the_door_itself_is_not_the_next_request(desk: Desk, attack: Attack, world: World) -> None:
+async def test_a_body_sent_to_the_door_is_not_parsed_as_a_request(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
         + """
@@ -786,7 +782,7 @@ tell([read(file)["status"] for _ in range(2)])
     "headers that mean something else",
     Removal("door/exchange.py", 'in passing if not is_override(pair[0].decode("ascii"))]', "in passing]"),
 )
-async def test_no_header_says_that_a_request_means_something_else(desk: Desk, attack: Attack, world: World) -> None:
+async def test_no_header_changes_what_a_request_means(desk: Desk, attack: Attack, world: World) -> None:
     headers = {
         "X-HTTP-Method-Override": "DELETE", "X-Original-URL": "/admin", "X-Rewrite-URL": "/admin",
         "X-Forwarded-Host": "other.test", "Forwarded": "for=127.0.0.1", "X-Forwarded-For": "127.0.0.1",
@@ -837,7 +833,7 @@ def opened():
 
 
 @falls_without("seconds of a head", Removal("door/proxy.py", "HEAD_SECONDS = 15.0", "HEAD_SECONDS = 1500.0"))
-async def test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut(desk: Desk, attack: Attack) -> None:
+async def test_an_endless_head_and_a_missing_handshake_are_cut(desk: Desk, attack: Attack) -> None:
     code = (
         SLOW
         + """
@@ -863,7 +859,7 @@ tell(found)
 @falls_without("seconds of a body", Removal("door/exchange.py", "BODY_SECONDS = 120.0", "BODY_SECONDS = 1200.0"))
 @pytest.mark.long
 @pytest.mark.timeout(180)
-async def test_a_body_that_stands_still_is_cut(desk: Desk, attack: Attack, world: World) -> None:
+async def test_a_stalled_body_is_cut(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         SLOW
         + """
@@ -885,7 +881,7 @@ tell(told["status"])
         '        self.free = door.__dict__.setdefault("free", asyncio.Semaphore(CONNECTIONS))\n',
     ),
 )
-async def test_a_desk_that_holds_every_connection_it_may_stops_no_other(
+async def test_a_desk_that_uses_all_its_connections_blocks_no_other(
     settings: Config, host: Host, world: World, launch: Launch, attack: Attack
 ) -> None:
     hold = (
@@ -925,7 +921,7 @@ TOO_MUCH = (
 
 @pytest.fixture(scope="module")
 async def answered(request: pytest.FixtureRequest, desk: Desk, attack: Attack) -> dict[str, list[dict[str, Any]]]:
-    """Ask the hostile upstream for each of its answers, and then for a good one: on the same connection if it lives."""
+    """Request each of the hostile upstream's answers, then a good one: on the same connection if that is still open."""
     code = (
         TOOLS
         + """
@@ -989,7 +985,7 @@ tell({path: both(path) for path in given["paths"]})
     cases="no-answer | half-a-head",
 )
 @pytest.mark.parametrize("how", ANSWERED_BADLY)
-async def test_an_invalid_answer_becomes_a_502_and_spoils_no_other(
+async def test_an_invalid_answer_becomes_a_502_and_affects_no_other(
     answered: dict[str, list[dict[str, Any]]], how: str
 ) -> None:
     first, second = answered[how]
@@ -1008,7 +1004,7 @@ async def test_an_invalid_answer_becomes_a_502_and_spoils_no_other(
     cases="short-body | short-chunks",
 )
 @pytest.mark.parametrize("how", BROKEN_OFF)
-async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, list[dict[str, Any]]], how: str) -> None:
+async def test_an_interrupted_answer_never_looks_complete(answered: dict[str, list[dict[str, Any]]], how: str) -> None:
     first, second = answered[how]
     assert first["status"] == 502 or not first["whole"]
     assert second["body"] == "good"
@@ -1039,7 +1035,7 @@ async def test_bytes_after_an_upstreams_answer_are_dropped(answered: dict[str, l
     "nothing is sent twice that may do something",
     Removal("door/exchange.py", " or self.meant.method not in REPEATABLE:", ":"),
 )
-async def test_a_request_that_may_do_something_is_not_sent_twice(desk: Desk, attack: Attack, world: World) -> None:
+async def test_a_request_with_side_effects_is_not_sent_twice(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
         + """
@@ -1052,20 +1048,20 @@ tell([ask(s, get("raw.test", "/once", "POST"))["status"] for _ in range(2)])
 
 
 class Deaf:
-    """Takes no event down, and makes nothing."""
+    """An event sink that records nothing."""
 
     def note(self, event: Event) -> None:
         """Do nothing."""
 
     async def steady(self) -> None:
-        """Never be behind."""
+        """Never lag behind."""
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
         return b""
 
 
 class Dialled(Upstreams):
-    """An upstream that is at hand already."""
+    """An upstream that is already connected."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -1078,8 +1074,8 @@ class Dialled(Upstreams):
     "an upstream that heard half",
     Removal("door/exchange.py", "if not upload.done() or upload.exception() is not None:", "if not upload.done():"),
 )
-async def test_an_upstream_that_got_half_a_body_gets_no_other_request() -> None:
-    """It answers in the very moment the body breaks off: kept, it would take the next request for the body's rest."""
+async def test_an_upstream_that_got_half_a_body_is_not_reused() -> None:
+    """It answers at the moment the body ends early: reused, it would take the next request for the rest of the body."""
     loop = asyncio.get_running_loop()
     pairs = [socket.socketpair(), socket.socketpair()]
     (_, desk), (_, up) = [await loop.create_unix_connection(Wire, sock=pair[0]) for pair in pairs]
@@ -1109,7 +1105,7 @@ async def test_an_upstream_that_got_half_a_body_gets_no_other_request() -> None:
 @falls_without(
     "a body is asked for", Removal("door/exchange.py", "        if self.request.expects:\n", "        if False:\n")
 )
-async def test_a_body_that_expects_continue_gets_it_once_admitted(desk: Desk, attack: Attack) -> None:
+async def test_a_request_that_expects_continue_gets_it_once_admitted(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
         + """
@@ -1126,7 +1122,7 @@ tell([expecting("erp.test", "/expected"), expecting("a.wild.test", "/expected")]
 
 
 @no_guard("trailers are read past and never kept: there is no line that drops them")
-async def test_trailers_end_at_the_door(desk: Desk, attack: Attack, world: World) -> None:
+async def test_trailers_are_dropped_at_the_door(desk: Desk, attack: Attack, world: World) -> None:
     code = TOOLS + "tell(ask(connect('erp.test'), given['data'])['status'])"
     data = CHUNKED.replace("PATH", "/trailed") + "5\r\nhello\r\n0\r\nAuthorization: x\r\n\r\n"
     assert await attack(desk, code, data=data) == 200
@@ -1230,7 +1226,7 @@ tell([first, ask(s, get("kept.test", "/good"))["status"]])
 
 
 @no_guard(MUST_PASS)
-async def test_64_mib_arrive_unharmed_both_ways(desk: Desk, attack: Attack) -> None:
+async def test_64_mib_arrive_intact_in_both_directions(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
         + """
@@ -1257,7 +1253,7 @@ tell([there == mine, found.hexdigest() == mine, left])
 
 
 @no_guard(MUST_PASS)
-async def test_events_arrive_one_by_one(desk: Desk, attack: Attack) -> None:
+async def test_server_sent_events_arrive_one_by_one(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
         + """
@@ -1295,7 +1291,7 @@ tell([told["status"], told.get("frames", told["body"])])
 
 
 @no_guard(MUST_PASS)
-async def test_a_websocket_speaks_both_ways(desk: Desk, attack: Attack) -> None:
+async def test_a_websocket_works_in_both_directions(desk: Desk, attack: Attack) -> None:
     assert await attack(desk, WEB_SOCKET, host="raw.test") == [101, "\x81\x05hello\x81\x05world"]
 
 
@@ -1303,7 +1299,7 @@ async def test_a_websocket_speaks_both_ways(desk: Desk, attack: Attack) -> None:
     "no WebSocket where a rule only reads",
     Removal("door/exchange.py", "        if self.only_reads:\n", "        if False:\n"),
 )
-async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, world: World, attack: Attack) -> None:
+async def test_a_websocket_is_refused_by_a_read_only_rule(desk: Desk, world: World, attack: Attack) -> None:
     world.up.seen.clear()
     status, said = await attack(desk, WEB_SOCKET, host="a.wild.test")
     assert (status, world.up.seen) == (403, [])
@@ -1314,9 +1310,7 @@ async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, worl
     "no body where a rule only reads",
     Removal("door/exchange.py", "        if self.request.body and self.only_reads:\n", "        if False:\n"),
 )
-async def test_a_read_with_a_body_is_refused_where_the_rule_only_reads(
-    desk: Desk, world: World, attack: Attack
-) -> None:
+async def test_a_get_with_a_body_is_refused_by_a_read_only_rule(desk: Desk, world: World, attack: Attack) -> None:
     world.up.seen.clear()
     request = "GET / HTTP/1.1\\r\\nHost: a.wild.test\\r\\nContent-Length: 5\\r\\n\\r\\nsteal"
     told = await attack(desk, TOOLS + f"tell(ask(connect('a.wild.test'), '{request}'))")
@@ -1353,7 +1347,7 @@ async def test_a_websocket_to_a_host_with_a_grant_is_refused(
         "door/egress.py", "        if set().union(*self.scrubber.spelt.values()) <= tried:\n", "        if False:\n"
     ),
 )
-async def test_a_packed_answer_is_left_as_it_is_where_no_secret_is_about(desk: Desk, attack: Attack) -> None:
+async def test_a_compressed_answer_is_unchanged_where_no_secret_is_granted(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, TOOLS + "tell(ask(connect('raw.test'), get('raw.test', '/packed')))")
     assert told["body"].encode("latin-1") == PACKED
     assert (told["headers"]["content-encoding"], told["headers"]["etag"]) == ("gzip", "x")
@@ -1367,7 +1361,7 @@ async def test_a_packed_answer_is_left_as_it_is_where_no_secret_is_about(desk: D
         '    if False and words[2].startswith(b"HTTP/")',
     ),
 )
-async def test_http_2_is_refused_at_once_and_says_so(desk: Desk, attack: Attack) -> None:
+async def test_http_2_is_refused_at_once_with_a_reason(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
         + """
@@ -1382,7 +1376,7 @@ tell([ask(connect("erp.test"), preface), ask(dial(), preface)])
 
 @no_guard(MUST_PASS)
 async def test_git_clones_through_the_door(desk: Desk, world: World, tmp_path: Path) -> None:
-    """The history comes as plain files: loose objects, each looked up by its path."""
+    """The history is served as plain files: loose objects, each requested by its path."""
     if shutil.which("git") is None:
         pytest.fail("git is not installed: apt-get install git", pytrace=False)
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}

@@ -1,4 +1,4 @@
-"""The drive under attack: by names, other users, whoever owns the folder copies go to, races, and kill -9."""
+"""Attacks on the drive: by names, other users, the owner of the folder that copies go to, races, and kill -9."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ NAMES = {
     "names of the drive", Removal("drive/names.py", "    if why := describe_fault(name):\n", '    if why := "":\n')
 )
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
-def test_no_name_leads_out_of_the_drive_or_shows_as_another(drive: Drive, tmp_path: Path, name: str) -> None:
+def test_no_name_leads_out_of_the_drive_or_looks_like_another(drive: Drive, tmp_path: Path, name: str) -> None:
     before = sorted(map(str, tmp_path.rglob("*")))
     with pytest.raises(BriefError) as refused:
         drive.keep(name, b"data", owner=MALLORY)
@@ -84,7 +84,7 @@ def told(act: Callable[[], object]) -> str:
         "    return True\n",
     ),
 )
-def test_another_users_name_is_no_name(drive: Drive) -> None:
+def test_another_users_file_is_reported_as_unknown(drive: Drive) -> None:
     def tried(name: str) -> list[str]:
         acts: list[Callable[[], object]] = [
             lambda: drive.find(name, who=MALLORY),
@@ -103,7 +103,7 @@ def test_another_users_name_is_no_name(drive: Drive) -> None:
 
 
 @falls_without("names that are for somebody")
-def test_nobody_learns_by_writing_what_others_have(drive: Drive) -> None:
+def test_writing_a_file_does_not_reveal_what_others_have(drive: Drive) -> None:
     version = drive.keep("secret.csv", b"secret", owner=MALLORY)
     assert (version.number, drive.count_used_bytes(MALLORY)) == (1, 6)
     assert not drive.holds(hashlib.sha256(b"absent").hexdigest(), who=MALLORY)
@@ -115,7 +115,7 @@ def test_nobody_learns_by_writing_what_others_have(drive: Drive) -> None:
 @falls_without(
     "one's own names first", Removal("drive/catalog.py", "        if who in owners:\n", "        if not owners:\n")
 )
-def test_a_shared_name_does_not_stand_for_ones_own(drive: Drive) -> None:
+def test_a_shared_file_does_not_replace_ones_own(drive: Drive) -> None:
     drive.keep("secret.csv", b"false", owner=MALLORY, readers=["*"])
     assert drive.find("secret.csv", who=ANNA) == b"secret"
     drive.keep("prices.csv", b"right", owner=OPERATOR, readers=["*"])
@@ -128,7 +128,7 @@ def test_a_shared_name_does_not_stand_for_ones_own(drive: Drive) -> None:
     "rights by what the kernel says",
     Removal("drive/identity.py", 'f"uid:{os.geteuid()}"\n\n', '"uid:" + os.environ.get("SUDO_UID", "")\n\n'),
 )
-def test_the_environment_gives_no_rights(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_give_no_rights(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_UID", "1000")
     monkeypatch.setenv("SUDO_GID", "1000")
     assert get_current_user() == f"uid:{os.geteuid()}"
@@ -157,7 +157,7 @@ ANY_HASH = Removal(
 )
 @no_guard("a control: there is nothing that could be given", cases="gone")
 @pytest.mark.parametrize("change", ["other bytes", "fewer", "more", "a link", "a pipe", "gone"])
-def test_bytes_that_were_changed_on_disk_are_not_given(drive: Drive, tmp_path: Path, change: str) -> None:
+def test_bytes_that_were_changed_on_disk_are_not_returned(drive: Drive, tmp_path: Path, change: str) -> None:
     path = drive.get_version("secret.csv", who=ANNA).path
     path.unlink()
     (tmp_path / "elsewhere").write_bytes(b"secret")
@@ -206,7 +206,7 @@ LINKS_FOLLOWED = Removal("job/results.py", "LOOK = os.O_RDONLY | os.O_NOFOLLOW |
     cases="a file that is not there",
 )
 @pytest.mark.parametrize("planted", LINKS)
-def test_a_link_planted_where_copies_go_is_not_followed(
+def test_a_link_planted_in_the_folder_of_copies_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
 ) -> None:
     home, victim = tmp_path / "home", tmp_path / "victim"
@@ -229,7 +229,7 @@ def test_a_link_planted_where_copies_go_is_not_followed(
     "copies by the right of the folder's owner", Removal("job/results.py", "    if uid == 0:\n", "    if uid >= 0:\n")
 )
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
-def test_root_makes_nothing_where_the_folders_owner_could_not(tmp_path: Path) -> None:
+def test_root_creates_nothing_where_the_folders_owner_could_not(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, USER, USER)
@@ -242,7 +242,7 @@ def test_root_makes_nothing_where_the_folders_owner_could_not(tmp_path: Path) ->
 
 @falls_without("copies by the right of the folder's owner")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
-def test_copies_belong_to_the_folders_owner_and_are_no_programs(tmp_path: Path) -> None:
+def test_copies_belong_to_the_folders_owner_and_are_not_executable(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, USER, USER)
@@ -270,7 +270,7 @@ def test_a_foreign_file_is_not_overwritten(tmp_path: Path, drive: Drive) -> None
 
 
 class Slow:
-    """Bytes that come when everybody who races has been told that there is room."""
+    """Bytes that arrive once all racing writers have been told that there is room."""
 
     def __init__(self, data: bytes, together: Barrier) -> None:
         self.data, self.together = data, together
@@ -283,7 +283,7 @@ class Slow:
 
 
 def write_at_once(folder: Path, number: int, together: Barrier) -> None:
-    """Be one of those who race for the last room; exit code 1 when there is none."""
+    """Be one of the processes that race for the last room; exit with 1 if there is none."""
     drive = Drive(folder, quota=1000)
     try:
         drive.keep(f"file {number}", Slow(bytes([number]) * 300, together), owner=ANNA)
@@ -296,7 +296,7 @@ def write_at_once(folder: Path, number: int, together: Barrier) -> None:
     Removal("drive/keep.py", "            self.require_room(db, owner, staged.sha256, staged.size)\n", ""),
 )
 @pytest.mark.timeout(120)
-def test_a_quota_that_eight_processes_race_for_holds(tmp_path: Path) -> None:
+def test_a_quota_holds_when_eight_processes_race_for_it(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     Drive(folder)
     context = multiprocessing.get_context("fork")
@@ -319,7 +319,7 @@ def test_a_quota_that_eight_processes_race_for_holds(tmp_path: Path) -> None:
         "        with self.catalog.reading() as db:\n            proofs = ",
     ),
 )
-def test_a_sweep_takes_nothing_that_is_just_being_kept(drive: Drive) -> None:
+def test_a_sweep_removes_nothing_that_is_being_written(drive: Drive) -> None:
     sweeping = threading.Thread(target=drive.sweep)
 
     def sweep_now(version: Version) -> None:
@@ -335,7 +335,7 @@ def test_a_sweep_takes_nothing_that_is_just_being_kept(drive: Drive) -> None:
     "a quota judged while bytes come in",
     Removal("drive/blobs.py", "            if size > limit:\n", "            if size > 16 << 20:\n"),
 )
-def test_what_is_read_while_it_comes_in_stops_at_the_quota(drive: Drive) -> None:
+def test_a_stream_stops_at_the_quota(drive: Drive) -> None:
     class Endless:
         given = 0
 
@@ -367,7 +367,7 @@ def test_what_is_read_while_it_comes_in_stops_at_the_quota(drive: Drive) -> None
 @no_guard("a sample of the points in the case that tries all of them", cases="11")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 11])
-def test_killed_at_any_point_it_loses_no_version_and_breaks_nothing(tmp_path: Path, every: int) -> None:
+def test_a_kill_at_any_point_loses_no_version_and_breaks_nothing(tmp_path: Path, every: int) -> None:
     argv = [sys.executable, str(KILLED), str(tmp_path), str(every)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""What a stranger, or a program inside, may try at envd: tokens, signatures, frames, descriptions."""
+"""Attacks on envd's parsers and tokens: by unknown callers and by programs inside a sandbox."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRY = {
 
 @dataclass(frozen=True)
 class Holder:
-    """Something with a token."""
+    """Something that has an access token."""
 
     token: str
 
@@ -38,7 +38,7 @@ def signed(told: signing.Signed) -> signing.Signed:
     ),
 )
 @pytest.mark.parametrize("shown", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), "ä"])
-def test_a_token_that_is_not_the_sandboxes_opens_nothing(shown: str) -> None:
+def test_a_token_of_something_else_gives_no_access(shown: str) -> None:
     with pytest.raises(E2bError, match="unauthorized"):
         signing.check_token(shown, TOKEN)
 
@@ -48,7 +48,7 @@ def test_a_token_that_is_not_the_sandboxes_opens_nothing(shown: str) -> None:
     Removal("envd/signing.py", "    if not found:\n", "    found = found or list(holders)\n    if not found:\n"),
 )
 @pytest.mark.parametrize("change", [{"path": "/etc/x"}, {"act": "write"}, {"username": "root"}, {"expiration": "9"}])
-def test_a_signature_opens_only_what_was_signed(change: dict[str, str]) -> None:
+def test_a_signature_is_valid_only_for_what_was_signed(change: dict[str, str]) -> None:
     assert signing.find(signed(GOOD), [Holder("another"), Holder(TOKEN)]).token == TOKEN
     with pytest.raises(E2bError, match="invalid signature"):
         signing.find(replace(signed(GOOD), **change), [Holder(TOKEN)])  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def test_an_empty_token_signs_nothing() -> None:
     "the time of an address",
     Removal("envd/signing.py", "    if int(digits) < time.time():\n", "    if int(digits) < 0:\n"),
 )
-def test_an_address_that_expired_opens_nothing() -> None:
+def test_an_expired_signed_address_gives_no_access() -> None:
     with pytest.raises(E2bError, match="already expired"):
         signing.find(signed(replace(GOOD, expiration=str(int(time.time()) - 5))), [Holder(TOKEN)])
 
@@ -74,7 +74,7 @@ def test_an_address_that_expired_opens_nothing() -> None:
     "names without a colon",
     Removal("envd/signing.py", '    if ":" in signed.username:\n', '    if ":::" in signed.username:\n'),
 )
-def test_a_colon_cannot_move_where_a_signed_field_ends() -> None:
+def test_a_colon_does_not_move_the_boundary_of_a_signed_field() -> None:
     with pytest.raises(E2bError, match="must not contain a colon"):
         signing.read({"path": "/f", "username": "user:x", "signature": "v1_x"}, "read")
 
@@ -83,7 +83,7 @@ def test_a_colon_cannot_move_where_a_signed_field_ends() -> None:
     "wrong signatures are counted",
     Removal("envd/signing.py", "    if len(recent) >= MAX_FAILURES:\n", "    if len(recent) > MAX_FAILURES:\n"),
 )
-def test_an_address_that_guesses_is_refused() -> None:
+def test_a_caller_that_guesses_tokens_is_refused() -> None:
     tries = signing.Tries()
     for _ in range(signing.MAX_FAILURES):
         tries.check("127.0.0.1")
@@ -97,7 +97,7 @@ def test_an_address_that_guesses_is_refused() -> None:
     "the size of a message",
     Removal("envd/connect.py", "    if size > MAX_BYTES:\n", "    if size > MAX_BYTES << 20:\n"),
 )
-def test_a_message_without_end_is_not_held() -> None:
+def test_an_oversized_message_is_refused_unread() -> None:
     with pytest.raises(connect.RpcError, match="more than"):
         connect.take(bytearray(b"\0\xff\xff\xff\xff"))
 
@@ -110,7 +110,7 @@ def test_a_message_without_end_is_not_held() -> None:
     Removal("envd/entries.py", "    if not isinstance(value, dict):\n", "    if value is None:\n"),
 )
 @pytest.mark.parametrize("field", ["name", "path", "owner", "size", "mode", "modified", "metadata"])
-def test_a_description_that_makes_no_sense_is_refused(field: str) -> None:
+def test_a_malformed_file_entry_is_refused(field: str) -> None:
     assert entries.as_entry(ENTRY)["name"] == "f"
     with pytest.raises(LinkError):
         entries.as_entry({**ENTRY, field: ["x"]})

@@ -1,4 +1,4 @@
-"""What strangers, neighbours and guests try at envd of a real server: tokens, signatures, paths, links, programs."""
+"""Attacks on envd of a real server by other callers, neighbours and guests: tokens, signatures, paths, programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def town(home: Path) -> Iterator[Street]:
 
 @pytest.fixture
 def canary(town: Street) -> Iterator[Path]:
-    """Yield a file of the host's that no sandbox may read or change."""
+    """Yield a file of the host that no sandbox may read or change."""
     file = town.server.settings.lib / "canary"
     file.write_text("the host's own")
     yield file
@@ -41,7 +41,7 @@ def canary(town: Street) -> Iterator[Path]:
 
 @falls_without("envd's token")
 @pytest.mark.parametrize(("method", "path"), CALLS, ids=[f"{method} {path}" for method, path in CALLS])
-def test_one_sandboxes_token_opens_no_other(town: Street, method: str, path: str) -> None:
+def test_one_sandboxes_token_gives_no_access_to_another(town: Street, method: str, path: str) -> None:
     query = {"path": "/etc/hostname"} if path == "/files" else None
     for target in (town.mine, town.theirs):
         answer = target.call(method, path, town.beside.token, query, b"{}")
@@ -52,7 +52,7 @@ def test_one_sandboxes_token_opens_no_other(town: Street, method: str, path: str
     "whose a sandbox is",
     Removal("e2b/sandboxes.py", "found.tenant.name != tenant or has_ended(found)", "has_ended(found)"),
 )
-def test_another_tenants_sandbox_gives_its_token_to_nobody(town: Street) -> None:
+def test_no_caller_gets_the_token_of_another_tenants_sandbox(town: Street) -> None:
     for path in (f"/sandboxes/{town.mine.id}/connect", f"/v2/sandboxes/{town.mine.id}/connect"):
         answer = httpx.post(
             f"{town.server.url}{path}", json={"timeout": 60}, headers={"X-API-Key": town.their_key}, timeout=20
@@ -95,13 +95,15 @@ def test_unauthorised_traffic_wakes_no_sandbox(town: Street) -> None:
 @pytest.mark.parametrize(
     "path", ["/execute", "/execute/", "//execute", "/%65xecute", "/execute?a=b", "/init", "/init/"]
 )
-def test_code_runs_only_for_who_may_run_commands(town: Street, path: str) -> None:
+def test_code_runs_only_for_callers_who_may_run_commands(town: Street, path: str) -> None:
     aim = {"E2b-Sandbox-Id": town.mine.id, "E2b-Sandbox-Port": "49999"}
     for shown in ({}, {"X-Access-Token": "guessed"}, {"X-Access-Token": town.beside.token}):
         told = httpx.post(f"{town.server.url}{path}", headers={**aim, **shown}, json={"code": "1"}, timeout=20)
         assert told.status_code == 401
     mine = {**aim, "X-Access-Token": town.mine.token}
-    assert httpx.post(f"{town.server.url}{path}", headers=mine, timeout=20).status_code == 502  # nobody listens
+    assert (
+        httpx.post(f"{town.server.url}{path}", headers=mine, timeout=20).status_code == 502
+    )  # no server listens there
 
 
 @pytest.mark.sample(4)
@@ -114,7 +116,7 @@ def test_code_runs_only_for_who_may_run_commands(town: Street, path: str) -> Non
     [("GET", "/contexts"), ("POST", "/contexts"), ("DELETE", "/contexts/python"), ("POST", "/contexts/python/restart"),
      ("GET", "/contexts/"), ("GET", "//contexts"), ("GET", "/health"), ("GET", "/ready")],
 )  # fmt: skip
-def test_contexts_are_for_who_shows_a_token_of_the_sandbox(town: Street, ran: Given, method: str, path: str) -> None:
+def test_code_contexts_require_the_sandboxes_token(town: Street, ran: Given, method: str, path: str) -> None:
     url, aim = f"{town.server.url}{path}", {"E2b-Sandbox-Id": ran.id, "E2b-Sandbox-Port": "49999"}
     tokens = ("X-Access-Token", "E2b-Traffic-Access-Token")
     for shown in ({}, *({name: value} for name in tokens for value in ("", "guessed", town.beside.token))):
@@ -139,7 +141,7 @@ def ran(town: Street) -> Iterator[Given]:
 
 
 @falls_without("the signature of an address")
-def test_an_address_for_one_file_opens_no_other(town: Street) -> None:
+def test_an_address_signed_for_one_file_opens_no_other(town: Street) -> None:
     town.mine.write("/home/user/a", "a")
     town.mine.write("/home/user/b", "b")
     query = town.mine.signed("/home/user/a", "read")
@@ -148,7 +150,7 @@ def test_an_address_for_one_file_opens_no_other(town: Street) -> None:
 
 
 @falls_without("the signature of an address")
-def test_an_address_to_read_by_writes_nothing(town: Street) -> None:
+def test_an_address_signed_for_reading_writes_nothing(town: Street) -> None:
     town.mine.write("/home/user/a", "a")
     query = town.mine.signed("/home/user/a", "read")
     assert town.mine.call("POST", "/files", params=query, content="x").status_code == 401
@@ -163,7 +165,7 @@ def test_an_address_of_one_sandbox_opens_no_other(town: Street) -> None:
 
 
 @falls_without("the time of an address")
-def test_an_address_that_is_too_old_opens_nothing_by_whatever_way(town: Street) -> None:
+def test_an_expired_address_is_refused_on_every_route(town: Street) -> None:
     town.mine.write("/home/user/a", "a")
     query = town.mine.signed("/home/user/a", "read", expiration=str(int(time.time()) - 2))
     for answer in (
@@ -174,7 +176,7 @@ def test_an_address_that_is_too_old_opens_nothing_by_whatever_way(town: Street) 
 
 
 @falls_without("names without a colon")
-def test_a_signed_path_with_colons_is_no_other_path_of_another_user(town: Street) -> None:
+def test_a_signed_path_with_colons_is_not_another_users_path(town: Street) -> None:
     query = town.mine.signed("/etc/shadow:read:root", "read")
     split = {**query, "path": "/etc/shadow", "username": "root:read:"}
     answer = town.mine.call("GET", "/files", params=split)
@@ -189,7 +191,7 @@ def test_a_signed_path_with_colons_is_no_other_path_of_another_user(town: Street
         "        if True:\n",
     ),
 )
-def test_guessing_at_one_sandbox_is_refused_there_and_nowhere_else(town: Street) -> None:
+def test_a_caller_that_guesses_tokens_is_refused_only_at_that_sandbox(town: Street) -> None:
     town.theirs.write("/home/user/a", "a")
     town.beside.write("/home/user/a", "a")
     wrong = {"path": "/home/user/a", "signature": "v1_guessed"}
@@ -212,7 +214,7 @@ WALL_STOPS_IT = "nothing outside opens a path of a desk: it is the wall that sto
 @pytest.mark.sample(4)
 @no_guard(WALL_STOPS_IT)
 @pytest.mark.parametrize("way", WAYS)
-def test_no_path_or_link_of_a_guests_leads_to_a_file_of_the_hosts(town: Street, canary: Path, way: str) -> None:
+def test_no_path_or_link_of_a_guest_leads_to_a_file_of_the_host(town: Street, canary: Path, way: str) -> None:
     town.mine.run("ln -sfn /proc/1/root /link; ln -sfn ../../../../../../.. /home/user/far")
     path = way.format(canary)
     assert "the host's own" not in town.mine.read(path).text
@@ -225,7 +227,7 @@ def test_no_path_or_link_of_a_guests_leads_to_a_file_of_the_hosts(town: Street, 
 
 @no_guard(WALL_STOPS_IT)
 @pytest.mark.parametrize("name", ["../../../../../../..{}", "{}", "/link{}"])
-def test_no_name_in_a_form_leads_to_a_file_of_the_hosts(town: Street, canary: Path, name: str) -> None:
+def test_no_file_name_in_a_form_leads_to_a_file_of_the_host(town: Street, canary: Path, name: str) -> None:
     town.mine.run("ln -sfn /proc/1/root /link")
     head = 'Content-Disposition: form-data; name="file"; filename="'
     parts = [f'--e\r\n{head}{name.format(canary)}{end}"\r\n\r\nplanted\r\n' for end in ("", "-planted")]
@@ -235,7 +237,7 @@ def test_no_name_in_a_form_leads_to_a_file_of_the_hosts(town: Street, canary: Pa
 
 
 @no_guard(WALL_STOPS_IT)
-def test_what_the_kernel_reads_of_the_host_is_not_written(town: Street) -> None:
+def test_the_hosts_core_pattern_cannot_be_written(town: Street) -> None:
     before = CORE.read_bytes()
     assert town.mine.write(str(CORE), "|/tmp/run-me").status_code == 400
     town.mine.run(f"ln -sfn {CORE} /home/user/plain.txt")
@@ -257,7 +259,7 @@ def test_what_the_kernel_reads_of_the_host_is_not_written(town: Street) -> None:
     [r"D\377\377\377\377", r"\0\0\0\0\1x", r"R\0\040\0\0"],
     ids=["a frame too large", "no letter", "an answer too large"],
 )
-def test_a_guest_that_answers_for_the_program_is_not_believed_nor_waited_for(town: Street, said: str) -> None:
+def test_a_guest_that_impersonates_the_file_program_is_neither_believed_nor_awaited(town: Street, said: str) -> None:
     guest = town.beside
     guest.run("test -e /python3 || cp -L /usr/bin/python3 /python3; pkill -f '[e]xec.sys.stdin.buffer' || true")
     guest.run(f"printf '#!/bin/sh\\nprintf %s\\nexec sleep 100\\n' \"'{said}'\" > /fake; chmod +x /fake")

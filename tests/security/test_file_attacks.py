@@ -1,4 +1,4 @@
-"""A desk's files end at its own root: no path, link, attribute or kernel file leads out of it."""
+"""Attacks through files: no path, link, attribute or kernel file leads out of a desk's root."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ async def test_no_path_climbs_out_of_a_desk(desk: Desk, attack: Attack, home: Pa
     Removal("linux/uids.py", "USER = 1000\n", "USER = 0\n"),
     Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534', 'f"0 {base} 1001\\n65534'),
 )
-async def test_no_program_that_runs_outside_can_be_overwritten(desk: Desk, attack: Attack, settings: Config) -> None:
+async def test_no_program_outside_the_desk_can_be_overwritten(desk: Desk, attack: Attack, settings: Config) -> None:
     watched = [
         Path(str(shutil.which(settings.runtime))),
         image.find(settings.images, "base").layers[-1] / "usr/bin/env",
@@ -252,7 +252,7 @@ async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: 
     """,
 )
 @pytest.mark.parametrize("what", NAMES)
-async def test_no_name_or_link_reaches_anything_new(answers: dict[str, object], what: str) -> None:
+async def test_no_name_or_link_reaches_a_file_outside(answers: dict[str, object], what: str) -> None:
     assert answers[what] == NAMES[what][1]
 
 
@@ -273,7 +273,7 @@ async def test_no_name_or_link_reaches_anything_new(answers: dict[str, object], 
     """,
 )
 @pytest.mark.parametrize("what", MARKS)
-async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: dict[str, object], what: str) -> None:
+async def test_no_attribute_or_ioctl_changes_the_file_system(answers: dict[str, object], what: str) -> None:
     assert answers[what] == MARKS[what][1]
 
 
@@ -295,7 +295,7 @@ async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: d
     Removal("room/rootfs.py", '            remove(fd, b"work")', "            pass"),
     Removal("room/rootfs.py", "        work.mkdir(mode=0o700)\n", "        work.mkdir(mode=0o700, exist_ok=True)\n"),
 )
-async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, neighbour: Desk) -> None:
+async def test_changes_to_image_files_are_gone_with_the_desk(fresh: Open, neighbour: Desk) -> None:
     async with fresh(Spec()) as desk:
         await desk.run(
             ["sh", "-c", "echo 66 >>~/.profile; rm -f ~/.bashrc; mkdir -p ~/.local/bin; echo mine >/tmp/left"]
@@ -308,7 +308,7 @@ async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, ne
 
 @falls_without("an ordinary user")
 @falls_without("a read-only folder for the link")
-async def test_what_the_keeper_made_cannot_be_added_to(desk: Desk, attack: Attack) -> None:
+async def test_the_folders_made_by_the_keeper_are_read_only(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, READ_ONLY)
     assert {told[at] for at in ("/run/hotdesk", "/run/hotdesk/lib", "/dev", "/sys")} == {"EROFS"}
     assert set(told.values()) <= {"EROFS", "EACCES", "ENOENT"}
@@ -319,7 +319,7 @@ async def test_what_the_keeper_made_cannot_be_added_to(desk: Desk, attack: Attac
     Removal("keeper/state.py", '(config.run / "runtime", 0o700)', '(config.run / "runtime", 0o755)'),
     Removal("keeper/state.py", "fresh.mkdir(mode=0o700)", "fresh.mkdir(mode=0o755)"),
 )
-async def test_other_users_of_the_host_cannot_enter_rooms_or_stores(desk: Desk, settings: Config) -> None:
+async def test_other_users_of_the_host_cannot_enter_desk_folders_or_stores(desk: Desk, settings: Config) -> None:
     closed = [settings.images, settings.run / "desks" / desk.id, settings.run / "runtime", settings.run / "pool"]
     assert [str(at) for at in closed if at.exists() and at.stat().st_mode & 0o077] == []
     assert desk.id not in Path("/proc/self/mountinfo").read_text()

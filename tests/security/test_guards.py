@@ -1,4 +1,4 @@
-"""Every attack can succeed: each guard is taken out of a copy of the source, and the attacks it stops must go red."""
+"""Tests that every attack can succeed: each guard is taken out of a copy of the source, and its attacks must fail."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> N
 
 
 def take_out(file: Path, old: str, new: str) -> None:
-    """Replace a guard's text, which must be there exactly once: a removal cannot rot."""
+    """Replace a guard's text, which must occur exactly once, so that no removal becomes stale."""
     text = file.read_text()
     assert text.count(old) == 1, f"{file.name} holds {text.count(old)} times: {old}"
     file.write_text(text.replace(old, new))
@@ -52,7 +52,7 @@ def take_out(file: Path, old: str, new: str) -> None:
 
 
 def outcomes(source: Path, attacks: tuple[str, ...], report: Path) -> tuple[dict[str, str], str]:
-    """Run attacks on a copy of the source; return how each ended, and what was said."""
+    """Run attacks on a copy of the source; return how each ended, and the output."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", f"--junitxml={report}"]
     argv += ["--origins=opened", *(f"{HERE.relative_to(ROOT)}/{attack}" for attack in attacks)]
@@ -73,7 +73,7 @@ def outcomes(source: Path, attacks: tuple[str, ...], report: Path) -> tuple[dict
 
 
 def read_report(report: Path) -> dict[str, str]:
-    """Read how each attack ended: one that failed and then could not be cleared up after has failed."""
+    """Read how each attack ended; one that failed, and whose clean-up then failed too, counts as failed."""
     found: dict[str, str] = {}
     if not report.exists():
         return found
@@ -86,12 +86,12 @@ def read_report(report: Path) -> dict[str, str]:
 
 
 def is_case(name: str, attack: str) -> bool:
-    """Return whether a test is an attack that a guard names: itself, or a case of it."""
+    """Return whether a test is an attack that a guard names: itself or a case of it."""
     return name == attack or name.startswith(f"{attack}[")
 
 
 def bury() -> None:
-    """End what an unguarded desk left: the state directory of its session is gone, its claim of ids is not."""
+    """Remove the desk an unguarded attack left: its session's state directory is gone, its claim of user ids is not."""
     for file in uids.CLAIMS.iterdir():
         with suppress(OSError):
             if not file.name.isdigit() or (desk := Path(os.readlink(file))).parents[2].exists():
@@ -113,7 +113,7 @@ def collected() -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.timeout(60)
-def test_every_attack_has_a_guard_that_was_taken_out_or_a_reason_why_none_can_be() -> None:
+def test_every_attack_names_its_guard_or_why_it_has_none() -> None:
     attacks = collected()
     named = {attack for guard in GUARDS for attack in guard.attacks} | set(NO_GUARD)
     assert len(attacks) > 400
@@ -127,7 +127,7 @@ def test_no_attack_is_both_guarded_and_said_to_have_no_guard() -> None:
     assert [name for name, reason in NO_GUARD.items() if len(reason) < 10] == []
 
 
-def test_every_guard_is_where_the_table_says() -> None:
+def test_every_removal_matches_the_source_once() -> None:
     for guard in GUARDS:
         for removal in guard.removals:
             text = removal.find(ROOT / "src").read_text()

@@ -1,4 +1,4 @@
-"""Behind gVisor: what a program can try, and what remains for whoever has taken over a desk's sentry or its runsc."""
+"""Attacks behind gVisor: by programs inside, and by an attacker who has taken over a desk's sentry or its runsc."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.timeout(90)
 
 GVISOR = Spec(wall="gvisor", cpus=1)
 UNPROVEN = Removal("gvisor/prove.py", "while wrong := list_flaws(room, supervisor):", "while wrong := list[str]():")
-"""Without it a desk whose sentry is not confined is not handed over at all."""
+"""Without it, a desk whose sentry is not confined is never handed over."""
 ROOT_UNPROVEN = Removal("gvisor/wall.py", "return prove.list_root_flaws(room, pid, first)", "return []")
 DIAL = """
 def dial(path):
@@ -104,7 +104,7 @@ def sandbox(settings: Config, desk: Desk, init: Init) -> dict[str, int]:
 
 
 def find_sandbox(settings: Config, desk: Desk, init: Init) -> dict[str, int]:
-    """Find the processes of a desk's sandbox by their arguments: they are ours to attack, and do not lie."""
+    """Find the processes of a desk's sandbox by their arguments, which the desk has not changed."""
     supervisor = init(settings, desk)
     found = {"supervisor": supervisor}
     for pid in Cgroup(find_hierarchies(), desk.id).list_pids():
@@ -130,7 +130,7 @@ def in_place_of(pid: int, work: Callable[[], object], *, root: bool = True) -> A
         try:
             signal.alarm(30)
             enter(pid, root)
-            if (grandchild := os.fork()) == 0:  # a pid namespace is one's children's
+            if (grandchild := os.fork()) == 0:  # a pid namespace applies to children only
                 result = work()
                 os.write(w, json.dumps(result).encode())
                 os._exit(0)
@@ -191,7 +191,7 @@ def trace(pid: int) -> None:
         "        os.close(tracked.console)",
     ),
 )
-async def test_nobody_calls_the_owner_after_the_guest(fresh: Open, attack: Attack) -> None:
+async def test_no_process_can_call_the_owner_after_the_guest(fresh: Open, attack: Attack) -> None:
     async with fresh(GVISOR) as desk:
         answer = await attack(desk, DIAL, paths=["/run/hotdesk/link.sock"])
     assert answer == {"/run/hotdesk/link.sock": "ECONNREFUSED"}
@@ -201,7 +201,7 @@ async def test_nobody_calls_the_owner_after_the_guest(fresh: Open, attack: Attac
     "root's socket is root's behind gVisor",
     Removal("room/room.py", 'self.listen("root.sock", 0, 0o600)', 'self.listen("root.sock", 0, 0o666)'),
 )
-async def test_a_program_cannot_call_as_roots_guest(desk: Desk, attack: Attack) -> None:
+async def test_a_program_cannot_impersonate_roots_guest(desk: Desk, attack: Attack) -> None:
     await desk.run(["true"], user="root")
     answer = await attack(desk, DIAL, paths=["/run/hotdesk/root.sock"])
     assert answer == {"/run/hotdesk/root.sock": "EACCES"}
@@ -209,7 +209,7 @@ async def test_a_program_cannot_call_as_roots_guest(desk: Desk, attack: Attack) 
 
 @no_guard("a sentry has unix sockets of its own; the host's can only be opened as files, and none is in a desk")
 async def test_sockets_of_the_host_are_out_of_reach(desk: Desk, attack: Attack) -> None:
-    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as folder:  # a socket's path is at most 107 bytes
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as folder:  # a socket's path has at most 107 bytes
         os.chmod(folder, 0o755)  # noqa: S103 - an attack
         path = f"{folder}/s"
         with listening(b"\0hotdesk-attack"), listening(path):
@@ -220,7 +220,7 @@ async def test_sockets_of_the_host_are_out_of_reach(desk: Desk, attack: Attack) 
 
 @no_guard("the folder is the keeper's, who is nobody in the desk, and it is mounted read-only")
 @pytest.mark.parametrize("user", [None, "root"])
-async def test_nothing_can_be_put_beside_the_guests_code(desk: Desk, attack: Attack, user: str | None) -> None:
+async def test_no_file_can_be_added_beside_the_guests_code(desk: Desk, attack: Attack, user: str | None) -> None:
     answer = await attack(desk, BESIDE, user=user)
     assert set(answer) <= {"EROFS", "EACCES", "EPERM"}, answer
 
@@ -237,7 +237,7 @@ async def test_no_name_leads_out_of_the_desk(desk: Desk, attack: Attack, user: s
 
 
 @no_guard("a layer is shown without devices, by the host and by the sentry")
-async def test_device_nodes_are_no_devices(desk: Desk, attack: Attack) -> None:
+async def test_device_nodes_give_no_device_access(desk: Desk, attack: Attack) -> None:
     answer = await attack(desk, NODES, user="root")
     assert answer.pop("there") == []
     assert set(answer.values()) <= {"EPERM", "EACCES", "ENXIO", "ENODEV"}, answer
@@ -260,7 +260,7 @@ async def evil(settings: Config, crafted: Craft, owning: Owning) -> AsyncIterato
 
 
 @no_guard("a layer is shown without devices and setuid, and no process of a desk can gain privileges")
-async def test_an_image_brings_no_device_and_no_privilege(evil: Desk, attack: Attack) -> None:
+async def test_an_image_adds_no_device_and_no_privilege(evil: Desk, attack: Attack) -> None:
     nodes = ["mem", "fuse", "kvm"]
     answer = await attack(evil, EVIL, nodes=nodes)
     assert {answer[name] for name in nodes} <= {"EACCES", "ENXIO", "ENODEV", "EPERM"}, answer
@@ -305,7 +305,7 @@ while time.time() < end:
 )
 @no_guard("the memory limit holds for all of it; the attack on it is `memory`", cases="tmpfs | sockets | inotify")
 @pytest.mark.parametrize("what", FILL)
-async def test_memory_that_is_filled_is_the_desks_own(settings: Config, fresh: Open, attack: Attack, what: str) -> None:
+async def test_filled_memory_counts_against_the_desk(settings: Config, fresh: Open, attack: Attack, what: str) -> None:
     async with fresh(replace(GVISOR, memory=160 * MIB)) as desk:
         cgroup = Cgroup(find_hierarchies(), desk.id)
         try:
@@ -323,7 +323,7 @@ async def test_memory_that_is_filled_is_the_desks_own(settings: Config, fresh: O
     "the limit of processes of a desk behind gVisor",
     Removal("room/room.py", "pids = THREADS_PER_PROGRAM * spec.pids + self.kernel_threads if", "pids = 1 << 20 if"),
 )
-async def test_a_bomb_of_programs_ends_its_desk_and_nothing_else(desk: Desk, fresh: Open, attack: Attack) -> None:
+async def test_a_fork_bomb_ends_only_its_own_desk(desk: Desk, fresh: Open, attack: Attack) -> None:
     code = "tell(sum(1 for _ in range(200) if os.fork() or time.sleep(60)))"
     async with fresh(replace(GVISOR, pids=16)) as bomb:
         with pytest.raises(DeskGone, match="out of processes"):
@@ -346,7 +346,7 @@ tell(1)
     "ids of the desk's own behind gVisor",
     Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534 {base + NOBODY} 1\\n"', 'f"0 {base} {WIDTH}\\n"'),
 )
-async def test_no_file_on_the_host_has_an_id_beyond_the_desks_own(
+async def test_no_file_on_the_host_has_a_user_id_outside_the_desks_range(
     fresh: Open, attack: Attack, settings: Config, init: Init
 ) -> None:
     async with fresh(replace(GVISOR, root=True)) as desk:
@@ -383,7 +383,7 @@ async def test_a_raw_socket_is_refused_and_does_not_end_the_sentry(fresh: Open, 
     "sockets of root that end a sentry",
     Removal("hotdesk_guest/agent.py", "        wrong_calls.refuse()\n", "        pass\n"),
 )
-async def test_a_raw_socket_of_root_does_not_end_the_sentry_either(fresh: Open, attack: Attack) -> None:
+async def test_a_raw_socket_of_root_does_not_end_the_sentry(fresh: Open, attack: Attack) -> None:
     async with fresh(replace(GVISOR, root=True)) as desk:
         assert set(await attack(desk, RAW, user="root")) == {"EPERM"}
         assert (await desk.run(["true"])).ok
@@ -411,7 +411,7 @@ async def test_a_signal_that_can_be_caught_does_not_end_the_guest(fresh: Open, a
     ROOT_UNPROVEN,
     Removal("gvisor/runsc.py", "    syscalls.unshare(syscalls.CLONE_NEWPID)\n", ""),
 )
-async def test_a_sentry_that_was_taken_over_finds_no_process_of_the_host(sandbox: dict[str, int]) -> None:
+async def test_a_compromised_sentry_finds_no_process_of_the_host(sandbox: dict[str, int]) -> None:
     ours = os.getpid()
     answer = in_place_of(sandbox["sandbox"], lambda: [attempt(os.kill, ours, 0), os.listdir("/proc")])
     assert answer == ["ESRCH", []]
@@ -422,7 +422,7 @@ async def test_a_sentry_that_was_taken_over_finds_no_process_of_the_host(sandbox
     UNPROVEN,
     Removal("gvisor/runsc.py", "drop_privileges(room.base + uids.SUPERVISOR)", "drop_privileges(room.base)"),
 )
-async def test_a_sentry_that_was_taken_over_cannot_touch_its_supervisor(sandbox: dict[str, int]) -> None:
+async def test_a_compromised_sentry_cannot_touch_its_supervisor(sandbox: dict[str, int]) -> None:
     answer = in_place_of(sandbox["sandbox"], lambda: [attempt(os.kill, 1, 0), attempt(trace, 1)])
     assert answer == ["EPERM", "EPERM"]
 
@@ -438,7 +438,7 @@ async def test_a_sentry_that_was_taken_over_cannot_touch_its_supervisor(sandbox:
     Removal("gvisor/runsc.py", '"--network=none"', '"--network=host"'),
     Removal("gvisor/bundle.py", '"mount", "network")', '"mount")'),
 )
-async def test_a_sentry_that_was_taken_over_has_no_network_and_no_host_socket(sandbox: dict[str, int]) -> None:
+async def test_a_compromised_sentry_has_no_network_and_no_host_socket(sandbox: dict[str, int]) -> None:
     name = b"\0hotdesk-attack-%d" % os.getpid()
 
     def work() -> object:
@@ -449,7 +449,7 @@ async def test_a_sentry_that_was_taken_over_has_no_network_and_no_host_socket(sa
 
 
 @no_guard("runsc starts no sentry without this root directory; that it has it is proven before a desk is handed over")
-async def test_a_sentry_that_was_taken_over_finds_no_file(sandbox: dict[str, int]) -> None:
+async def test_a_compromised_sentry_finds_no_file_of_the_host(sandbox: dict[str, int]) -> None:
     def work() -> object:
         found = [os.path.join(folder, name) for folder, folders, files in os.walk("/") for name in [*folders, *files]]
         return [sorted(found), attempt(os.mkdir, "/mine"), attempt(open, "/proc/self/status")]
@@ -473,7 +473,7 @@ async def test_a_process_of_the_sandbox_is_unprivileged_on_the_host(sandbox: dic
 
 
 def kernel_call(name: str, *arguments: int | bytes | None) -> str:
-    """Make a system call; return its errno's name, or its result."""
+    """Make a system call; return the name of its errno, or its result."""
     numbers = {**NEWER, **{each: both[MACHINE] for each, both in NUMBERS.items()}}
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     ctypes.set_errno(0)
@@ -533,16 +533,16 @@ TAKEN_OVER: dict[str, tuple[Callable[[int, int], str], set[str]]] = {
     "account for processes": (lambda victim, port: kernel_call("acct", b"/x"), REFUSED),
     "swap to a file": (lambda victim, port: kernel_call("swapon", b"/x", 0), REFUSED),
 }
-"""What whoever took over a process of the sandbox asks of the host, without the filter that it has beside all this."""
+"""What an attacker in a sandbox process asks of the host, without the system call filter that it also has."""
 
 
 @no_guard("the kernel refuses whoever has capabilities in a user namespace of their own; that they have one is proven")
 @pytest.mark.parametrize("name", ["sandbox", "gofer"])
-async def test_a_sandbox_that_was_taken_over_has_nothing_of_the_host(
+async def test_a_compromised_sandbox_process_has_no_access_to_the_host(
     sandbox: dict[str, int], victim: int, name: str
 ) -> None:
     def work() -> object:
-        attempt(syscalls.unshare, syscalls.CLONE_NEWNS)  # what it can mount shall not stay in the desk that is attacked
+        attempt(syscalls.unshare, syscalls.CLONE_NEWNS)  # a mount it makes must not stay in the desk under attack
         attempt(syscalls.mount, "none", "/", None, syscalls.MS_REC | syscalls.MS_SLAVE)
         return {what: act(victim, port) for what, (act, _) in TAKEN_OVER.items()}
 
@@ -550,7 +550,7 @@ async def test_a_sandbox_that_was_taken_over_has_nothing_of_the_host(
         port = listener.getsockname()[1]
         found = in_place_of(sandbox[name], work)
     if name == "gofer":
-        found.pop(JOIN)  # the first process of its pid namespace is itself
+        found.pop(JOIN)  # the process itself is the first one of its pid namespace
     assert {what: answer for what, answer in found.items() if answer not in TAKEN_OVER[what][1]} == {}
 
 
@@ -559,7 +559,7 @@ async def test_a_sandbox_that_was_taken_over_has_nothing_of_the_host(
     ROOT_UNPROVEN,
     Removal("gvisor/runsc.py", "[*argv, CONTAINER], capable=False)", "[*argv, CONTAINER])"),
 )
-async def test_the_runsc_that_stays_for_root_has_nothing(settings: Config, desk: Desk, init: Init) -> None:
+async def test_the_runsc_that_stays_for_root_has_no_access(settings: Config, desk: Desk, init: Init) -> None:
     await desk.run(["true"], user="root")
     pid = find_sandbox(settings, desk, init)["exec"]
     status = read_status(pid)
@@ -579,7 +579,7 @@ STRANGERS = {
 
 @no_guard("it is the proof itself that is attacked; without it the attacks above succeed")
 @pytest.mark.parametrize("what", STRANGERS)
-async def test_a_process_that_is_not_confined_is_seen_by_the_proof(
+async def test_the_proof_detects_an_unconfined_process(
     runtime: KeeperRuntime, settings: Config, init: Init, what: str
 ) -> None:
     desk = await runtime.open(GVISOR)
@@ -611,7 +611,7 @@ def find_room(settings: Config, desk: Desk, cgroup: Cgroup, base: int, superviso
 
 
 @no_guard("a desk without its sentry has nobody left who could go on")
-async def test_a_sentry_that_dies_takes_its_desk_along(runtime: KeeperRuntime, settings: Config, init: Init) -> None:
+async def test_a_desk_ends_with_its_sentry(runtime: KeeperRuntime, settings: Config, init: Init) -> None:
     desk = await runtime.open(GVISOR)
     os.kill(find_sandbox(settings, desk, init)["sandbox"], signal.SIGKILL)
     with anyio.fail_after(10), pytest.raises(DeskGone, match="first process ended"):

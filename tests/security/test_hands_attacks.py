@@ -1,4 +1,4 @@
-"""A desk whose screen, browser and programs lie, and people who should not drive: neither gets beyond its part."""
+"""Attacks by a desk whose screen, browser and programs lie, and by people without control of it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def attempt(work, sock):
 threading.Thread(target=serve, args=(9222, browse), daemon=True).start()
 serve(5900, show)
 """
-"""Poses as a desk's screen and browser, and lies in one point, as a file says; all else is as it should be."""
+"""Poses as a desk's screen and browser and lies about one thing, which a file names; all else is correct."""
 SCREENS = (
     "speaks another version",
     "asks for a password",
@@ -163,7 +163,7 @@ async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
 
 @asynccontextmanager
 async def looking(seat: DeskSeat) -> AsyncIterator[tuple[int, socket.socket]]:
-    """Look at a desk; yield the viewer's number, and its end of the stream."""
+    """View a desk; yield the viewer's number and its end of the stream."""
     ours, theirs = socket.socketpair()
     ours.settimeout(5)
     with ours:
@@ -235,7 +235,7 @@ async def test_a_screen_that_lies_shows_nothing(host: Host, liar: LinkedDesk, li
 
 
 @no_guard("a control: the lies are one point each")
-async def test_a_screen_that_tells_the_truth_is_seen(host: Host, liar: LinkedDesk) -> None:
+async def test_an_honest_screen_is_shown(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
     assert (await host.get_seat(liar).ask("screen.shot")).blob.startswith(b"\x89PNG")
 
@@ -244,7 +244,7 @@ async def test_a_screen_that_tells_the_truth_is_seen(host: Host, liar: LinkedDes
     "where a browser is spoken to",
     Removal("reader/websocket.py", "    if not PATH.fullmatch(path):\n", "    if not path:\n"),
 )
-async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk) -> None:
+async def test_a_browser_cannot_direct_its_reader_to_other_hosts(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"leads elsewhere")
     with anyio.fail_after(25), suppress(DeskError):
         await host.get_seat(liar).ask("browser.tabs")
@@ -255,7 +255,7 @@ async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk)
     "messages of browsers that are short",
     Removal("reader/websocket.py", "max_size=MAX_MESSAGE_BYTES)", "max_size=None)"),
 )
-async def test_a_browser_cannot_send_without_measure(host: Host, liar: LinkedDesk) -> None:
+async def test_a_browser_cannot_send_without_limit(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
     with anyio.fail_after(25), pytest.raises(LinkError, match="malformed data"):
         await host.get_seat(liar).ask("browser.tabs")
@@ -267,7 +267,7 @@ async def test_a_browser_cannot_send_without_measure(host: Host, liar: LinkedDes
         "reader/view.py", "    await anyio.lowlevel.checkpoint()\n    return await sockets", "    return await sockets"
     ),
 )
-async def test_a_screen_that_never_pauses_does_not_hold_up_its_reader(host: Host, liar: LinkedDesk) -> None:
+async def test_a_screen_that_never_pauses_does_not_block_its_reader(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"never pauses")
     seat = host.get_seat(liar)
     async with looking(seat) as (number, _):
@@ -288,7 +288,7 @@ async def test_a_screen_that_never_pauses_does_not_hold_up_its_reader(host: Host
         '                    self.passing = int.from_bytes(told[3:], "big")\n',
     ),
 )
-async def test_no_clipboard_comes_out_of_a_desk(host: Host, liar: LinkedDesk) -> None:
+async def test_a_desks_clipboard_does_not_reach_the_viewer(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"has a clipboard")
     async with looking(host.get_seat(liar)) as (_, stream):
         seen = await anyio.to_thread.run_sync(stream.recv, 4096)
@@ -308,14 +308,14 @@ async def test_no_clipboard_comes_out_of_a_desk(host: Host, liar: LinkedDesk) ->
         '                    self.passing = int.from_bytes(told[3:], "big")\n',
     ),
 )
-async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> None:
+async def test_a_viewers_clipboard_does_not_reach_the_desk(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
     seat = host.get_seat(liar)
     async with looking(seat) as (number, stream):
         await seat.ask("view.lease", number=number)
         key = struct.pack(">BBxxI", 4, 1, ord("k"))
         stream.sendall(b"\x06\0\0\0" + struct.pack(">I", 6) + b"mine!!" + key)
-        with anyio.fail_after(20):  # what came after it arrives, at a screen whose pictures are taken
+        with anyio.fail_after(20):  # what was sent after it arrives, at a screen whose pictures are read
             while key not in (heard := await liar.read("/tmp/heard")):
                 with suppress(BlockingIOError):
                     stream.recv(1 << 20, socket.MSG_DONTWAIT)
@@ -334,7 +334,7 @@ async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> N
         "        buttons = data[0]\n",
     ),
 )
-async def test_a_viewer_without_control_moves_and_presses_nothing(host: Host, desktop: LinkedDesk) -> None:
+async def test_a_viewer_without_control_cannot_move_or_press(host: Host, desktop: LinkedDesk) -> None:
     seat = host.get_seat(desktop)
     await seat.ask("screen.input", events=[["move", 5, 5]])
     async with looking(seat) as (_, stream):
@@ -362,9 +362,7 @@ async def test_a_viewer_without_control_moves_and_presses_nothing(host: Host, de
         "room.cgroup.hush([pid for pid in () if",
     ),
 )
-async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
-    host: Host, desktop: LinkedDesk
-) -> None:
+async def test_programs_are_stopped_and_tools_refused_while_a_person_drives(host: Host, desktop: LinkedDesk) -> None:
     hands, wheel = await host.hands(desktop), host.get_wheel(desktop)
     logger = await desktop.start(["python3", "-c", LOGGER], stdin=False)
     await anyio.sleep(0.3)
@@ -385,7 +383,7 @@ async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
 @falls_without(
     "titles that are none", Removal("screen/takeover.py", "for words in rows if len(words) == 4)", "for words in rows)")
 )
-async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, desktop: LinkedDesk) -> None:
+async def test_a_window_without_a_title_does_not_prevent_driving(host: Host, desktop: LinkedDesk) -> None:
     other = await desktop.start(["xterm"], env=X11, stdin=False)
     assert (await desktop.run(["bash", "-c", UNNAME], env=X11, timeout=20)).ok
     wheel = host.get_wheel(desktop)
@@ -404,7 +402,7 @@ async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, de
     "readers that are dismissed",
     Removal("keeper/readers.py", "            os.kill(self.pids[name], signal.SIGKILL)", "            pass"),
 )
-async def test_a_reader_that_does_not_end_by_itself_is_ended_with_its_seat(host: Host, desktop: LinkedDesk) -> None:
+async def test_a_reader_that_does_not_exit_is_ended_with_its_seat(host: Host, desktop: LinkedDesk) -> None:
     seat = host.get_seat(desktop)
     before = readers()
     await seat.ask("screen.cursor")
@@ -416,7 +414,7 @@ async def test_a_reader_that_does_not_end_by_itself_is_ended_with_its_seat(host:
     await seat.ask("screen.cursor")
     (pid,) = readers() - known
     try:
-        os.kill(pid, signal.SIGSTOP)  # it hears no hang-up, and no alarm
+        os.kill(pid, signal.SIGSTOP)  # it ignores both the end of its connection and the alarm
         seat.close()
         with anyio.move_on_after(5):
             while pid in readers():
@@ -459,7 +457,7 @@ NONSENSE = {
     ),
 )
 @pytest.mark.parametrize("said", NONSENSE)
-async def test_a_reader_that_says_nonsense_takes_its_owner_nowhere(desktop: LinkedDesk, said: str) -> None:
+async def test_invalid_data_from_a_reader_is_refused(desktop: LinkedDesk, said: str) -> None:
     talk, theirs = socket.socketpair()
     hand, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
@@ -509,7 +507,7 @@ Get = Callable[..., Awaitable[bytes]]
 
 @pytest.fixture
 async def page() -> AsyncIterator[tuple[Get, PageLogin, PageSession, str]]:
-    """Serve a page to one who entered; yield a way to send requests, and what those who entered know."""
+    """Serve a page to a signed-in user; yield a function that sends requests, and the user's credentials."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         port = listener.getsockname()[1]
@@ -530,7 +528,7 @@ async def page() -> AsyncIterator[tuple[Get, PageLogin, PageSession, str]]:
 
 
 def exchange(port: int, request: bytes) -> bytes:
-    """Send a request; return the beginning of what is answered."""
+    """Send a request; return the beginning of the answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
         sock.sendall(request)
         return sock.recv(4096)
@@ -569,7 +567,7 @@ async def test_the_page_refuses_strangers(page: tuple[Get, PageLogin, PageSessio
     "handles that begin one stream",
     Removal("page/login.py", 'self.handles.pop(handle, ("", 0.0))', 'self.handles.get(handle, ("", 0.0))'),
 )
-async def test_a_handle_begins_one_stream(page: tuple[Get, PageLogin, PageSession, str]) -> None:
+async def test_a_stream_handle_works_once(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, entry, session, origin = page
     upgrade = {**UPGRADE, "Sec_WebSocket_Protocol": f"binary, desk.{entry.issue(session)}", "Origin": origin}
     assert b" 101 " in await get(f"/{session.place}/screen", **upgrade)
@@ -582,7 +580,7 @@ async def test_a_handle_begins_one_stream(page: tuple[Get, PageLogin, PageSessio
         "page/server.py", "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"
     ),
 )
-async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
+async def test_a_browser_that_disconnects_does_not_end_the_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, entry, session, origin = page
     for _ in range(10):
         handle = entry.issue(session)
@@ -597,7 +595,7 @@ async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin
     ),
     Removal("page/server.py", 'request.path.removeprefix("/").partition("/")[0]', 'request.path.split("/")[1]'),
 )
-async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
+async def test_no_request_crashes_the_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, _, session, origin = page
     for method, target in (("GET", "x"), ("OPTIONS", "*"), ("CONNECT", "a:1")):
         await get(target, method, Origin=origin)
@@ -610,7 +608,7 @@ async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, s
 @falls_without(
     "bounded searches in what managers say", Removal("hands/packages.py", "/\\S{0,300}\\s{1,3}403", "/\\S*\\s+403")
 )
-def test_what_a_package_manager_says_is_searched_in_a_moment() -> None:
+def test_package_manager_output_is_searched_quickly() -> None:
     began = time.process_time()
     packages.explain_failure("pip", Done(1, b"http://a/" * 4000, b"http://a/" * 4000))
     assert time.process_time() - began < 2

@@ -1,4 +1,4 @@
-"""The resident holder and whoever poses as one: other users, planted sockets, links, other versions, odd calls."""
+"""Attacks on the resident holder, or by an impostor: other users, planted sockets, links, other versions, odd calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.security.guards import Removal, falls_without, no_guard
 pytestmark = pytest.mark.container
 NOBODY = 65534
 BECOME = "import os, socket, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-"""Be an ordinary user; one may have no right to run our interpreter."""
+"""Become an ordinary user, who may have no right to run our interpreter."""
 KNOCK = """
 import socket, sys
 with socket.socket(socket.AF_UNIX) as sock:
@@ -69,7 +69,7 @@ def run(place: Path, settings: Config, *argv: str, **more: str) -> subprocess.Co
 
 
 def warm(place: Path, settings: Config, **more: str) -> int:
-    """Have a holder started by a first command; return its pid."""
+    """Start a holder with a first command; return its process id."""
     assert run(place, settings, "run", "--", "true", **more).returncode == 0
     assert not settle(lambda: set() if holders(place) else {"no holder"})
     [holder] = holders(place)
@@ -77,7 +77,7 @@ def warm(place: Path, settings: Config, **more: str) -> int:
 
 
 def in_use(place: Path) -> set[str]:
-    """List the desks that somebody has: a holder keeps another ready."""
+    """List the desks that are in use: a holder keeps another one ready."""
     found = set()
     for each in (place / "run/desks").glob("*"):
         with suppress(OSError, ValueError):
@@ -98,7 +98,7 @@ def holders(place: Path) -> list[int]:
 
 
 def ask(place: Path, body: bytes, *fds: int, target: str = "/leases") -> bytes:
-    """Ask a holder as root does, perhaps with descriptors; return how its answer begins."""
+    """Send a request to a holder as root, perhaps with file descriptors; return the beginning of its answer."""
     head = f"POST {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(20)
@@ -109,7 +109,7 @@ def ask(place: Path, body: bytes, *fds: int, target: str = "/leases") -> bytes:
 
 
 def as_nobody(program: str, *argv: str) -> str:
-    """Run a program as an ordinary user; return what it says."""
+    """Run a program as an ordinary user; return its output."""
     argv = (sys.executable, "-c", BECOME + program, *argv)
     done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=30)
     return done.stdout.strip()
@@ -129,7 +129,7 @@ def test_another_user_cannot_call_a_holder(place: Path, settings: Config) -> Non
     "whoever calls an owner is this user",
     Removal("owner/control.py", "if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):", "if sock:"),
 )
-def test_another_user_who_gets_at_the_socket_is_not_answered(place: Path, settings: Config) -> None:
+def test_another_user_who_reaches_the_socket_is_not_answered(place: Path, settings: Config) -> None:
     warm(place, settings)
     socket_of(place).chmod(0o666)
     assert as_nobody(KNOCK, str(socket_of(place))) == "hung up"
@@ -137,7 +137,7 @@ def test_another_user_who_gets_at_the_socket_is_not_answered(place: Path, settin
 
 @contextmanager
 def listening(path: Path, user: int = 0) -> Iterator[Path]:
-    """Listen at a path as some user, at a file closed to everybody else."""
+    """Listen at a path as some user, on a socket file that only its owner may open."""
     argv = [sys.executable, "-c", (BECOME if user else "") + LISTEN, str(path)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         try:
@@ -244,7 +244,7 @@ def pose(listener: socket.socket, answer: bytes, heard: list[bytes]) -> None:
 
 
 @no_guard("an owner reads bytes, never descriptors: the kernel closes those nobody takes")
-def test_descriptors_that_come_with_a_call_stay_with_nobody(place: Path, settings: Config) -> None:
+def test_descriptors_sent_with_a_call_do_not_stay_open(place: Path, settings: Config) -> None:
     holder = warm(place, settings)
     before = len(os.listdir(f"/proc/{holder}/fd"))
     reading, writing = os.pipe()
@@ -289,7 +289,7 @@ LEASES: dict[str, object] = {
     "an image elsewhere | a variable that is none",
 )
 @pytest.mark.parametrize("lease", LEASES)
-def test_a_lease_is_a_plain_desk_and_nothing_else(place: Path, settings: Config, lease: str) -> None:
+def test_a_lease_can_only_be_a_plain_desk(place: Path, settings: Config, lease: str) -> None:
     holder = warm(place, settings)
     status = ask(place, wire.encode(LEASES[lease])).split(b" ")[1]
     assert status == b"400"
@@ -354,12 +354,12 @@ def test_a_holder_knows_none_of_its_callers_secrets(place: Path, settings: Confi
         "                pass\n\n    async def open_unless_gone",
     ),
 )
-def test_a_caller_that_breaks_off_leaves_no_desk(place: Path, settings: Config) -> None:
+def test_a_caller_that_disconnects_leaves_no_desk(place: Path, settings: Config) -> None:
     warm(place, settings)
     body = wire.encode({"argv": [], "variables": {}})
     assert b" 101 " in ask(place, body)
     head = f"POST /leases HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    for _ in range(5):  # gone before it is answered
+    for _ in range(5):  # the caller is gone before it is answered
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(str(socket_of(place)))
             sock.sendall(head + body)

@@ -1,4 +1,4 @@
-"""What a desk learns of the machine it runs on, and of other desks: as little as the kernel lets us show."""
+"""Tests of what a desk learns about its host and other desks: as little as the kernel lets us show."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_proc_tells_nothing_of_the_host(desk: Desk, attack: Attack) -> Non
 
 
 @falls_without("masks over proc")
-async def test_folders_of_proc_that_tell_of_the_host_are_empty(desk: Desk, attack: Attack) -> None:
+async def test_folders_of_proc_that_describe_the_host_are_empty(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, PROC, files=[], folders=EMPTY_FOLDERS)
     assert {name: found for name, found in told["folders"].items() if found} == {}
     assert "pressure" in told["folders"] or not Path("/proc/pressure").exists()
@@ -125,7 +125,7 @@ async def test_the_hosts_load_is_hidden(desk: Desk, attack: Attack) -> None:
         'mount("/proc/sys/kernel/random/uuid", "bind", f"{room.proc}/boot_id",',
     ),
 )
-async def test_a_boot_id_is_a_desks_own(desk: Desk, neighbour: Desk, attack: Attack) -> None:
+async def test_each_desk_has_its_own_boot_id(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     told, other = [await attack(each, PROC, files=[], folders=[]) for each in (desk, neighbour)]
     assert len({told["boot"], other["boot"], Path("/proc/sys/kernel/random/boot_id").read_text()}) == 3
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n", told["boot"])
@@ -145,7 +145,7 @@ async def test_a_boot_id_is_a_desks_own(desk: Desk, neighbour: Desk, attack: Att
     "a machine id of its own",
     Removal("room/identity.py", 'f"{os.urandom(16).hex()}\\n".encode()', 'f"{bytes(16).hex()}\\n".encode()'),
 )
-async def test_a_machine_id_and_a_name_are_a_desks_own(desk: Desk, neighbour: Desk, attack: Attack) -> None:
+async def test_each_desk_has_its_own_machine_id_and_host_name(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     told, other = [await attack(each, PROC, files=[], folders=[]) for each in (desk, neighbour)]
     assert len({told["machine"], other["machine"]}) == 2
     assert len({told["host"], other["host"], os.uname().nodename + "\n"}) == 3
@@ -166,7 +166,9 @@ async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: A
     "an empty environment",
     Removal("keeper/program.py", '            {"PATH": os.defpath},\n', "            dict(os.environ),\n"),
 )
-async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
+async def test_no_environment_variable_of_the_host_is_in_a_desk(
+    desk: Desk, attack: Attack, settings: Config, init: Init
+) -> None:
     told = await attack(desk, PROC, files=[], folders=[])
     standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", *door_files.build_closed_environment()}
     assert set(told["environ"]) - standard <= {"HOTDESK_PROCESS", "PWD", "LC_CTYPE"}
@@ -179,12 +181,12 @@ async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, sett
 
 
 def parent(pid: int) -> int:
-    """Return a process's parent: for a desk's first process its keeper."""
+    """Return a process's parent; for a desk's first process this is its keeper."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @falls_without("a sys of its own")
-async def test_the_kernels_own_secrets_are_closed(desk: Desk, attack: Attack) -> None:
+async def test_files_with_kernel_secrets_cannot_be_read(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, SECRETS)
     assert set(told.pop("addresses")) == {"0"}
     assert set(told.values()) <= {"EACCES", "EPERM", "ENOENT"}, told

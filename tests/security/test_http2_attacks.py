@@ -1,4 +1,4 @@
-"""HTTP/2 as a way to make a server work for nothing, or to say what HTTP/1.1 could not."""
+"""Attacks by HTTP/2: making a server work for nothing, or expressing what HTTP/1.1 cannot."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_requests_share_a_connection(room: Http2Room, client: Http2Client) -> No
 def test_requests_that_are_cancelled_at_once_end_the_connection(room: Http2Room, client: Http2Client) -> None:
     for number in range(400):
         if number % 10 == 9:
-            time.sleep(0.02)  # the requests are over by now
+            time.sleep(0.02)  # the requests have been answered by now
         stream = client.request("/")
         try:
             client.state.reset_stream(stream)
@@ -75,7 +75,7 @@ def test_requests_that_are_cancelled_at_once_end_the_connection(room: Http2Room,
     Removal("http2/connection.py", "        if self.running >= MAX_STREAMS:\n", "        if False:\n"),
 )
 @pytest.mark.long
-def test_cancelled_requests_that_still_run_count(room: Http2Room, client: Http2Client) -> None:
+def test_cancelled_requests_count_while_they_still_run(room: Http2Room, client: Http2Client) -> None:
     for _ in range(60):
         client.state.reset_stream(client.request("/stubborn"))
     for _ in range(60):
@@ -87,7 +87,7 @@ def test_cancelled_requests_that_still_run_count(room: Http2Room, client: Http2C
 
 @no_guard(LIBRARY)
 @pytest.mark.long
-def test_more_requests_at_once_than_were_offered_end_the_connection(room: Http2Room, client: Http2Client) -> None:
+def test_more_concurrent_requests_than_allowed_end_the_connection(room: Http2Room, client: Http2Client) -> None:
     encoder = Encoder()
     for number in range(120):
         head = encoder.encode([(":method", "GET"), (":path", "/slow"), (":scheme", "https"), (":authority", NAME)])
@@ -100,7 +100,7 @@ def test_more_requests_at_once_than_were_offered_end_the_connection(room: Http2R
     "HTTP/2: heads have an end",
     Removal("http2/connection.py", " or self.unfinished > _UNFINISHED_LIMIT", ""),
 )
-def test_a_head_without_an_end_ends_the_connection(client: Http2Client) -> None:
+def test_an_endless_head_ends_the_connection(client: Http2Client) -> None:
     client.send_frames(HeadersFrame(1, b"", flags=[]))
     for _ in range(50):
         client.send_frames(ContinuationFrame(1, b"\x00" * 4096))
@@ -191,7 +191,7 @@ def test_frames_that_do_nothing_end_the_connection(client: Http2Client, kind: st
     ],
 )  # fmt: skip
 @pytest.mark.long
-def test_a_head_that_http_1_could_not_have_goes_nowhere(
+def test_a_head_that_is_invalid_in_http_1_is_refused(
     room: Http2Room, client: Http2Client, fields: list[tuple[str, str]]
 ) -> None:
     usual = {":method": "GET", ":path": "/", ":scheme": "https", ":authority": NAME}
@@ -205,6 +205,6 @@ def test_a_head_that_http_1_could_not_have_goes_nowhere(
 
 @falls_without("HTTP/2: heads have an end")
 @pytest.mark.long
-def test_a_frame_without_an_end_ends_the_connection(client: Http2Client) -> None:
+def test_http_1_requests_end_an_http_2_connection(client: Http2Client) -> None:
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 20_000)
     assert client.goodbye(3) in (CALM, -1)

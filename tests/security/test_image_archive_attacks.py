@@ -1,4 +1,4 @@
-"""An exported image from a stranger, or from a signer whose machine was taken over, tries to get more than an image."""
+"""Attacks by image archives: from an unknown author, or from a signer whose machine was taken over."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def take(store: Path) -> Import:
 
 @pytest.fixture
 def refuse(take: Import, store: Path) -> Callable[[bytes], str]:
-    """Return the way to see that an archive is refused, and that nothing of it is there; the reason comes back."""
+    """Return a function that checks that an archive is refused and leaves nothing behind, and returns the reason."""
 
     def refuse(data: bytes) -> str:
         with pytest.raises(HotdeskError) as caught:
@@ -183,7 +183,9 @@ def test_a_manifest_in_another_spelling_is_refused(refuse: Callable[[bytes], str
         pytest.param(encode_canonical(fields_of(GOOD, SIGNER, entries=True)), id="number"),
     ],
 )
-def test_a_malformed_manifest_is_refused_whoever_signed_it(refuse: Callable[[bytes], str], body: bytes) -> None:
+def test_a_malformed_manifest_is_refused_even_with_a_valid_signature(
+    refuse: Callable[[bytes], str], body: bytes
+) -> None:
     assert "manifest" in refuse(MAGIC + sign_line(body, SIGNER) + GOOD)
 
 
@@ -256,7 +258,7 @@ def test_a_payload_writes_nothing_outside_of_its_image(
         pytest.param(("dev/fuse", {"type": tarfile.CHRTYPE, "devmajor": 10, "devminor": 229}, b""), id="device"),
     ],
 )
-def test_a_payload_brings_no_rights(take: Import, entry: tuple[str, dict[str, object], bytes]) -> None:
+def test_a_payload_adds_no_rights(take: Import, entry: tuple[str, dict[str, object], bytes]) -> None:
     payload = pack(PYTHON, entry)
     image = take(archive(payload, fields_of(payload, SIGNER), SIGNER))
     modes = [each.lstat().st_mode for each in image.layers[0].rglob("*")]
@@ -339,7 +341,7 @@ def test_a_server_that_never_ends_is_cut(server: Upstream) -> None:
         "    context = ssl._create_unverified_context()\n",
     ),
 )
-def test_a_server_that_nobody_vouches_for_is_not_read(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_a_trusted_certificate_is_not_read(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
     server.answers["/image"] = (200, {}, b"abc")
     with pytest.raises(ImageError, match=r"(?i)certificate"):
@@ -350,7 +352,7 @@ def test_a_server_that_nobody_vouches_for_is_not_read(server: Upstream, monkeypa
     "a fetcher without rights",
     Removal("image/fetch.py", "    jail.drop_privileges(uids.FETCHER)\n", "    pass\n"),
 )
-def test_what_reads_a_server_is_nobody(server: Upstream) -> None:
+def test_the_process_that_downloads_runs_as_its_own_user(server: Upstream) -> None:
     server.answers["/image"] = (200, {}, b"abc" * 100_000)
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     before = {*listed.read_text().split()}  # of other tests in this process
@@ -384,7 +386,7 @@ def test_what_reads_a_server_is_nobody(server: Upstream) -> None:
         pytest.param("data://,abc", id="data"),
     ],
 )
-def test_other_urls_are_refused_before_anybody_is_asked(url: str) -> None:
+def test_other_urls_are_refused_before_any_request(url: str) -> None:
     with pytest.raises(BriefError, match="cannot be fetched"):
         parse_file_url(url)
     with pytest.raises(BriefError), open_source(url):

@@ -1,4 +1,4 @@
-"""What the kernel lets a desk ask: every call of the seccomp rules, with the errno it must answer."""
+"""Tests of the seccomp rules: every system call they restrict, with the errno it must return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.security.guards import (
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
 HIGH = 1 << 32
-"""Bits the kernel drops from an int argument, and a filter must not trip over."""
+"""Bits the kernel drops from an int argument, which must not mislead a filter."""
 
 NAMESPACES: Rows = {
     "unshare a user namespace": ("call('unshare', 0x10000000)", "EPERM"),
@@ -180,8 +180,10 @@ OPTIONS: Rows = {
     "SO_INCOMING_CPU, which is fine": ("option(1, 1, 49, struct.pack('i', 0))", 0),
 }
 ROWS: Rows = NAMESPACES | UNNEEDED | ARGUMENTS | SOCKETS | OPTIONS
-"""Arguments are such that the kernel alone would answer otherwise wherever it can, so that a row fails without its
-rule; `no_guard` below says which rows the kernel answers alike."""
+"""A row must fail without its rule: the kernel alone answers its arguments differently, wherever that is possible.
+
+The rows for which the kernel's own answer is the same are listed in `no_guard` below.
+"""
 
 TOOLS = """
 keep = []
@@ -418,12 +420,12 @@ def option(kind, level, number, value):
 @no_guard("sync says 0 whether it does something or not", cases="sync, which does nothing and says so")
 @no_guard("the kernel answers the same", cases="a number no kernel has")
 @pytest.mark.parametrize("what", ROWS)
-async def test_a_call_is_answered_as_the_rules_say(answers: dict[str, object], what: str) -> None:
+async def test_a_system_call_is_answered_as_the_rules_say(answers: dict[str, object], what: str) -> None:
     assert answers[what] == ROWS[what][1]
 
 
 def program_of_32_bits() -> bytes:
-    """Make the smallest program of this machine's 32-bit sibling: it exits with 42."""
+    """Build a minimal program for this machine's 32-bit sibling architecture: it exits with 42."""
     kind, flags, code = {
         "aarch64": (40, 0x05000000, bytes.fromhex("0170a0e32a00a0e3000000ef")),
         "x86_64": (3, 0, bytes.fromhex("b801000000bb2a000000cd80")),
@@ -444,7 +446,7 @@ def program_of_32_bits() -> bytes:
     ),
 )
 async def test_no_program_of_32_bits_gets_past_the_filter(desk: Desk, attack: Attack) -> None:
-    """Where processor and kernel could run one, the filter kills it at its first call; elsewhere it does not start."""
+    """Where processor and kernel could run it, the filter kills it at its first call; elsewhere it does not start."""
     await desk.write("/tmp/small", program_of_32_bits(), mode=0o755)
     code = "tell(apart(lambda: attempt(os.execv, '/tmp/small', ['small'])))"
     assert await attack(desk, code) in ("ENOEXEC", f"died {int(signal.SIGSYS)}", f"died {int(signal.SIGSYS) | 0x80}")

@@ -1,4 +1,4 @@
-"""Keys under attack by those they talk to: a door somebody took over, and an owner that speaks nonsense."""
+"""Attacks on the keys process by its peers: a compromised door, and an owner that sends malformed messages."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SCOPE = Scope(
     grants=(parse_grant("erp-token@erp.test env=ERP_TOKEN"), parse_grant("printed@erp.test header=X-Printed")),
 )
 WIDE = "\x80" * (1 << 20)
-"""Two bytes each on the line, six where it is written back as JSON."""
+"""Two bytes each in a message, six where it is written back as JSON."""
 NESTED = b'{"n":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
 class Line:
-    """One end of a line to keys."""
+    """One end of a connection to keys."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -87,7 +87,7 @@ class Line:
 
 
 class Kept:
-    """Keys that run in a thread, with their vault, and a teller this test plays."""
+    """Keys that run in a thread, with their vault, and a keeper connection that the test plays."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ class Kept:
         self.thread.start()
 
     def serve(self, keeper: socket.socket, tells: socket.socket) -> None:
-        """Be keys; remember what ended them."""
+        """Run as keys; remember the error that ended them."""
         self.keys = keys = KeysProcess(keeper, self.folder, tells)
         try:
             keys.serve()
@@ -160,7 +160,7 @@ def exchange(desk: str, **fields: Any) -> Exchange:
 
 
 def written(kept: Kept) -> list[tuple[str, str]]:
-    """List what stands in the journal: by whom, and what."""
+    """List the journal's content: who wrote it, and what."""
     return [(row.actor, row.name) for row in read(kept.folder / FILE)]
 
 
@@ -195,7 +195,7 @@ FORGED: dict[str, Event] = {
     cases="a root act | a proof | an end | an opening | a wall",
 )
 @pytest.mark.parametrize("what", FORGED)
-def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None:
+def test_a_door_cannot_record_events_of_others(keys: Kept, what: str) -> None:
     door, owner = keys.opened()
     event = FORGED[what]
     door.tell(n=5, event=type(event).__name__, data=asdict(event))
@@ -206,7 +206,7 @@ def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None
 
 @falls_without("who says which wall stands")
 @pytest.mark.parametrize("what", ["an opening", "a wall"])
-def test_an_owner_cannot_write_down_which_wall_stands(keys: Kept, what: str) -> None:
+def test_an_owner_cannot_record_which_wall_is_in_place(keys: Kept, what: str) -> None:
     _, owner = keys.opened()
     assert "owner may not record an event" in owner.note(FORGED[what])["error"]["text"]
     assert written(keys) == [("keys", "Opened")]
@@ -214,7 +214,7 @@ def test_an_owner_cannot_write_down_which_wall_stands(keys: Kept, what: str) -> 
 
 @no_guard("lines of owners and doors have verbs and events; what only the keeper's line has is neither")
 @pytest.mark.parametrize("actor", ["owner", "door"])
-def test_what_a_keeper_proves_is_not_taken_from_others(keys: Kept, actor: str) -> None:
+def test_a_keepers_proof_is_not_accepted_from_others(keys: Kept, actor: str) -> None:
     door, owner = keys.opened()
     line = owner if actor == "owner" else door
     line.tell(n=5, desk=DESK, proof=asdict(PROOF))
@@ -228,7 +228,7 @@ def test_what_a_keeper_proves_is_not_taken_from_others(keys: Kept, actor: str) -
 
 
 @no_guard("it must pass: the keeper says what it proved")
-def test_what_the_keeper_proves_of_a_desk_with_a_way_out_is_written_down(keys: Kept) -> None:
+def test_a_keepers_proof_of_a_desk_with_a_door_is_recorded(keys: Kept) -> None:
     keys.opened()
     keys.keeper.send(json.dumps({"desk": DESK, "proof": asdict(PROOF)}).encode())
     assert alive(keys)
@@ -238,7 +238,7 @@ def test_what_the_keeper_proves_of_a_desk_with_a_way_out_is_written_down(keys: K
 
 
 @no_guard("it must pass: doors say what expired")
-def test_a_door_may_say_that_a_question_went_unanswered(keys: Kept) -> None:
+def test_a_door_may_record_that_a_question_expired(keys: Kept) -> None:
     door, owner = keys.opened()
     door.tell(event="Answered", data=asdict(Answered(DESK, "q1", "d" * 64, "expired", "")))
     owner.until(lambda told: told.get("event") == "Answered")
@@ -252,7 +252,9 @@ def test_a_door_may_say_that_a_question_went_unanswered(keys: Kept) -> None:
 )
 @no_guard("it must pass: a door may tell of a test's last exchange shortly after", cases="just ended")
 @pytest.mark.parametrize(("ago", "is_test"), [(0.0, True), (LATE_S, False)], ids=["just ended", "over"])
-def test_a_door_cannot_hide_an_exchange_in_a_test_that_is_over(keys: Kept, ago: float, is_test: bool) -> None:
+def test_a_door_cannot_pass_an_exchange_off_as_part_of_a_finished_selftest(
+    keys: Kept, ago: float, is_test: bool
+) -> None:
     door, owner = keys.opened()
     assert owner.note(Proven(DESK, ("dns",), ()))["ok"] == {}
     assert keys.keys is not None
@@ -340,7 +342,7 @@ STRANGE: dict[str, dict[str, Any]] = {
 @no_guard("it is done, and concerns no desk", cases="a step of no desk-owner")
 @pytest.mark.parametrize("actor", ["door", "owner"])
 @pytest.mark.parametrize("what", STRANGE)
-def test_a_malformed_message_harms_nobody(keys: Kept, actor: str, what: str) -> None:
+def test_a_malformed_message_affects_no_other_connection(keys: Kept, actor: str, what: str) -> None:
     door, owner = keys.opened()
     speaker, other = (door, owner) if actor == "door" else (owner, door)
     speaker.tell(**STRANGE[what])
@@ -369,7 +371,7 @@ GARBLED = {
 @falls_without("a garbled line is cut", Removal("keys/peer.py", "except (OSError, FrameError):", "except OSError:"))
 @pytest.mark.parametrize("actor", ["door", "owner"])
 @pytest.mark.parametrize("what", GARBLED)
-def test_a_line_that_is_garbled_is_cut_and_no_other(keys: Kept, actor: str, what: str) -> None:
+def test_only_the_connection_that_sends_garbage_is_cut(keys: Kept, actor: str, what: str) -> None:
     door, owner = keys.opened()
     speaker = door if actor == "door" else owner
     speaker.shout(GARBLED[what])
@@ -386,7 +388,7 @@ def test_a_line_that_is_garbled_is_cut_and_no_other(keys: Kept, actor: str, what
         "        self.values.make(grants[0], self.charters[desk].scope, desk, deliver)\n",
     ),
 )
-def test_a_door_that_asks_twice_under_one_number_gets_two_answers(keys: Kept) -> None:
+def test_two_requests_with_the_same_number_get_two_answers(keys: Kept) -> None:
     door, owner = keys.opened()
     for _ in range(2):
         door.tell(print="1", desk=DESK, n=1)
@@ -401,7 +403,7 @@ def test_a_door_that_asks_twice_under_one_number_gets_two_answers(keys: Kept) ->
 @falls_without(
     "few programs wait", Removal("keys/token_command.py", "if len(self.waiting) >= MAX_WAITING:", "if False:")
 )
-def test_a_door_that_asks_for_ever_more_values_stops_nobody(keys: Kept) -> None:
+def test_a_door_that_requests_endless_values_blocks_no_other(keys: Kept) -> None:
     door, owner = keys.opened()
     for number in range(2000):
         door.tell(print="1", desk=DESK, n=number)
@@ -426,7 +428,7 @@ def test_a_grant_the_door_ended_stays_ended_for_the_next_door(keys: Kept) -> Non
 @pytest.mark.parametrize(
     "change", [{"verb": "step", "step": "two"}, {"verb": "revoke", "grant": "erp-token"}], ids=["step", "revoke"]
 )
-def test_a_change_is_answered_when_every_door_has_made_it(keys: Kept, change: dict[str, object]) -> None:
+def test_a_change_is_answered_once_every_door_has_applied_it(keys: Kept, change: dict[str, object]) -> None:
     door, owner = keys.opened()
     owner.tell(n=8, desk=DESK, **change)
     told = door.until(lambda told: told.get("change") == DESK)
@@ -444,7 +446,7 @@ def test_a_change_is_answered_when_every_door_has_made_it(keys: Kept, change: di
         "keys/process.py", "            self.lines.remove(line)\n            self.settle()\n", "            pass\n"
     ),
 )
-def test_a_door_that_is_gone_keeps_no_change_waiting(keys: Kept) -> None:
+def test_a_dead_door_does_not_delay_a_change(keys: Kept) -> None:
     door, owner = keys.opened()
     owner.tell(n=8, verb="step", desk=DESK, step="two")
     door.until(lambda told: told.get("change") == DESK)
@@ -456,7 +458,7 @@ def test_a_door_that_is_gone_keeps_no_change_waiting(keys: Kept) -> None:
     "a door may only report its own desks",
     Removal("keys/process.py", "if get_chain(event) not in self.gated_desks:", "if False:"),
 )
-def test_a_door_cannot_tell_of_a_desk_its_keeper_never_had(keys: Kept) -> None:
+def test_a_door_cannot_report_a_desk_its_keeper_never_had(keys: Kept) -> None:
     door, owner = keys.opened()
     stranger = new_id()
     door.tell(event="Exchange", data=asdict(exchange(stranger)))
@@ -480,7 +482,7 @@ def test_a_door_cannot_end_what_belongs_to_another_desk(keys: Kept) -> None:
     "a full share is told",
     Removal("keys/process.py", 'if actor == "owner":\n                raise', "if False:\n                raise"),
 )
-def test_a_desk_that_fills_its_share_has_no_root_act_unwritten(keys: Kept) -> None:
+def test_a_root_act_is_refused_once_a_desks_journal_share_is_full(keys: Kept) -> None:
     door, owner = keys.opened()
     assert keys.keys is not None
     keys.keys.share = 4096
@@ -499,7 +501,7 @@ def test_a_desk_that_fills_its_share_has_no_root_act_unwritten(keys: Kept) -> No
     "approved is true and nothing else",
     Removal("keys/process.py", 'if message.get("approved") is True', 'if message.get("approved")'),
 )
-def test_an_answer_to_another_rule_than_was_asked_is_reported_as_such(keys: Kept) -> None:
+def test_an_answer_to_a_different_rule_is_reported_to_the_door(keys: Kept) -> None:
     door, owner = keys.opened()
     owner.ask(9, verb="answer", desk=DESK, id="q1", digest="e" * 64, approved="yes", by="uid 0")
     told = door.until(lambda told: told.get("answer") == "q1")
@@ -508,14 +510,14 @@ def test_an_answer_to_another_rule_than_was_asked_is_reported_as_such(keys: Kept
 
 
 @falls_without("a head that is gone is missed")
-def test_the_journal_is_whole_after_all_that_and_a_cut_tail_shows(keys: Kept) -> None:
+def test_the_journal_is_intact_afterwards_and_truncation_is_detected(keys: Kept) -> None:
     door, owner = keys.opened()
     for what in STRANGE.values():
         door.tell(**what)
         owner.tell(**what)
     door.tell(event="Exchange", data=asdict(exchange(DESK)))
     end = time.monotonic() + 5
-    while ("door", "Exchange") not in written(keys):  # it comes over a line of its own
+    while ("door", "Exchange") not in written(keys):  # it arrives on a connection of its own
         assert time.monotonic() < end
         time.sleep(0.01)
     owner.note(RootAct(DESK, "owner", ("id",), "/"), 77)

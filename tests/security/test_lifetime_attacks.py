@@ -1,4 +1,4 @@
-"""Nothing of a desk outlives its owner, its keeper or its time, whoever is killed and however it resists."""
+"""Tests that nothing of a desk outlives its owner, keeper or deadline, whichever process is killed or resists."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ anyio.run(main)
 
 @contextmanager
 def owner(settings: Config, disk_in: str = "disk", deadline: float = 600) -> Iterator[Owned]:
-    """Run a process that owns one desk; yield it, the desk's id and its keeper's pid."""
+    """Run a process that owns one desk; yield the process, the desk's id and its keeper's pid."""
     argv = [sys.executable, "-c", OWNER, str(settings.run), str(settings.lib), str(settings.images), disk_in]
     process = subprocess.Popen([*argv, str(deadline)], stdout=subprocess.PIPE, text=True, cwd="/")
     assert process.stdout is not None
@@ -75,7 +75,7 @@ def processes(desk: str) -> set[int]:
 
 
 def is_gone(settings: Config, desk: str) -> bool:
-    """Return whether nothing of a desk is left: process, cgroup, folder, note of the runtime or claim of ids."""
+    """Return whether nothing of a desk is left: process, cgroup, folder, entry of the runtime or claim of user ids."""
     cgroup = Cgroup(find_hierarchies(), desk)
     folder = settings.run / "desks" / desk
     left = [folder.exists(), (settings.run / "runtime" / desk).exists(), folder in claims().values()]
@@ -107,7 +107,7 @@ async def test_a_desk_dies_with_its_owner(settings: Config, number: int) -> None
 @falls_without(
     "an end by the owner", Removal("owner/runtime.py", "            await bury(self.config)\n", "            pass\n")
 )
-async def test_a_desk_whose_keeper_is_killed_is_buried_by_its_owner(settings: Config) -> None:
+async def test_an_owner_removes_its_desk_when_the_keeper_is_killed(settings: Config) -> None:
     with owner(settings) as (process, desk, keeper):
         os.kill(keeper, signal.SIGKILL)
         assert await until(lambda: is_gone(settings, desk), 15)
@@ -120,11 +120,11 @@ async def test_a_desk_whose_keeper_is_killed_is_buried_by_its_owner(settings: Co
     Removal("keeper/reap.py", "for desk in state.list_orphans(settings):", "for desk in list[str]():"),
 )
 @pytest.mark.parametrize("disk_in", ["disk", "memory"])
-async def test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_keeper(
+async def test_a_keeper_removes_the_desk_of_a_killed_owner_and_keeper(
     settings: Config, owning: Owning, disk_in: str
 ) -> None:
     with owner(settings, disk_in) as (process, desk, keeper):
-        process.send_signal(signal.SIGSTOP)  # so that it cannot bury the desk itself
+        process.send_signal(signal.SIGSTOP)  # so that the owner cannot clear the desk away itself
         os.kill(keeper, signal.SIGKILL)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -172,7 +172,7 @@ async def test_a_desk_that_ignores_signals_burns_at_once(fresh: Open, runtime: K
 
 
 @falls_without("an end in time")
-async def test_a_deadline_and_idleness_burn_what_still_works(fresh: Open, settings: Config) -> None:
+async def test_a_deadline_and_an_idle_limit_burn_a_working_desk(fresh: Open, settings: Config) -> None:
     async with fresh(Spec(deadline=1.0)) as busy, fresh(Spec(idle=1.0)) as idle:
         await idle.run(["sh", "-c", "setsid sh -c 'while :; do :; done' >/dev/null 2>&1 &"])
         with anyio.fail_after(15), pytest.raises(DeskGone):
@@ -184,7 +184,7 @@ async def test_a_deadline_and_idleness_burn_what_still_works(fresh: Open, settin
     "ids that rest",
     Removal("linux/uids.py", "os.symlink(str((slot + 1) % (SLOTS - 1)), cursor)", "os.symlink(str(slot), cursor)"),
 )
-async def test_freed_ids_rest_before_they_are_used_again(fresh: Open, settings: Config, init: Init) -> None:
+async def test_freed_user_ids_are_not_reused_at_once(fresh: Open, settings: Config, init: Init) -> None:
     seen = []
     for _ in range(3):
         async with fresh(Spec()) as desk:

@@ -1,4 +1,4 @@
-"""The link between a desk and its owner: nobody else in the desk may speak on it, and no guest may fill its owner."""
+"""Attacks on the link between a desk and its owner: by other processes in the desk, and by floods from a guest."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def memory() -> int:
 
 
 def peak() -> int:
-    """Return the most resident bytes since the mark was reset."""
+    """Return the peak resident bytes since the last reset."""
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def reset_peak() -> int:
-    """Start counting the peak again, without what earlier tests left unused; return what is resident now."""
+    """Reset the peak, after returning memory that earlier tests freed; return the resident bytes."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
@@ -107,7 +107,9 @@ def reset_peak() -> int:
         '        finally:\n            globals().setdefault("kept", []).append(os.dup(listener.detach()))\n',
     ),
 )
-async def test_nobody_dials_the_link_a_second_time(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
+async def test_the_link_cannot_be_dialled_a_second_time(
+    desk: Desk, attack: Attack, settings: Config, init: Init
+) -> None:
     told = await attack(desk, DIAL)
     assert told["dial"] == "ECONNREFUSED"
     assert stat.S_ISSOCK(told["mode"])
@@ -125,7 +127,7 @@ def uid_of(pid: int) -> int:
 
 @pytest.fixture
 async def haunted(crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
-    """Yield a desk of an image whose Python starts an impostor, which dials before the guest does."""
+    """Yield a desk whose image starts an impostor, through Python, that connects before the guest does."""
 
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()
@@ -140,7 +142,7 @@ async def haunted(crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
     "a call from the first process only",
     Removal("owner/runtime.py", 'if get_peer(sock) == (body["caller"], body["uid"]):', "if get_peer(sock):"),
 )
-async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunted: Desk) -> None:
+async def test_an_impostor_that_connects_first_is_not_taken_for_the_guest(haunted: Desk) -> None:
     assert haunted.home == "/home/user"
     assert (await haunted.run(["true"], timeout=10)).ok
     await haunted.run(["sh", "-c", "until test -s /tmp/impostor; do sleep 0.1; done"], timeout=10)
@@ -148,7 +150,7 @@ async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunt
 
 
 @falls_without("a limit for output", Removal("link/process.py", "            data = data[:room]\n", ""))
-async def test_a_flood_of_output_keeps_its_owner_small(desk: Desk) -> None:
+async def test_a_flood_of_output_does_not_grow_the_owner(desk: Desk) -> None:
     before = reset_peak()
     with anyio.move_on_after(20):
         done = await desk.run(["sh", "-c", "head -c 80000000 /dev/zero; head -c 80000000 /dev/zero >&2"])
@@ -160,7 +162,7 @@ async def test_a_flood_of_output_keeps_its_owner_small(desk: Desk) -> None:
 @falls_without(
     "a window for what is not read", Removal("hotdesk_guest/wire.py", "WINDOW = 262144", "WINDOW = 262144 * 32")
 )
-async def test_unread_output_waits_in_the_desk(desk: Desk) -> None:
+async def test_unread_output_stays_in_the_desk(desk: Desk) -> None:
     before = reset_peak()
     processes = [await desk.start(["sh", "-c", "yes 0123456789"], stdin=False) for _ in range(40)]
     await anyio.sleep(2)
@@ -171,7 +173,7 @@ async def test_unread_output_waits_in_the_desk(desk: Desk) -> None:
 
 
 @falls_without("a limit for output")
-async def test_many_programs_at_once_keep_their_owner_small(desk: Desk) -> None:
+async def test_many_concurrent_programs_do_not_grow_the_owner(desk: Desk) -> None:
     before = reset_peak()
     codes: list[int] = []
 
@@ -190,7 +192,7 @@ async def test_many_programs_at_once_keep_their_owner_small(desk: Desk) -> None:
 @falls_without(
     "a limit for listings", Removal("link/desk.py", "if count > limit or size > MAX_LISTING_BYTES:", "if count < 0:")
 )
-async def test_a_huge_folder_is_refused_and_its_owner_stays_small(fresh: Open, attack: Attack) -> None:
+async def test_listing_a_huge_folder_is_refused_and_does_not_grow_the_owner(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(disk_in="memory")) as desk:
         await attack(desk, MANY_NAMES, count=30_001)
         before = reset_peak()
@@ -202,12 +204,12 @@ async def test_a_huge_folder_is_refused_and_its_owner_stays_small(fresh: Open, a
 
 
 @falls_without("a limit for listings")
-async def test_long_names_are_bounded_by_their_bytes_too(fresh: Open, attack: Attack) -> None:
+async def test_a_listing_of_long_names_is_limited_in_bytes(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(disk_in="memory")) as desk:
         await attack(desk, DEEP_NAMES, count=20_000)
         before = reset_peak()
         try:
             await desk.list("/tmp/deep", depth=20)
         except FileError:
-            pass  # refusing is one way to stay small
+            pass  # refusal is one way to stay small
         assert peak() - before < 64 * MIB

@@ -1,4 +1,4 @@
-"""Attacks on desks whose memory is kept: by programs that run in a copy before its guest is heard, and on the disk."""
+"""Attacks on desks whose memory is saved: by programs that run in a copy before its guest answers, and on the disk."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def runtime(settings: Config, owning: Owning) -> AsyncIterator[KeeperRunti
     "a guest shows its token",
     Removal("link/recognition.py", "self.found is None and is_right(hello, self.token):", "self.found is None:"),
 )
-async def test_a_program_that_calls_first_in_a_copy_is_not_taken_for_its_guest(runtime: KeeperRuntime) -> None:
+async def test_an_impostor_that_calls_first_in_a_copy_is_not_taken_for_its_guest(runtime: KeeperRuntime) -> None:
     desk = await runtime.open(GVISOR)
     await desk.write("impostor.py", IMPOSTOR)
     starting = [await desk.start(["python3", "impostor.py"]) for _ in range(2)]
@@ -93,7 +93,9 @@ async def test_no_program_reads_the_token_in_the_guests_memory(runtime: KeeperRu
     "what is kept of a desk is root's alone",
     Removal("keeper/hibernated.py", "os.O_TRUNC | os.O_CLOEXEC, 0o600)", "os.O_TRUNC | os.O_CLOEXEC, 0o644)"),
 )
-async def test_the_token_of_a_hibernated_desk_is_not_for_other_users(runtime: KeeperRuntime, settings: Config) -> None:
+async def test_the_token_of_a_hibernated_desk_cannot_be_read_by_other_users(
+    runtime: KeeperRuntime, settings: Config
+) -> None:
     desk = await runtime.open(GVISOR)
     await desk.pause(keep="disk")
     record = settings.lib / "hibernated" / f"{desk.id}.json"
@@ -107,7 +109,7 @@ async def test_the_token_of_a_hibernated_desk_is_not_for_other_users(runtime: Ke
 
 @pytest.mark.long
 @no_guard("the layer has the memory beside the files that programs see, not among them")
-async def test_no_program_finds_what_was_written_of_its_memory(runtime: KeeperRuntime, attack: Attack) -> None:
+async def test_no_program_finds_the_saved_memory(runtime: KeeperRuntime, attack: Attack) -> None:
     desk = await runtime.open(replace(GVISOR, root=True))
     (copy,) = await desk.fork(memory=True)
     find = ["sh", "-c", "find / -xdev -name 'checkpoint.img' -o -xdev -name 'pages*.img' 2>/dev/null; echo done"]
@@ -120,7 +122,7 @@ async def test_no_program_finds_what_was_written_of_its_memory(runtime: KeeperRu
     "a hibernated desk is woken as it was",
     Removal("keeper/open.py", "check_same(record, parse_spec(record.spec), request.spec)", "pass"),
 )
-async def test_a_hibernated_desk_is_not_woken_as_another_tenants(runtime: KeeperRuntime) -> None:
+async def test_a_hibernated_desk_cannot_be_woken_by_another_tenant(runtime: KeeperRuntime) -> None:
     desk = await runtime.open(replace(GVISOR, tenant="first"))
     await desk.pause(keep="disk")
     await runtime.burn(desk.id, spare_hibernated=True)
@@ -134,7 +136,7 @@ async def test_a_hibernated_desk_is_not_woken_as_another_tenants(runtime: Keeper
 
 @pytest.mark.long
 @no_guard("the program that renames a copy comes from its keeper, and none of the desk's files is run")
-async def test_root_that_replaced_every_program_gets_no_capability_from_a_copy(runtime: KeeperRuntime) -> None:
+async def test_root_gains_no_capability_from_a_copy_even_if_it_replaced_all_programs(runtime: KeeperRuntime) -> None:
     desk = await runtime.open(replace(GVISOR, root=True))
     spy = "#!/bin/sh\ngrep Cap /proc/self/status >> /tmp/caps\n"
     plant = "for p in /bin/hostname /usr/bin/hostname; do cp /tmp/spy $p; done; chmod 755 /bin/hostname; :> /tmp/caps"
@@ -149,7 +151,7 @@ async def test_root_that_replaced_every_program_gets_no_capability_from_a_copy(r
 
 
 @no_guard("what is written counts against the disk's limit, which the kernel holds")
-async def test_memory_that_does_not_fit_on_the_disk_is_refused_and_the_desk_runs_on(runtime: KeeperRuntime) -> None:
+async def test_memory_too_large_for_the_disk_is_refused_and_the_desk_keeps_running(runtime: KeeperRuntime) -> None:
     desk = await runtime.open(replace(GVISOR, disk=64 * MIB))
     fill = "import os,time; x=os.urandom(128 << 20); print(1, flush=True); time.sleep(600)"
     process = await desk.start(["python3", "-c", fill])

@@ -1,4 +1,4 @@
-"""A listener on loopback, and behind it a sandbox whose server tells what it hears."""
+"""A listener on loopback, and behind it a sandbox whose server records what it receives."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ while True:
 
 @dataclass
 class House:
-    """The sandboxes there are."""
+    """The existing sandboxes."""
 
     serving: Serving
     by_id: dict[str, Sandbox] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class House:
 
 @dataclass
 class Ways:
-    """A listener, and a sandbox behind it that tells what it hears."""
+    """A listener, and a sandbox behind it that records what it receives."""
 
     port: int
     sandbox: Sandbox
@@ -73,7 +73,7 @@ class Ways:
         return f"{PORT}-{self.sandbox.id}.localhost"
 
     async def say(self, data: bytes) -> bytes:
-        """Send bytes; return all that comes back, and `RESET` behind it where the connection was cut."""
+        """Send bytes; return everything received, followed by `RESET` if the connection was cut."""
         return await anyio.to_thread.run_sync(say, self.port, data)
 
     async def get(self, path: str = "/", port: int = PORT, host: str = "", **headers: Any) -> bytes:

@@ -34,7 +34,7 @@ class VolumeRoom:
         return found
 
     def call(self, act: str, path: str, data: bytes | None = None, **more: object) -> tuple[int, Any]:
-        """Carry out one request; return the status, and the body: of a file its bytes, else what its JSON says."""
+        """Carry out one request; return the status and the body: a file's bytes, otherwise the decoded JSON."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(PATIENCE)
         with ours:
@@ -42,7 +42,7 @@ class VolumeRoom:
                 send_now(self.control, b"1", [theirs.fileno()])
             ours.sendall(write({"act": act, "path": path, **more}))
             if data is not None:
-                with suppress(BrokenPipeError):  # refused already
+                with suppress(BrokenPipeError):  # the process has already refused it
                     ours.sendall(write({}, data) + write({"end": True}))
             frames = _frames(ours)
             head, _ = next(frames)
@@ -61,7 +61,7 @@ def _frames(sock: socket.socket) -> Iterator[tuple[dict[str, object], bytes]]:
 
 @asynccontextmanager
 async def open_volume(runtime: KeeperRuntime, size: int = SIZE) -> AsyncIterator[VolumeRoom]:
-    """Make a volume and start its process; both are gone in the end."""
+    """Make a volume and start its process; both are removed at the end."""
     volume = new_id()
     await runtime.keeper.ask(KeeperRequest("make-volume", volume, size=size))
     try:
