@@ -1,4 +1,4 @@
-"""Behind the wall microvm: what root of a machine can try, and what remains for whoever has taken over its emulator."""
+"""Attacks behind the microvm wall: by root of a machine, and by an attacker who has taken over its emulator."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def find_emulator(desk: Desk) -> int:
 
 @pytest.mark.long
 @no_guard("the list of devices is one function of the task; a machine with another is another machine")
-async def test_a_machine_has_its_disks_two_ports_and_no_card(settings: Config, rooted: Desk, attack: Attack) -> None:
+async def test_a_machine_has_only_its_disks_and_two_ports(settings: Config, rooted: Desk, attack: Attack) -> None:
     answer = await attack(rooted, DEVICES, user="root", timeout=TIME)
     layers = len(image.find(settings.images, "base").layers)
     kinds = {"0x1af4 0x1003": 1, "0x1af4 0x1001": layers + 1}
@@ -171,7 +171,9 @@ async def test_two_machines_of_one_template_share_no_secret(runtime: KeeperRunti
 
 @pytest.mark.long
 @no_guard("a machine maps its template copy-on-write, from a mount that is read-only, of a file that is root's")
-async def test_a_template_and_the_layers_stay_as_they_are(emulating: Config, desk: Desk, attack: Attack) -> None:
+async def test_a_machine_changes_neither_its_template_nor_its_layers(
+    emulating: Config, desk: Desk, attack: Attack
+) -> None:
     base = image.find(emulating.images, "base")
     folder = image.get_template_folder(emulating.images, base.digest)
     files = [file for place in folder.iterdir() for file in place.iterdir()]
@@ -197,7 +199,7 @@ def digest(file: Path) -> str:
     Removal("room/rootfs.py", "self.disk.make(self.desk, size, at)", "self.disk.make(self.desk, size << 4, at)"),
     Removal("microvm/wall.py", "disk=(spec.disk - spec.disk // OWN_DISK_SHARE)", "disk=(spec.disk << 2)"),
 )
-async def test_a_disk_that_is_filled_raw_stays_within_its_limit(runtime: KeeperRuntime, attack: Attack) -> None:
+async def test_a_raw_write_cannot_exceed_a_disks_limit(runtime: KeeperRuntime, attack: Attack) -> None:
     desk = await runtime.open(replace(SPEC, root=True))
     await attack(desk, FILL, user="root", timeout=TIME)
     assert (await desk.usage()).disk <= SPEC.disk
@@ -206,7 +208,7 @@ async def test_a_disk_that_is_filled_raw_stays_within_its_limit(runtime: KeeperR
 
 @pytest.mark.long
 @no_guard("the kernel gives a port to one process alone, and that is the machine's first")
-async def test_not_even_root_of_a_machine_takes_its_ports(rooted: Desk, attack: Attack) -> None:
+async def test_root_of_a_machine_cannot_take_its_ports(rooted: Desk, attack: Attack) -> None:
     answer = await attack(rooted, PORTS, user="root", timeout=TIME)
     assert set(answer.values()) == {"EBUSY"}, answer
     assert {*answer} == {"link", "mux"}
@@ -219,7 +221,7 @@ async def test_not_even_root_of_a_machine_takes_its_ports(rooted: Desk, attack: 
     "an emulator's own filter",
     Removal("hotdesk_vmm/qemu.py", '"-sandbox", SANDBOX]', "]"),
 )
-async def test_an_emulator_has_nothing_of_the_host(desk: Desk) -> None:
+async def test_an_emulator_has_no_access_to_the_host(desk: Desk) -> None:
     pid = find_emulator(desk)
     status = read_status(pid)
     user = int(status["Uid"].split()[0])
@@ -271,9 +273,7 @@ def attempt(work: Callable[..., object], *arguments: object) -> str:
 
 
 @no_guard("the container's walls, each of which has its own attacks; here from the place of an emulator")
-async def test_an_emulator_that_was_taken_over_is_in_a_container_as_nobody(
-    settings: Config, desk: Desk, home: Path
-) -> None:
+async def test_a_compromised_emulator_is_unprivileged_in_a_container(settings: Config, desk: Desk, home: Path) -> None:
     ours = os.getpid()
 
     def work() -> object:
@@ -301,7 +301,7 @@ async def test_an_emulator_that_was_taken_over_is_in_a_container_as_nobody(
     Removal("microvm/wall.py", "    root_capabilities = 0\n", "    root_capabilities = bundle.CAPABILITY_BITS\n"),
     Removal("microvm/wall.py", 'return {**process, "capabilities": {name: [] for name in sets}}', "return {**process}"),
 )
-async def test_the_process_that_stands_for_roots_guest_has_no_rights(rooted: Desk) -> None:
+async def test_the_process_that_relays_for_roots_guest_has_no_rights(rooted: Desk) -> None:
     await rooted.run(["true"], user="root", timeout=TIME)
     pids = Cgroup(find_hierarchies(), rooted.id).list_pids()
     status = next(found for pid in pids if int((found := read_status(pid))["Uid"].split()[0]) % uids.WIDTH == 0)

@@ -1,4 +1,4 @@
-"""Attacks on our own API: by other tenants, by other pages in a person's browser, by names that lead elsewhere."""
+"""Attacks on our own API: by other tenants, by foreign pages in a person's browser, and by names and paths."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ HTTP = [route for route in ROUTES if isinstance(route, APIRoute)]
 SOCKETS = [route for route in ROUTES if isinstance(route, APIWebSocketRoute)]
 [SCREEN] = [route for route in SOCKETS if route.path.endswith("/screen")]
 OPEN = {("GET", "/health"), ("GET", "/ready"), ("POST", "/session")}
-"""What anybody may ask; signing in is how one shows a key."""
+"""Routes that need no authentication; signing in is how a key is shown."""
 OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path:path}")}
-"""What makes something of the asker's own, under whatever name."""
+"""Routes that create something of the caller's own, under any name."""
 FILE, SECRET, VALUE = "plans/theirs.txt", "their-token", "hunter2-of-theirs"
 BODIES: dict[str, object] = {
     "/desks/{desk}/run": {"argv": ["true"]}, "/desks/{desk}/rollback": {"snapshot": "x"}, "/desks/{desk}/fork": {},
@@ -40,7 +40,7 @@ BODIES: dict[str, object] = {
     "/approvals/{id}": {"answer": "approve", "digest": "0" * 64},
     "/vault/{name}": {"value": "mine-and-mine-alone"},
 }  # fmt: skip
-"""What a route needs to hear before it asks whose a thing is: one that is not here must need nothing."""
+"""Bodies that routes validate before they check ownership; a route that is not listed must need none."""
 NEAR = ("http://127.0.0.1/*", "https://10.1.2.3", "192.168.0.0/16", "http://[::1]/x", "https://a.test private")
 BRIEF = 'goal = "x"\nmodels = {plan = "anthropic:x"}\ndeliverables = [{path = "a.json", check = "json"}]\n'
 RULED = """
@@ -69,7 +69,7 @@ ESCAPES = (*ELSEWHERE, "brief.json")
 
 @dataclass(frozen=True, slots=True)
 class Theirs:
-    """What one tenant has, by the names routes have for it."""
+    """What one tenant has, by the parameter names of routes."""
 
     ids: dict[str, str]
     api: httpx.Client
@@ -175,7 +175,7 @@ def test_another_tenants_objects_are_reported_as_unknown(eve: httpx.Client, thei
 @falls_without("whose keys are told", cases="/keys")
 @no_guard(OWN_STATE, cases="/journal | /approvals | /events")
 @pytest.mark.parametrize("path", ["/desks", "/jobs", "/drive", "/vault", "/keys", "/journal", "/approvals", "/events"])
-def test_no_list_has_anything_of_anothers(eve: httpx.Client, theirs: Theirs, path: str) -> None:
+def test_no_list_contains_anything_of_another_tenant(eve: httpx.Client, theirs: Theirs, path: str) -> None:
     text = eve.get(path, params={"follow": "false"} if path == "/events" else {}).raise_for_status().text
     assert [name for name in ("desk", "job", "path", "name", "key") if theirs.ids[name] in text] == []
 
@@ -225,7 +225,7 @@ def test_no_websocket_opens_to_another_tenants_objects(
 )
 @pytest.mark.parametrize("page", ["http://evil.test", "null", "", "http://[", "http://localhost"])
 @pytest.mark.parametrize("route", SOCKETS, ids=[route.path for route in SOCKETS])
-def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
+def test_no_foreign_page_opens_a_websocket_in_a_signed_in_browser(
     server: Served, theirs: Theirs, route: APIWebSocketRoute, page: str
 ) -> None:
     cookie, _ = signed_in(server)
@@ -241,7 +241,7 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
         "name)\n",
     ),
 )
-def test_a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked(server: Served, theirs: Theirs) -> None:
+def test_viewing_a_screen_ends_when_the_key_is_revoked(server: Served, theirs: Theirs) -> None:
     order = {"image": "desktop", "memory": "1G"}
     desk = theirs.api.post("/desks", json=order).raise_for_status().json()["id"]
     keys = ApiKeys(server.settings.lib / "serve")
@@ -252,7 +252,7 @@ def test_a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked(server: Serv
             assert bytes(line.recv(60)).startswith(b"RFB 003.")  # type: ignore[arg-type]
             keys.revoke(key[4:12])
             with pytest.raises(ConnectionClosed):
-                line.recv(8)  # sooner than a connection that says nothing would be cut
+                line.recv(8)  # sooner than an idle connection would be cut
         assert not opens(server, Theirs({"desk": desk}, theirs.api), SCREEN, {"X-API-Key": key})
     finally:
         theirs.api.delete(f"/desks/{desk}")
@@ -269,7 +269,7 @@ def opens(server: Served, theirs: Theirs, route: APIWebSocketRoute, headers: dic
 
 
 def signed_in(server: Served) -> tuple[str, str]:
-    """Sign a browser in; return its cookie and its token."""
+    """Sign in with a browser; return its cookie and its token."""
     with client(server, Origin=server.url) as browser:
         told = browser.post("/session", json={"key": server.key}).raise_for_status()
         return told.headers["set-cookie"].partition(";")[0], str(told.json()["csrf"])
@@ -277,7 +277,7 @@ def signed_in(server: Served) -> tuple[str, str]:
 
 @falls_without("the page a browser's changes come from")
 @pytest.mark.parametrize("page", ["http://evil.test", "null", "", "http://[", "http://localhost"])
-def test_no_other_page_changes_anything_in_a_browser_that_signed_in(server: Served, page: str) -> None:
+def test_no_foreign_page_changes_anything_in_a_signed_in_browser(server: Served, page: str) -> None:
     cookie, token = signed_in(server)
     headers = {"Cookie": cookie, "X-CSRF-Token": token} | ({"Origin": page} if page else {})
     with client(server, **headers) as browser:
@@ -304,7 +304,7 @@ def test_a_change_without_the_token_is_refused(server: Served, token: str) -> No
 
 
 @falls_without("the page a browser's changes come from")
-def test_no_other_page_signs_a_browser_in(server: Served) -> None:
+def test_no_foreign_page_signs_a_browser_in(server: Served) -> None:
     with client(server, Origin="http://evil.test") as browser:
         told = browser.post("/session", json={"key": server.key})
         assert (told.status_code, "set-cookie" in told.headers) == (403, False)
@@ -321,7 +321,7 @@ def test_no_other_page_signs_a_browser_in(server: Served) -> None:
     cases="6",
 )
 @pytest.mark.parametrize("name", ESCAPES, ids=range(len(ESCAPES)))
-def test_a_file_for_a_job_goes_nowhere_but_beside_its_brief(server: Served, theirs: Theirs, name: str) -> None:
+def test_a_file_for_a_job_is_stored_only_beside_its_brief(server: Served, theirs: Theirs, name: str) -> None:
     upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"x").json()["id"]
     order = {"brief": BRIEF, "files": [{"upload": upload, "name": name}]}
     before = len(theirs.api.get("/jobs").json()["items"])
@@ -355,7 +355,7 @@ AIMED = {
     "a grant's host": ("grants", "evil.test bearer"),
     "a model": ("models", "chat:x@http://127.0.0.1:1/v1"),
 }
-"""Where a template has a parameter, and what is filled in: none is what the operator meant."""
+"""Where a template has a parameter, and a value for it that the operator did not intend."""
 FIELDS = {
     "table": 'egress = [{host = "{x}"}]', "names": 'names = {"a.test" = "{x}"}', "image": 'image = "{x}"',
     "file": "", "grants": 'egress = ["read https://a.test"]\ngrants = ["token@{x} bearer"]',
@@ -410,7 +410,9 @@ FIELDS = {
     """,
 )
 @pytest.mark.parametrize("aim", AIMED)
-def test_what_is_filled_in_leads_nowhere_but_where_the_template_says(server: Served, theirs: Theirs, aim: str) -> None:
+def test_a_template_value_cannot_point_outside_what_the_template_allows(
+    server: Served, theirs: Theirs, aim: str
+) -> None:
     where, value = AIMED[aim]
     field = FIELDS.get(where, f'egress = ["{where}"]')
     told = theirs.api.post("/jobs", json={"template": aimed(server, aim, field), "values": {"x": value}})
@@ -435,7 +437,7 @@ REPLACED = {
     "ruled": ("rule.py", "brain.py", "template.toml", "lib/helper.py", "lib", "other.txt", "names.txt/x"),
     "open": ("rule.py", "brain.py", "lib/other.py", "late.py", "late/x.py"),
 }
-"""What no client may put into a template's folder: one that takes only what it lists, one that takes more."""
+"""Files no client may put into a template's folder: one that takes only listed files, and one that takes more."""
 
 
 @pytest.fixture(scope="module")
@@ -474,7 +476,7 @@ def ruled(server: Served) -> None:
     """,
 )
 @pytest.mark.parametrize(("template", "name"), [(each, name) for each in REPLACED for name in REPLACED[each]])
-def test_no_file_of_a_client_takes_the_place_of_a_templates(
+def test_no_file_of_a_client_replaces_one_of_the_template(
     server: Served, theirs: Theirs, ruled: None, template: str, name: str
 ) -> None:
     order = {"template": template, "files": [sent(theirs, "names.txt"), sent(theirs, name)]}
@@ -497,7 +499,7 @@ def sent(theirs: Theirs, name: str) -> dict[str, str]:
 
 @falls_without("names of uploads", Removal("native/uploads.py", "    check_name(name)\n", ""))
 @pytest.mark.parametrize("name", ELSEWHERE, ids=range(len(ELSEWHERE)))
-def test_an_upload_or_a_file_of_the_drive_has_no_name_that_leads_elsewhere(theirs: Theirs, name: str) -> None:
+def test_names_of_uploads_and_drive_files_cannot_lead_elsewhere(theirs: Theirs, name: str) -> None:
     assert theirs.api.post("/uploads", params={"name": name}, content=b"x").status_code == 400
     path = httpx.URL(f"{theirs.api.base_url}drive/x").copy_with(
         raw_path=f"{PREFIX}/drive/x/".encode() + "".join(f"%{byte:02x}" for byte in name.encode()).encode()
@@ -507,7 +509,7 @@ def test_an_upload_or_a_file_of_the_drive_has_no_name_that_leads_elsewhere(their
 
 @falls_without("where a client's desks go", Removal("desks/desks.py", "    require_public(scope.rules)\n", ""))
 @pytest.mark.parametrize("rule", NEAR)
-def test_a_desk_is_opened_towards_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
+def test_a_desk_cannot_be_opened_with_rules_for_local_addresses(theirs: Theirs, rule: str) -> None:
     assert theirs.api.post("/desks", json={"memory": "256M", "allow": [rule]}).status_code == 400
 
 
@@ -516,14 +518,14 @@ def test_a_desk_is_opened_towards_nothing_that_is_near_the_machine(theirs: Their
     Removal("jobs/briefs.py", "        require_public(job.scope.rules)\n", "        pass\n"),
 )
 @pytest.mark.parametrize("rule", NEAR)
-def test_a_brief_goes_to_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
+def test_a_brief_cannot_have_rules_for_local_addresses(theirs: Theirs, rule: str) -> None:
     told = theirs.api.post("/jobs", json={"brief": f'egress = ["{rule}"]\n{BRIEF}'})
     assert (told.status_code, "is not a public internet host" in told.text) == (400, True)
 
 
 @falls_without("what is allowed by one click", Removal("jobs/allow_rule.py", "    require_public([rule])\n", ""))
 @pytest.mark.parametrize("rule", NEAR)
-def test_a_job_is_allowed_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
+def test_a_job_cannot_be_allowed_local_addresses(theirs: Theirs, rule: str) -> None:
     assert theirs.api.post(f"/jobs/{theirs.ids['job']}/allow", json={"rule": rule}).status_code == 400
 
 
@@ -538,7 +540,7 @@ RESERVED_ALLOWED = Removal("jobs/briefs.py", "        refuse_reserved(text)\n", 
     cases="4",
 )
 @pytest.mark.parametrize("line", RESERVED, ids=range(len(RESERVED)))
-def test_a_brief_says_nothing_that_is_the_operators(theirs: Theirs, line: str) -> None:
+def test_a_brief_cannot_set_the_operators_fields(theirs: Theirs, line: str) -> None:
     told = theirs.api.post("/jobs", json={"brief": f"{line}\n{BRIEF}"})
     assert (told.status_code, told.json()["code"]) == (400, "brief.reserved")
 
@@ -549,7 +551,7 @@ def test_a_brief_says_nothing_that_is_the_operators(theirs: Theirs, line: str) -
     cases="0 | 1 | 2 | 3 | 4 | 5",
 )
 @pytest.mark.parametrize("model", ADDRESSED, ids=range(len(ADDRESSED)))
-def test_a_job_calls_no_address_its_sender_chose(theirs: Theirs, model: str) -> None:
+def test_a_job_cannot_call_an_address_its_sender_chose(theirs: Theirs, model: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         name = model.format(port=listener.getsockname()[1])
         told = theirs.api.post("/jobs", json={"brief": BRIEF, "models": [name]})
@@ -561,7 +563,7 @@ def test_a_job_calls_no_address_its_sender_chose(theirs: Theirs, model: str) -> 
 
 @falls_without("fields an order has", Removal("native/schema.py", 'extra="forbid"', 'extra="ignore"'))
 @pytest.mark.parametrize("field", ["names", "sterile", "tenant", "grants", "seed", "env_files"])
-def test_an_order_has_no_field_that_is_the_operators(theirs: Theirs, field: str) -> None:
+def test_a_request_cannot_set_the_operators_fields(theirs: Theirs, field: str) -> None:
     assert theirs.api.post("/desks", json={"memory": "256M", field: {}}).status_code == 422
     assert theirs.api.post("/jobs", json={"brief": BRIEF, field: {}}).status_code == 422
 
@@ -580,7 +582,7 @@ def test_a_client_cannot_request_an_unknown_wall(theirs: Theirs, wall: str) -> N
     Removal("native/vault.py", 'Literal["token", "basic", "totp"],', "str,"),
 )
 @pytest.mark.parametrize("kind", ["command", "oauth2", "sigv4"])
-def test_a_secret_is_nothing_this_machine_would_run_or_call(theirs: Theirs, kind: str) -> None:
+def test_a_secret_cannot_be_a_command_or_an_address(theirs: Theirs, kind: str) -> None:
     told = theirs.api.put(f"/vault/x-{kind}", json={"kind": kind, "value": "/bin/touch /tmp/escaped"})
     assert told.status_code == 422
 
@@ -593,7 +595,7 @@ def test_a_secret_is_nothing_this_machine_would_run_or_call(theirs: Theirs, kind
         "    if beyond := []:\n",
     ),
 )
-def test_a_key_gives_no_power_it_has_not(server: Served, theirs: Theirs) -> None:
+def test_a_key_cannot_grant_more_than_it_has(server: Served, theirs: Theirs) -> None:
     weak = theirs.api.post("/keys", json={"name": "weak", "powers": ["admin"]}).json()["key"]
     with client(server, Authorization=f"Bearer {weak}") as api:
         assert api.post("/keys", json={"name": "strong", "powers": ["vault"]}).status_code == 403
@@ -601,7 +603,7 @@ def test_a_key_gives_no_power_it_has_not(server: Served, theirs: Theirs) -> None
 
 
 @no_guard("nothing writes them: there is no access log")
-def test_no_cookie_token_key_or_secret_is_written_anywhere(server: Served, theirs: Theirs) -> None:
+def test_no_cookie_token_key_or_secret_is_written_to_disk(server: Served, theirs: Theirs) -> None:
     cookie, token = signed_in(server)
     made = theirs.api.post("/keys", json={"name": "seen", "powers": ["drive"]}).json()["key"]
     theirs.api.post("/desks", json={"memory": "256M", "env": {"A": VALUE}, "allow": ["no rule at all"]})

@@ -1,4 +1,4 @@
-"""Another desk, the host beside it and its other users: nothing a desk holds, locks, watches or names reaches them."""
+"""Attacks on other desks, the host beside a desk and its other users: by locks, watches, memory, queues and sockets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without, no_gua
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
 SHARED = "/usr/bin/env"
-"""A file of the image that every desk stands on."""
+"""A file in the image that every desk shares."""
 LOCK_FILE = """
 fd = os.open(given["file"], os.O_RDONLY)
 told = [attempt(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB), attempt(fcntl.lockf, fd, fcntl.LOCK_SH)]
@@ -92,7 +92,7 @@ tell("full")
 time.sleep(60)
 """
 CROWD = 1000
-"""Calls of a port that answers nobody."""
+"""Connections to a port whose server never accepts them."""
 STRANGER = """
 import json, os, socket, sys
 told, paths = {}, json.loads(sys.argv[1])
@@ -133,7 +133,7 @@ with socket.socket(socket.AF_UNIX) as s:
 @falls_without("device nodes of its own", cases="device")
 @no_guard("overlayfs gives every desk inodes of its own", cases="image | disk")
 @pytest.mark.parametrize("where", ["image", "disk", "device"])
-async def test_a_lock_is_a_desks_own(
+async def test_a_lock_does_not_affect_other_desks(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, where: str
 ) -> None:
     file = {"image": SHARED, "disk": "/etc/hostname", "device": "/dev/zero"}[where]
@@ -164,9 +164,7 @@ async def test_a_watch_sees_nothing_of_another_desk(desk: Desk, neighbour: Desk,
     Removal("linux/loopback.py", "poll.poll(0)", "poll.poll(10)"),
     Removal("owner/keeper_handle.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
 )
-async def test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting(
-    desk: Desk, neighbour: Desk, launch: Launch
-) -> None:
+async def test_connections_to_a_full_port_do_not_delay_other_desks(desk: Desk, neighbour: Desk, launch: Launch) -> None:
     full, told = await launch(desk, FULL_PORT)
     assert told == "full"
     waits: list[float] = []
@@ -186,9 +184,9 @@ async def test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting(
         await anyio.lowlevel.checkpoint()
         await measure()
         tasks.cancel_scope.cancel()
-    await measure()  # those who left are not served
+    await measure()  # clients that left are not served
     await full.kill()
-    assert max(waits) < 1.5, waits  # all of them took ten seconds and more
+    assert max(waits) < 1.5, waits  # all of them together took ten seconds and more
 
 
 @pytest.fixture
@@ -225,14 +223,14 @@ NO_IPC = dict.fromkeys(("shared memory", "semaphores", "messages", "queue"), "EN
         'for kind in ("pid", "uts", "mount", "cgroup"))',
     ),
 )
-async def test_memory_and_queues_of_the_host_are_not_there(
+async def test_shared_memory_and_queues_of_the_host_are_not_visible(
     desk: Desk, attack: Attack, host_ipc: tuple[int, str]
 ) -> None:
     assert await attack(desk, FIND_IPC, key=host_ipc[0], queue=host_ipc[1]) == NO_IPC
 
 
 @falls_without("an ipc namespace")
-async def test_memory_and_queues_of_another_desk_are_not_there(
+async def test_shared_memory_and_queues_of_another_desk_are_not_visible(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
     process, made = await launch(desk, MAKE_IPC, key=4711, queue="/hotdesk-x")
@@ -245,7 +243,7 @@ async def test_memory_and_queues_of_another_desk_are_not_there(
 
 
 @falls_without("a pid namespace, and a proc of its own")
-async def test_a_process_of_another_desk_is_not_there(
+async def test_a_process_of_another_desk_is_not_visible(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, init: Init
 ) -> None:
     process, theirs = await launch(neighbour, "tell(os.getpid())\ntime.sleep(60)")
@@ -291,7 +289,7 @@ async def test_no_socket_of_the_keeper_or_an_owner_is_found_inside(
 
 
 @falls_without("closed folders")
-async def test_another_user_of_the_host_cannot_look_into_desks(
+async def test_another_user_of_the_host_cannot_see_into_desks(
     desk: Desk, runtime: KeeperRuntime, settings: Config, init: Init, control: Path
 ) -> None:
     first, keeper = init(settings, desk), runtime.keeper.pid
@@ -308,7 +306,7 @@ async def test_another_user_of_the_host_cannot_look_into_desks(
     "a control socket for its owner's user",
     Removal("owner/control.py", "if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):", "if get_peer(sock):"),
 )
-async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control: Path) -> None:
+async def test_an_owner_disconnects_another_user_even_at_a_world_writable_socket(control: Path) -> None:
     os.chmod(control, 0o666)  # noqa: S103 - an attack
     try:
         done = await anyio.run_process([sys.executable, "-c", SPEAK, str(control)], stderr=subprocess.PIPE)
@@ -338,7 +336,7 @@ async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control:
         pytest.param(Scope(anywhere=True), id="the whole internet"),
     ],
 )
-async def test_who_may_open_desks_at_a_shared_socket_opens_none_with_what_is_the_operators(
+async def test_a_user_of_a_shared_socket_cannot_open_desks_with_the_operators_options(
     settings: Config, scope: Scope, tmp_path: Path
 ) -> None:
     shared = tmp_path / "shared.sock"

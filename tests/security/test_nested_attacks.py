@@ -1,6 +1,6 @@
-"""Desks of a hotdesk that is in a container itself: engines cover parts of /proc, containers do not see each other.
+"""Attacks on desks of a hotdesk that itself runs in a container: engines cover parts of /proc, containers are isolated.
 
-The container is namespaces and mounts as Podman makes them; `tests/e2e/test_nested.py` has Podman's own.
+The container is made of namespaces and mounts as Podman's are; `tests/e2e/test_nested.py` uses Podman itself.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def look(home: Path, settings: Config) -> dict[str, object]:
 
 
 @falls_without("masks over proc")
-def test_a_proc_that_was_uncovered_for_a_keeper_tells_its_desks_nothing(home: Path, settings: Config) -> None:
+def test_a_proc_uncovered_for_a_keeper_shows_its_desks_nothing(home: Path, settings: Config) -> None:
     found = look(home / "nested", settings)
     assert found["read"] == dict.fromkeys(("cmdline", "keys", "timer_list", "locks", "diskstats", "iomem"), 0)
     assert found["write"] != "opened"

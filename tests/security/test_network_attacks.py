@@ -1,4 +1,4 @@
-"""A desk has no network card: what it dials, binds and listens to ends in its own loopback."""
+"""Attacks by a desk on the network: it has no network card, and can dial, bind and listen only on its loopback."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ async def test_a_desk_has_loopback_and_nothing_else(
 
 @falls_without("no route", ROUTED_TO_LOOPBACK)
 @pytest.mark.parametrize("what", FAR)
-async def test_no_address_beyond_it_can_be_reached(answers: dict[str, object], what: str) -> None:
+async def test_no_address_beyond_loopback_can_be_reached(answers: dict[str, object], what: str) -> None:
     assert answers[what] == FAR[what][1]
 
 
@@ -259,7 +259,7 @@ async def test_the_hosts_own_address_cannot_be_reached(desk: Desk, attack: Attac
         '"etc/hosts": f"127.0.0.1 localhost {os.uname().nodename}\\n".encode(),',
     ),
 )
-async def test_no_name_but_its_own_means_anything(desk: Desk, attack: Attack) -> None:
+async def test_no_name_but_its_own_resolves(desk: Desk, attack: Attack) -> None:
     names = [os.uname().nodename, "example.com", "metadata.google.internal", "host.docker.internal", "localhost"]
     told = await attack(desk, NAMES, names=names)
     assert set(told.pop("localhost")) <= {"127.0.0.1", "::1"}
@@ -284,7 +284,7 @@ async def test_a_desk_cannot_change_its_network(answers: dict[str, object], what
         "        self.netns, _ = syscalls.run_in_new_netns(open_gate)\n        self.gate = open_gate()\n",
     ),
 )
-async def test_the_gate_listens_inside_the_desk_only_and_cannot_be_taken(desk: Desk, attack: Attack) -> None:
+async def test_the_gate_listens_only_inside_the_desk_and_cannot_be_taken(desk: Desk, attack: Attack) -> None:
     assert listening(3128) == []
     told = await attack(desk, GATE)
     assert told == {"dial": "done", "take": "EADDRINUSE", "take all": "EADDRINUSE"}
@@ -320,7 +320,7 @@ async def test_no_program_takes_the_gate_while_the_door_is_dead(
     "a user for the door",
     Removal("linux/jail.py", "        os.setresgid(uid, uid, uid)\n        os.setresuid(uid, uid, uid)\n", ""),
 )
-async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runtime: KeeperRuntime) -> None:
+async def test_the_door_has_its_own_user_and_no_privilege(desk: Desk, runtime: KeeperRuntime) -> None:
     await desk.run(KNOCK, timeout=20)
     lines = Path(f"/proc/{door_of(runtime)}/status").read_text().splitlines()
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -387,7 +387,7 @@ def listener(kind: str, name: str) -> socket.socket:
 
 
 @falls_without("so many calls at a gate", Removal("door/process.py", "CONNECTIONS = 256", "CONNECTIONS = 4096"))
-async def test_no_more_than_256_calls_of_one_desk_are_taken_at_a_time(
+async def test_one_desk_has_at_most_256_connections_at_the_door(
     desk: Desk, launch: Launch, runtime: KeeperRuntime
 ) -> None:
     await desk.run(KNOCK, timeout=20)

@@ -1,4 +1,4 @@
-"""A file that acts when it is opened: found in what it says, counted in what it does, each without the other."""
+"""Attacks by files that act when opened: detected by scanning them, and independently by counting what they do."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ REACHES = {
     "slides": "a slide's picture by a link to a page",
     "a table": "a table from elsewhere",
 }
-"""What tries to fetch something in our own office, by what it is in."""
+"""Files that fetch something when opened in our office program, by file type."""
 ASKS = {
     "a file": "another office's formula of a file",
     "FTP": "a formula that reads by FTP",
     "nearby": "a table from nearby",
 }
-"""What reaches no network, and links another file all the same."""
+"""Files that reach no network but link another file."""
 SENDS = """
 import socket, sys
 def tried(call, *given):
@@ -235,7 +235,7 @@ USES_IGNORED = Removal(
     cases="an archive with a field",
 )
 @pytest.mark.parametrize("what", ACTS)
-def test_what_acts_when_it_is_opened_is_found_without_opening_it(tmp_path: Path, what: str) -> None:
+def test_active_content_is_found_without_opening_the_file(tmp_path: Path, what: str) -> None:
     family, (name, data) = ACTS[what]
     (tmp_path / name).write_bytes(data)
     told = look(str(tmp_path / name))
@@ -257,7 +257,7 @@ ATTEMPTS_UNCOUNTED = Removal(
     cases="a table",
 )
 @pytest.mark.parametrize("what", REACHES)
-async def test_one_attempt_to_reach_out_while_it_is_open_fails_a_file(machine: Verifier, what: str) -> None:
+async def test_one_network_request_while_open_fails_a_file(machine: Verifier, what: str) -> None:
     _, (name, data) = ACTS[REACHES[what]]
     made = await machine.look(name, data, "active-content")
     assert OUTGOING in {fault.rule for seen in made.verdicts for fault in seen.faults}
@@ -285,7 +285,7 @@ async def test_an_action_of_the_viewer_is_reported_by_the_viewer(machine: Verifi
 
 
 @falls_without("found, or counted", USES_IGNORED, ATTEMPTS_UNCOUNTED)
-async def test_a_picture_fetched_by_a_link_to_a_page_gets_no_pass(machine: Verifier) -> None:
+async def test_a_picture_fetched_from_a_page_fails_a_file(machine: Verifier) -> None:
     _, (name, data) = ACTS["a picture by a link to a page"]
     made = await machine.look(name, data, "active-content")
     assert not made.passed
@@ -307,7 +307,7 @@ async def test_a_picture_fetched_by_a_link_to_a_page_gets_no_pass(machine: Verif
     """,
 )
 @pytest.mark.parametrize("what", HONEST)
-async def test_what_waits_for_a_click_passes(machine: Verifier, what: str) -> None:
+async def test_content_that_waits_for_a_click_passes(machine: Verifier, what: str) -> None:
     made = await machine.look(*HONEST[what], "active-content")
     assert made.faults == []
     assert OUTGOING in made.verdicts[0].looked_for
@@ -318,7 +318,7 @@ async def test_what_waits_for_a_click_passes(machine: Verifier, what: str) -> No
     "what is allowed is not fetched",
     Removal("checks/active.py", "        links = not REACHING & set(self.allow)\n", "        links = True\n"),
 )
-async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) -> None:
+async def test_active_content_a_brief_allows_passes_and_is_not_fetched(machine: Verifier) -> None:
     made = await machine.look(
         "a.ods", ods(calculated("of:=['http://x.test/b.ods'#$S.A1]")), "active-content", "external-links"
     )
@@ -344,7 +344,7 @@ async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) 
 @pytest.mark.parametrize(
     "kind", ["tcp", "tcp-far", "udp", "udp-far", "tcp6", "tcp6-far", "udp6", "udp6-far", "name", "unix"]
 )
-async def test_nothing_is_sent_uncounted(machine: Verifier, kind: str) -> None:
+async def test_every_network_request_is_counted(machine: Verifier, kind: str) -> None:
     place = machine.verifying.shared["base"]
     await place.count_send_attempts()
     assert (await place.desk.run(["python3", "-c", SENDS, kind], timeout=30)).ok
@@ -359,7 +359,7 @@ async def test_nothing_is_sent_uncounted(machine: Verifier, kind: str) -> None:
         "        return proven\n",
     ),
 )
-async def test_a_file_that_reaches_out_once_it_was_looked_at_fails_in_the_end(machine: Verifier) -> None:
+async def test_a_file_that_makes_a_request_after_its_check_still_fails(machine: Verifier) -> None:
     verifying, item = machine.verifying, Deliverable("a.txt", "txt", (RequiredCheck("active-content"),))
     opened, verifying.shared = verifying.shared, {"base": verifying.shared["base"]}
     try:
@@ -383,7 +383,7 @@ async def test_a_file_that_reaches_out_once_it_was_looked_at_fails_in_the_end(ma
         '            return "PDFium", ()\n',
     ),
 )
-def test_an_opening_nobody_saw_is_no_opening() -> None:
+def test_a_missing_or_malformed_record_of_the_opening_fails_a_file() -> None:
     told = b'{"kind": "pdf", "bytes": 1, "parts": 0, "count": 0, "found": [], "tools": {}%s}'
     check = replace(ActiveCheck(), open=True)
     well = told % b', "opened": {"by": "PDFium", "requests": [], "why": ""}'

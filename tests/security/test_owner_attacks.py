@@ -1,4 +1,4 @@
-"""A command whose owner process was turned by a desk: what it gave up, tried from inside such a process."""
+"""Attacks by a command whose owner process was compromised by a desk, tried from inside such a process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CONFINED = {
     "write over": "PermissionError",
     "truncate": "PermissionError",
     "rename": "PermissionError",
-    "link in": "OSError",  # Landlock says EXDEV
+    "link in": "OSError",  # Landlock answers EXDEV
     "write below": "done",
     "connect": "PermissionError",
     "bind": "PermissionError",
@@ -102,7 +102,7 @@ NO_LANDLOCK = Removal(
 )
 @no_guard("it must pass: that the rules are not wider than they need be", cases="write below")
 @pytest.mark.parametrize("what", CONFINED)
-def test_a_turned_command_can_write_only_where_results_go_and_reach_nobody(
+def test_a_compromised_command_can_only_write_results_and_reach_no_one(
     told: dict[str, object], tmp_path: Path, what: str
 ) -> None:
     assert told[what] == CONFINED[what]
@@ -115,7 +115,9 @@ def test_a_turned_command_can_write_only_where_results_go_and_reach_nobody(
     Removal("desks/run.py", "        confine_to([control_path(settings, 0).parent] if can_ask(scope) else [])\n", ""),
 )
 @pytest.mark.container
-@pytest.mark.parametrize("extra", [["--pids", "1000"], ["--out", "x:./nowhere"]])  # without any it is a quick command
+@pytest.mark.parametrize(
+    "extra", [["--pids", "1000"], ["--out", "x:./nowhere"]]
+)  # without resources it is a quick command
 def test_a_running_command_has_given_up_its_privileges(settings: Config, tmp_path: Path, extra: list[str]) -> None:
     argv = [*HOTDESK, "run", *extra, "--", "sh", "-c", "echo up; sleep 60"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment(settings), cwd=tmp_path) as running:

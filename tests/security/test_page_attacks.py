@@ -1,4 +1,4 @@
-"""Attacks on whoever uses the page: by what desks and models write, by other pages, by other tenants."""
+"""Attacks on users of the web page: by the output of desks and models, by foreign pages, by other tenants."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
-    """Yield a client of the tenant that is attacked, and the hostile worker's template."""
+    """Yield a client of the attacked tenant; the hostile worker's template is installed."""
     page_room.install(server.settings.lib / "templates")
     with client(server) as made:
         yield made
@@ -120,7 +120,7 @@ def look(server: Served, url: str) -> httpx.Response:
     ],
     ids=["page", "script", "missing", "changed", "elsewhere"],
 )
-def test_every_answer_of_the_page_is_bound_by_rules(server: Served, method: str, path: str, name: str) -> None:
+def test_every_answer_of_the_page_has_the_security_headers(server: Served, method: str, path: str, name: str) -> None:
     told = ask(server, path, name, method)
     rules = told.headers["content-security-policy"].split("; ")
     assert [rule for rule in RULES if rule not in rules] == []
@@ -129,7 +129,7 @@ def test_every_answer_of_the_page_is_bound_by_rules(server: Served, method: str,
 
 
 @falls_without("rules of the page")
-def test_no_other_page_frames_it(server: Served, browser: Browser) -> None:
+def test_no_other_page_can_frame_it(server: Served, browser: Browser) -> None:
     said: list[str] = []
     with opened(browser) as seen, page_room.elsewhere(f'<iframe src="{server.url}/"></iframe>') as outer:
         seen.page.on("console", lambda told: said.append(told.text))
@@ -158,7 +158,7 @@ def test_no_other_page_frames_it(server: Served, browser: Browser) -> None:
     cases="signing-out",
 )
 @pytest.mark.parametrize("method", ["POST", "DELETE"], ids=["signing-in", "signing-out"])
-def test_no_cookie_is_one_that_scripts_read_or_other_pages_send(server: Served, method: str) -> None:
+def test_no_cookie_is_readable_by_scripts_or_sent_by_other_pages(server: Served, method: str) -> None:
     signed = httpx.post(f"{server.url}/api/v1/session", json={"key": server.key})
     token = {"Cookie": signed.headers["set-cookie"].partition(";")[0], "X-CSRF-Token": signed.json()["csrf"]}
     if method == "DELETE":
@@ -175,12 +175,12 @@ def test_no_cookie_is_one_that_scripts_read_or_other_pages_send(server: Served, 
     Removal("http/dispatch.py", "        if name not in list_own_names(self.serving):\n", "        if False:\n"),
 )
 @pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/x"])
-def test_a_name_that_was_bound_again_to_this_machine_is_another_name(server: Served, path: str) -> None:
+def test_a_rebound_dns_name_is_refused(server: Served, path: str) -> None:
     assert ask(server, path, "rebind.evil.test").status_code == 421
 
 
 @falls_without("one name to sign in at", Removal("web/page.py", "elif name in ELSEWHERE:", "elif False:"))
-def test_nobody_signs_in_at_the_name_desks_write_below(server: Served) -> None:
+def test_signing_in_is_refused_at_the_origin_of_desk_content(server: Served) -> None:
     told = ask(server, "/", "localhost")
     assert (told.status_code, told.headers["location"]) == (307, f"{server.url}/")
 
@@ -193,7 +193,7 @@ def test_nobody_signs_in_at_the_name_desks_write_below(server: Served) -> None:
     Removal("web/page.py", "        if name == get_content_name(self.content.domain):\n", "        if False:\n"),
 )
 @pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/", f"/content/{'A' * 43}"])
-def test_at_the_second_origin_there_is_nothing_but_links(server: Served, path: str) -> None:
+def test_the_second_origin_serves_only_links(server: Served, path: str) -> None:
     told = ask(server, path, "content.localhost")
     assert told.status_code == 404
     assert told.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
@@ -217,7 +217,9 @@ def test_at_the_second_origin_there_is_nothing_but_links(server: Served, path: s
     ],
     ids=["html", "svg", "js", "pdf", "xlsm", "xhtml", "none"],
 )
-def test_what_a_desk_wrote_is_no_page(server: Served, api: httpx.Client, name: str, media: str, how: str) -> None:
+def test_a_file_of_a_desk_is_not_served_as_a_page(
+    server: Served, api: httpx.Client, name: str, media: str, how: str
+) -> None:
     api.put(f"/drive/kinds/{name}", content=b"<script>parent.hit=1</script>").raise_for_status()
     link = api.post("/content", json={"kind": "drive", "path": f"kinds/{name}"}).raise_for_status().json()["url"]
     told = look(server, link)
@@ -232,7 +234,7 @@ def test_what_a_desk_wrote_is_no_page(server: Served, api: httpx.Client, name: s
     "downloads where people sign in",
     Removal("native/bodies.py", "f\"attachment; filename*=UTF-8''", "f\"inline; filename*=UTF-8''"),
 )
-def test_what_a_desk_wrote_is_saved_not_shown_where_people_sign_in(api: httpx.Client) -> None:
+def test_a_file_of_a_desk_is_a_download_at_the_main_origin(api: httpx.Client) -> None:
     api.put("/drive/own.html", content=b"<script>1</script>").raise_for_status()
     told = api.get("/drive/own.html")
     assert told.headers["content-disposition"].startswith("attachment;")
@@ -242,7 +244,7 @@ def test_what_a_desk_wrote_is_saved_not_shown_where_people_sign_in(api: httpx.Cl
 
 @falls_without("names in headers", Removal("web/content.py", "{quote(link.name, safe='')}", "{link.name}"))
 @pytest.mark.parametrize("name", ['a"; filename="b.exe', "a\r\nSet-Cookie: x=1", "a\u202egnp.exe"])
-def test_a_files_name_writes_no_header(name: str) -> None:
+def test_a_file_name_cannot_inject_a_header(name: str) -> None:
     content = Content("localhost")
     link = content.find(content.offer("x", b"", name))
     assert link is not None
@@ -264,7 +266,7 @@ def test_a_link_lasts_a_minute() -> None:
 @falls_without(
     "bytes that links hold", Removal("web/content.py", "sum(own.values()) + len(data) > MAX_LINK_BYTES", "False")
 )
-def test_links_hold_a_bounded_part_of_memory_and_end_nobody_elses() -> None:
+def test_links_use_bounded_memory_and_displace_no_other_tenants() -> None:
     content = Content("localhost")
     theirs = content.offer("other", b"theirs", "a.txt")
     large = [content.offer("greedy", bytes(MAX_LINK_BYTES // 4), "a.txt") for _ in range(12)]
@@ -279,7 +281,7 @@ def test_links_hold_a_bounded_part_of_memory_and_end_nobody_elses() -> None:
     "links nobody guesses",
     Removal("web/content.py", "key = secrets.token_urlsafe(32)", 'key = f"{len(self.links):043d}"'),
 )
-def test_no_link_is_like_another(api: httpx.Client) -> None:
+def test_every_link_is_unique(api: httpx.Client) -> None:
     api.put("/drive/same.txt", content=b"same").raise_for_status()
     order = {"kind": "drive", "path": "same.txt"}
     links = {api.post("/content", json=order).json()["url"].rpartition("/")[2] for _ in range(20)}
@@ -290,7 +292,7 @@ def test_no_link_is_like_another(api: httpx.Client) -> None:
 
 @no_guard("a tenant is a folder of its own: no code looks elsewhere")
 @pytest.mark.parametrize("kind", ["drive", "file", "report", "frame"])
-def test_nobody_gets_a_link_to_what_another_tenant_has(
+def test_no_link_is_issued_for_another_tenants_file(
     api: httpx.Client, other: httpx.Client, asking: str, kind: str
 ) -> None:
     api.put("/drive/ours.txt", content=b"ours").raise_for_status()
@@ -311,7 +313,7 @@ def test_nobody_gets_a_link_to_what_another_tenant_has(
         '        caller = Caller("default", "", "")\n',
     ),
 )
-def test_nobody_gets_a_link_without_a_key(server: Served) -> None:
+def test_no_link_is_issued_without_a_key(server: Served) -> None:
     told = httpx.post(f"{server.url}/api/v1/content", json={"kind": "drive", "path": "ours.txt"})
     assert told.status_code == 401
 
@@ -335,7 +337,7 @@ def open_job(seen: Seen, server: Served, job: str, tab: str) -> Page:
     Removal("web/page.py", "\"require-trusted-types-for 'script'\",", ""),
     Removal("web/page.py", "\"trusted-types 'none'\",", ""),
 )
-def test_a_task_is_text(seen: Seen, server: Served, asking: str) -> None:
+def test_a_task_is_shown_as_text(seen: Seen, server: Served, asking: str) -> None:
     seen.page.goto(f"{server.url}/#/jobs")
     expect(seen.page.locator(f"a[href='#/jobs/{asking}']")).to_contain_text(MARKUP)
     expect(open_job(seen, server, asking, "overview").get_by_role("heading", level=1)).to_contain_text(MARKUP)
@@ -343,7 +345,7 @@ def test_a_task_is_text(seen: Seen, server: Served, asking: str) -> None:
 
 
 @falls_without("texts are texts")
-def test_a_question_of_a_model_is_text(seen: Seen, server: Served, asking: str) -> None:
+def test_a_question_of_a_model_is_shown_as_text(seen: Seen, server: Served, asking: str) -> None:
     card = open_job(seen, server, asking, "overview").get_by_role("article", name="The worker asks")
     expect(card).to_contain_text(MARKUP + SHOWN_ESCAPES)
     seen.require_peace()
@@ -354,28 +356,28 @@ def test_a_question_of_a_model_is_text(seen: Seen, server: Served, asking: str) 
     "texts that hide nothing",
     Removal("static/dom.js", "document.createTextNode(clean(value))", "document.createTextNode(value)"),
 )
-def test_a_name_of_a_file_is_text(seen: Seen, server: Served, asking: str) -> None:
+def test_a_file_name_is_shown_as_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "files")
     expect(page.locator(".panel").get_by_text(page_room.FILE_SHOWN, exact=True)).to_be_visible(timeout=LONG)
     seen.require_peace()
 
 
 @falls_without("texts are texts")
-def test_a_request_to_the_door_is_text(seen: Seen, server: Served, asking: str) -> None:
+def test_a_request_to_the_door_is_shown_as_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "door")
     expect(page.get_by_role("row").filter(has_text=page_room.REQUEST)).to_be_visible(timeout=LONG)
     seen.require_peace()
 
 
 @falls_without("texts are texts")
-def test_what_happened_is_text(seen: Seen, server: Served, asking: str) -> None:
+def test_the_history_is_shown_as_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "timeline")
     expect(page.get_by_role("list", name="What happened")).to_contain_text(MARKUP, timeout=LONG)
     seen.require_peace()
 
 
 @falls_without("texts are texts")
-def test_what_an_act_was_used_with_and_answered_is_text(seen: Seen, server: Served, asking: str) -> None:
+def test_arguments_and_results_of_acts_are_shown_as_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "timeline")
     act = page.locator("#act-1")
     expect(act).to_contain_text(page_room.FILE_SHOWN, timeout=LONG)
@@ -390,7 +392,7 @@ def test_what_an_act_was_used_with_and_answered_is_text(seen: Seen, server: Serv
 
 
 @falls_without("texts are texts")
-def test_a_plan_in_sentences_is_text(seen: Seen) -> None:
+def test_a_plan_in_sentences_is_shown_as_text(seen: Seen) -> None:
     card = {
         "title": MARKUP, "stakes": [MARKUP + ESCAPES], "lines": [MARKUP], "facts": {MARKUP: MARKUP}, "words": MARKUP,
         "steps": [{"name": MARKUP, "points": [MARKUP + ESCAPES]}],
@@ -408,7 +410,7 @@ def test_a_plan_in_sentences_is_text(seen: Seen) -> None:
 
 
 @falls_without("a terminal that hides nothing", Removal("static/vt.js", 'SEEN.test(character) ? "\\ufffd" : ', ""))
-def test_what_a_program_writes_to_a_terminal_is_text(seen: Seen, server: Served, asking: str) -> None:
+def test_program_output_is_shown_as_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "terminal")
     expect(page.locator(".panel .chip")).to_have_text("live")
     page.get_by_label("Terminal input").press_sequentially(f"cat {page_room.SAYS}\n")
@@ -417,7 +419,7 @@ def test_what_a_program_writes_to_a_terminal_is_text(seen: Seen, server: Served,
 
 
 @falls_without("texts are texts")
-def test_a_certificate_is_text(seen: Seen, server: Served, done: str) -> None:
+def test_a_certificate_is_shown_as_text(seen: Seen, server: Served, done: str) -> None:
     page = open_job(seen, server, done, "overview")
     page.get_by_role("button", name="Certificate").click()
     shown = page.get_by_role("dialog", name="Certificate")
@@ -427,7 +429,7 @@ def test_a_certificate_is_text(seen: Seen, server: Served, done: str) -> None:
 
 
 @no_guard("three hold at once: its texts are escaped, its origin and frame have no script")
-def test_a_report_runs_nothing(seen: Seen, server: Served, done: str) -> None:
+def test_a_report_runs_no_script(seen: Seen, server: Served, done: str) -> None:
     page = open_job(seen, server, done, "overview")
     page.get_by_role("button", name="Report").click()
     expect(page.frame_locator("iframe").locator("body")).to_contain_text(MARKUP, timeout=LONG)
@@ -446,7 +448,7 @@ def test_another_tenants_events_are_not_shown(other: httpx.Client, asking: str, 
 
 @no_guard("a tenant is a folder of its own: no code looks elsewhere")
 @pytest.mark.parametrize("query", [{"pages": 1}, {"page": 1}], ids=["pages", "page"])
-def test_nobody_sees_pages_of_another_tenants_file(
+def test_pages_of_another_tenants_file_are_not_shown(
     api: httpx.Client, other: httpx.Client, done: str, query: dict[str, int]
 ) -> None:
     [made] = api.get(f"/jobs/{done}").json()["deliverables"]
@@ -456,7 +458,7 @@ def test_nobody_sees_pages_of_another_tenants_file(
 @falls_without(
     "words of desks are bounded", Removal("jobs/stories.py", "    if len(text) > longest:\n", "    if False:\n")
 )
-def test_nothing_a_desk_answers_makes_a_story_endless(tmp_path: Path) -> None:
+def test_a_desks_answers_cannot_make_a_story_endless(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     kept = papers.create(ledger.jobs, JOB)
     words = "\ud800" + "x" * 3_000_000
@@ -476,7 +478,7 @@ def test_nothing_a_desk_answers_makes_a_story_endless(tmp_path: Path) -> None:
 @falls_without(
     "pages are pictures", Removal("jobs/pages.py", "[number - 1][1]), 200, RULES,", "[number - 1][1]), 200, {},")
 )
-def test_a_page_of_a_file_is_a_picture_whatever_it_shows(tmp_path: Path) -> None:
+def test_a_page_of_a_file_is_always_served_as_a_picture(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     reported_job(ledger)
     ledger.journal.close()
@@ -502,6 +504,6 @@ def test_pages_of_other_bytes_are_not_shown_for_a_file(tmp_path: Path) -> None:
     "attributes that hide nothing", Removal("static/dom.js", "SHOWN.has(name) ? clean(value) : value", "value")
 )
 @pytest.mark.parametrize("attribute", ["title", "alt", "aria-label", "download"])
-def test_what_is_read_aloud_or_saved_under_hides_nothing(seen: Seen, attribute: str) -> None:
+def test_labels_and_file_names_contain_no_hidden_characters(seen: Seen, attribute: str) -> None:
     made = "async ([name, text]) => (await import('/web/dom.js')).h('p', { [name]: text }).getAttribute(name)"
     assert seen.page.evaluate(made, [attribute, ESCAPES]) == SHOWN_ESCAPES

@@ -1,4 +1,4 @@
-"""Pausing a desk that resists: it stops within its bound or the owner is told, and it burns all the same."""
+"""Attacks on pausing: a desk that resists stops within a bound or its owner is told, and it can always be burnt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
 BOUND = 5.0
-"""Seconds a pause may take on a loaded machine; the keeper's own bound is far below."""
+"""Seconds a pause may take on a busy machine; the keeper's own bound is far below."""
 VFORKED = """
 os.mkfifo("/tmp/never")
 for _ in range(20):
@@ -132,7 +132,7 @@ def keeper_answers(desk: Desk) -> Callable[[], Awaitable[float]]:
 
 
 async def pause(desk: Desk) -> str | None:
-    """Try to pause a desk; return why it could not be."""
+    """Try to pause a desk; return the reason if it fails."""
     try:
         await desk.pause()
     except DeskError as e:
@@ -195,7 +195,7 @@ async def test_a_desk_that_resists_burns_while_it_is_paused(
 
 
 @falls_without("desks that stop")
-async def test_a_desk_does_not_wake_itself(fresh: Open, launch: Launch) -> None:
+async def test_a_paused_desk_cannot_wake_itself(fresh: Open, launch: Launch) -> None:
     code = """
 signal.signal(signal.SIGALRM, lambda *_: None)
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
@@ -218,7 +218,7 @@ while True:
 
 
 @no_guard("the windows of its link, which other attacks show")
-async def test_a_paused_desk_does_not_fill_its_owner(fresh: Open, launch: Launch) -> None:
+async def test_a_paused_desk_does_not_grow_its_owner(fresh: Open, launch: Launch) -> None:
     async with fresh(Spec()) as desk:
         process = await desk.start(["sh", "-c", "yes"], stdin=True)
         await anyio.sleep(0.1)
@@ -241,7 +241,7 @@ async def test_a_sudo_call_in_a_paused_desk_waits(fresh: Open, runtime: KeeperRu
     async with fresh(Spec(root=True)) as desk:
         process = await desk.start(["sudo", "id", "-u"])
         refused = await pause(desk)
-        if refused is not None:  # its root was just being started
+        if refused is not None:  # the guest of root was just being started
             assert "try again" in refused
             await anyio.sleep(0.5)
             await desk.pause()

@@ -1,4 +1,4 @@
-"""A desk's processes: no privilege, no way to another's, and limits of their own."""
+"""Attacks by processes of a desk: on privileges, on other processes, and on limits."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ async def test_a_process_has_no_privilege(desk: Desk, attack: Attack) -> None:
     "no such program of the image keeps a setuid bit: tests/unit/desk/test_unpack.py", cases="su, sudo and newgrp"
 )
 @pytest.mark.parametrize("what", RISE)
-async def test_a_process_cannot_rise(answers: dict[str, object], what: str) -> None:
+async def test_a_process_cannot_gain_privileges(answers: dict[str, object], what: str) -> None:
     assert answers[f"rise: {what}"] == RISE[what][1]
 
 
@@ -283,7 +283,7 @@ async def test_a_process_cannot_rise(answers: dict[str, object], what: str) -> N
     """,
 )
 @pytest.mark.parametrize("what", HOST)
-async def test_no_process_of_the_host_is_there(answers: dict[str, object], what: str) -> None:
+async def test_no_process_of_the_host_is_visible(answers: dict[str, object], what: str) -> None:
     assert answers[f"host: {what}"] == HOST[what][1]
 
 
@@ -317,7 +317,7 @@ async def test_the_first_process_cannot_be_read_traced_or_stopped(answers: dict[
     """,
 )
 @pytest.mark.parametrize("what", SPACES)
-async def test_no_namespace_leads_to_another(answers: dict[str, object], what: str) -> None:
+async def test_no_namespace_handle_leads_out(answers: dict[str, object], what: str) -> None:
     assert answers[f"spaces: {what}"] == SPACES[what][1]
 
 
@@ -342,7 +342,7 @@ async def test_an_interrupt_does_not_end_the_first_process(fresh: Open, attack: 
     "a user namespace that is not root's",
     Removal("room/room.py", "syscalls.start_anchor(self.base + uids.ANCHOR)", "syscalls.start_anchor(0)"),
 )
-async def test_a_users_inotify_instances_are_its_own(
+async def test_inotify_instances_are_counted_for_each_desk(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
     process, taken = await launch(desk, WATCHES, seconds=30)
@@ -375,7 +375,7 @@ async def test_queued_signals_are_limited_and_not_charged_to_the_hosts_root(desk
 
 
 @falls_without("resource limits")
-async def test_no_core_is_ever_dumped(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
+async def test_no_core_file_is_ever_written(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, STATUS)
     assert told["core"] == [1, 1]
     limits = Path(f"/proc/{init(settings, desk)}/limits").read_text()
@@ -387,7 +387,7 @@ async def test_no_core_is_ever_dumped(desk: Desk, attack: Attack, settings: Conf
     "a narrow map of ids",
     Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534 {base + NOBODY} 1\\n"', 'f"0 {base} {WIDTH}\\n"'),
 )
-async def test_only_its_own_ids_exist_in_a_desk_and_no_other_has_them(
+async def test_a_desk_has_only_its_own_user_ids_and_shares_none(
     desk: Desk, neighbour: Desk, attack: Attack, settings: Config, init: Init
 ) -> None:
     bases = set()
@@ -446,7 +446,7 @@ async def test_host_calls_to_a_stalled_guest_end_and_it_burns(
 )
 @pytest.mark.long
 @pytest.mark.timeout(150)
-async def test_every_wait_for_a_stalled_guest_has_an_end(fresh: Open, settings: Config, init: Init) -> None:
+async def test_every_wait_for_a_stalled_guest_has_a_timeout(fresh: Open, settings: Config, init: Init) -> None:
     async with fresh(Spec()) as desk:
         os.kill(init(settings, desk), signal.SIGSTOP)
 

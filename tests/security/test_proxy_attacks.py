@@ -1,4 +1,4 @@
-"""A program's own SOCKS5 proxy as a way to more than its desk may reach: inwards, or beside the proxy."""
+"""Attacks with a sandbox's own SOCKS5 proxy: reaching internal addresses, or the network without the proxy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def host(settings: Config, outside: Upstream) -> AsyncIterator[Host]:
 
 
 async def status(desk: Desk, url: str) -> str:
-    """Ask for something inside; return the status."""
+    """Request a URL from inside; return the status."""
     way = ["--noproxy", "", "--proxy", "http://127.0.0.1:3128"]
     argv = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", *way, url]
     return (await desk.run(argv)).text
@@ -50,7 +50,7 @@ async def status(desk: Desk, url: str) -> str:
     "egress proxy: it stands on the internet",
     Removal("http/upstream.py", 'proxy.port, False, "", names)', "proxy.port, True, proxy.host, names)"),
 )
-async def test_a_proxy_on_this_machine_is_not_called(host: Host, proxy: SocksServer) -> None:
+async def test_a_proxy_address_on_this_machine_is_not_called(host: Host, proxy: SocksServer) -> None:
     scope = Scope(RULES, may_ask=False, proxy=EgressProxy("127.0.0.1", proxy.port))
     async with host.open_desk(Spec(), scope) as desk:
         assert await status(desk, "https://api.erp.test/") == "502"
@@ -61,7 +61,7 @@ async def test_a_proxy_on_this_machine_is_not_called(host: Host, proxy: SocksSer
     "egress proxy: nothing goes beside it",
     Removal("http/upstream.py", "                if proxy is None or host in names:\n", "                if True:\n"),
 )
-async def test_nothing_goes_out_beside_a_proxy_that_does_not_answer(host: Host, tmp_path: Path) -> None:
+async def test_no_request_bypasses_a_proxy_that_does_not_answer(host: Host, tmp_path: Path) -> None:
     with upstream(tmp_path, "plain.erp.test", tls=False) as plain:
         way = Rule("127.0.0.1", scheme="http", port=plain.port, private=True)
         scope = Scope((way,), may_ask=False, proxy=EgressProxy("nowhere.invalid", 1080))

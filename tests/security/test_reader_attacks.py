@@ -1,4 +1,4 @@
-"""Whoever turns a reader has turned nothing else: it holds no file, makes no connection and starts nothing."""
+"""Attacks by a compromised reader process: it holds no file, makes no connection and starts no process."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ START = (
 
 
 class Line:
-    """The owner's ends of a reader's lines."""
+    """The owner's ends of a reader's connections."""
 
     def __init__(self, child: subprocess.Popen[bytes], talk: socket.socket, hand: socket.socket) -> None:
         self.child, self.talk, self.hand = child, talk, hand
@@ -129,7 +129,7 @@ def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start(turned: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Line]]:
-    """Start readers of one part that does whatever it is asked: a reader that was turned."""
+    """Start readers with one part that does whatever it is asked, as a compromised reader would."""
     running: list[Line] = []
     root = tmp_path_factory.mktemp("empty")
 
@@ -172,7 +172,7 @@ def reader(start: Callable[..., Line]) -> Line:
     cases=ATTEMPTS,
 )
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_a_turned_reader_reaches_nothing(reader: Line, attempt: str) -> None:
+def test_a_compromised_reader_reaches_nothing(reader: Line, attempt: str) -> None:
     told = reader.ask("turned.attempt", code=ATTEMPTS[attempt])
     assert told in ("PermissionError", "FileNotFoundError")
     assert reader.ask("turned.echo", text="on") == {"text": "on"}
@@ -180,14 +180,14 @@ def test_a_turned_reader_reaches_nothing(reader: Line, attempt: str) -> None:
 
 @falls_without("the reader's cell", cases=CALLS)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_turned_reader_cannot_make_calls_it_has_no_use_for(reader: Line, call: str) -> None:
+def test_a_compromised_reader_cannot_make_system_calls_it_does_not_need(reader: Line, call: str) -> None:
     number = CALLS[call][platform.machine() == "x86_64"]
     told = reader.ask("turned.attempt", code=f"(libc.syscall({number}, 0, 0, 0, 0, 0), ctypes.get_errno())")
     assert told == f"(-1, {errno.EPERM})"
 
 
 @falls_without("the reader's cell")
-def test_a_turned_reader_is_nobody_and_cannot_be_looked_into(reader: Line) -> None:
+def test_a_compromised_reader_is_unprivileged_and_cannot_be_inspected(reader: Line) -> None:
     assert reader.ask("turned.attempt", code="os.getuid()") == str(uids.READER)
     status = Path(f"/proc/{reader.child.pid}/status").read_text()
     assert "CapEff:\t0000000000000000" in status
@@ -199,7 +199,7 @@ def test_a_turned_reader_is_nobody_and_cannot_be_looked_into(reader: Line) -> No
     "memory a reader may have",
     Removal("reader/process.py", "    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))\n", ""),
 )
-def test_a_turned_reader_cannot_fill_the_machine(reader: Line) -> None:
+def test_a_compromised_reader_cannot_exhaust_memory(reader: Line) -> None:
     assert reader.ask("turned.attempt", code="len(bytes(2 << 30))") == "MemoryError"
 
 
@@ -207,7 +207,7 @@ def test_a_turned_reader_cannot_fill_the_machine(reader: Line) -> None:
     "descriptors a reader may have",
     Removal("reader/process.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))\n", ""),
 )
-def test_a_turned_reader_cannot_fill_the_kernel(reader: Line) -> None:
+def test_a_compromised_reader_cannot_exhaust_kernel_memory(reader: Line) -> None:
     assert reader.ask("turned.attempt", code="len([socket.socketpair() for _ in range(200)])") == "OSError"
 
 
@@ -223,7 +223,7 @@ def test_a_reader_that_is_stuck_is_ended(start: Callable[..., Line]) -> None:
 
 
 @falls_without("readers on a leash", Removal("reader/process.py", "bpf.READER, leashed=True)", "bpf.READER)"))
-def test_a_turned_reader_dies_with_its_keeper(start: Callable[..., Line]) -> None:
+def test_a_compromised_reader_dies_with_its_keeper(start: Callable[..., Line]) -> None:
     line = start(before="true &&")
     pid = int(line.ask("turned.attempt", code="os.getpid()"))
     line.say("turned.work", code="signal.setitimer(signal.ITIMER_REAL, 0)\nwhile True: pass")
@@ -256,7 +256,7 @@ def test_a_reader_ends_with_its_owner(start: Callable[..., Line]) -> None:
 
 
 @no_guard("a control: what a reader is for")
-def test_a_reader_uses_the_connection_it_is_handed(reader: Line) -> None:
+def test_a_reader_uses_the_connection_it_is_passed(reader: Line) -> None:
     reader.say("turned.dial", port=5900)
     wish, _ = reader.hear()
     ours, theirs = socket.socketpair()
@@ -275,7 +275,7 @@ def test_a_reader_uses_the_connection_it_is_handed(reader: Line) -> None:
         "        except KeyError as e:  #",
     ),
 )
-def test_what_breaks_a_verb_breaks_nothing_else(reader: Line) -> None:
+def test_an_exception_in_one_verb_affects_no_other(reader: Line) -> None:
     reader.say("turned.work", code="raise RuntimeError('hole')")
     message, _ = reader.hear()
     assert message["error"] == "strange"

@@ -1,4 +1,4 @@
-"""A report of a job whose every text is hostile: no script runs, nothing is asked for, and text stays text."""
+"""Attacks on a report by a job whose every text is hostile: no script runs, no request is made, text stays text."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def ledger(tmp_path: Path) -> Ledger:
 
 @dataclass
 class Place:
-    """A desk with a browser and a site, which takes down what it is asked for."""
+    """A desk with a browser, and a site that records the requests it gets."""
 
     desk: Desk
     browser: Browser
 
     async def show(self, html: bytes) -> dict[str, Any]:
-        """Have the browser show a page of the site; return what it made of it."""
+        """Open a page of the site in the browser; return what the browser made of it."""
         await self.desk.write("page.html", html)
         await self.desk.run(["truncate", "-s", "0", "/tmp/asked"])
         await self.browser.goto(f"{SITE}/page.html")
@@ -98,7 +98,7 @@ class Place:
         return found
 
     async def asked(self) -> set[str]:
-        """Return what the site was asked for; a browser asks for an icon by itself."""
+        """Return the requests the site got, without the icon that a browser requests by itself."""
         told = (await self.desk.read("/tmp/asked")).decode()
         return set(told.split()) - {"/favicon.ico"}
 
@@ -125,7 +125,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
     ),
 )
 @pytest.mark.container
-async def test_nothing_in_a_hostile_jobs_report_runs_or_asks_for_anything(place: Place, ledger: Ledger) -> None:
+async def test_a_hostile_jobs_report_runs_no_script_and_makes_no_request(place: Place, ledger: Ledger) -> None:
     reported_job(ledger, HOSTILE, HOSTILE)
     found = await place.show(make(ledger.path, ledger.jobs, JOB))
     assert await place.asked() == {"/page.html"}
@@ -148,7 +148,7 @@ async def test_nothing_in_a_hostile_jobs_report_runs_or_asks_for_anything(place:
     cases='javascript:alert(1) | //evil.test/x | a"onclick=1 | a?b#c',
 )
 @pytest.mark.parametrize("path", ["javascript:alert(1)", "../../etc/passwd", "//evil.test/x", 'a"onclick=1', "a?b#c"])
-def test_a_link_to_a_file_leads_nowhere_but_beside_the_report(ledger: Ledger, path: str) -> None:
+def test_a_link_to_a_file_leads_only_beside_the_report(ledger: Ledger, path: str) -> None:
     papers.create(ledger.jobs, JOB)
     ledger.note(JobBegun(JOB, "g", "b", "x"), Kept(JOB, path, "ef" * 32, 1, 1), JobEnded(JOB, "done", ""))
     html = make(ledger.path, ledger.jobs, JOB, beside=True).decode()
@@ -162,7 +162,7 @@ def test_a_link_to_a_file_leads_nowhere_but_beside_the_report(ledger: Ledger, pa
     Removal("report/page.py", '        tag("meta", http_equiv="Content-Security-Policy", content=policy),\n', ""),
 )
 @pytest.mark.container
-async def test_even_what_were_not_escaped_could_not_run_or_ask(place: Place, ledger: Ledger) -> None:
+async def test_even_unescaped_markup_could_not_run_or_make_requests(place: Place, ledger: Ledger) -> None:
     reported_job(ledger)
     html = make(ledger.path, ledger.jobs, JOB)
     loud = f"<script src={SITE}/ran></script><img src={SITE}/ran><style>@import '{SITE}/ran';</style><p onclick=1>"
@@ -173,13 +173,13 @@ async def test_even_what_were_not_escaped_could_not_run_or_ask(place: Place, led
 
 @no_guard("a control: what the others would see if they failed")
 @pytest.mark.container
-async def test_a_page_without_these_measures_runs_and_asks(place: Place) -> None:
+async def test_a_page_without_these_measures_runs_scripts_and_makes_requests(place: Place) -> None:
     await place.show(f"<p class=pill>x<script>fetch('{SITE}/ran')</script><img src={SITE}/seen>".encode())
     assert await place.asked() == {"/page.html", "/ran", "/seen"}
 
 
 class Strict(HTMLParser):
-    """Takes nothing but what a report is made of, each element closed."""
+    """A parser that accepts only the elements a report is made of, each of them closed."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -222,7 +222,7 @@ class Strict(HTMLParser):
 
 
 def read_strictly(html: str) -> str:
-    """Read a page; return its text."""
+    """Parse a page strictly; return its text."""
     parser = Strict()
     parser.feed(html)
     parser.close()
@@ -265,7 +265,7 @@ TEXTS = strategies.lists(strategies.one_of(PIECES, strategies.text(max_size=8)),
 @settings(max_examples=8, deadline=None)
 @example(HOSTILE)
 @given(TEXTS)
-def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> None:
+def test_a_report_contains_only_known_elements(word: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder))
         reported_job(ledger, word, word)
@@ -296,7 +296,7 @@ def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> Non
     "marks that pile up in reports",
     Removal("report/markup.py", "character if run <= MARKS else escape_character(character)", "character"),
 )
-def test_marks_do_not_pile_up_over_the_lines_around_them() -> None:
+def test_combining_marks_do_not_cover_neighbouring_lines() -> None:
     assert tag("p", "z" + "\u0301" * 6).html == "<p>z" + "\u0301" * 4 + "\\u0301\\u0301</p>"
     assert tag("p", "שָׁלוֹם, tiếng Việt, กำ").html == "<p>שָׁלוֹם, tiếng Việt, กำ</p>"
 
@@ -309,7 +309,7 @@ def test_marks_do_not_pile_up_over_the_lines_around_them() -> None:
         "            act.has_picture = True\n",
     ),
 )
-def test_a_picture_that_was_made_in_a_desk_is_not_opened(ledger: Ledger) -> None:
+def test_a_picture_made_in_a_desk_is_not_decoded(ledger: Ledger) -> None:
     kept = ledger.begin()
     picture = kept.write(seen("a picture", image=screen()))
     ledger.note(
@@ -375,7 +375,7 @@ ODD = {
     cases="sides without end | a palette | something between | no packed lines | nothing | no end",
 )
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
-def test_a_picture_that_is_not_as_we_write_it_is_not_opened(data: bytes) -> None:
+def test_a_picture_not_in_our_own_encoding_is_not_decoded(data: bytes) -> None:
     assert read_screen(data) is None
 
 

@@ -1,4 +1,4 @@
-"""Desks that resist their end: whatever state their processes are in, they burn within a bound and harm nobody."""
+"""Attacks by desks that resist burning: whatever state their processes are in, they burn within a bound."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def controllers(task: Path) -> dict[str, str]:
     "an end with the first process",
     Removal("keeper/keeper.py", "elif pid == tracked.init:", "elif pid == -tracked.init:"),
 )
-async def test_a_desk_whose_first_process_is_killed_ends_and_says_so(
+async def test_a_desk_whose_first_process_is_killed_ends_and_reports_it(
     fresh: Open, neighbour: Desk, settings: Config, init: Init, launch: Launch
 ) -> None:
     async with fresh(SMALL) as desk:
@@ -218,11 +218,11 @@ async def test_a_desk_whose_first_process_is_killed_ends_and_says_so(
 
 
 @falls_without("an end with the first process")
-async def test_a_desk_that_ends_its_own_first_process_is_gone_and_says_so(
+async def test_a_desk_that_ends_its_own_first_process_is_reported_as_gone(
     fresh: Open, neighbour: Desk, settings: Config, attack: Attack
 ) -> None:
     async with fresh(SMALL) as desk:
-        await attack(desk, "tell(call('prlimit64', 1, 9, struct.pack('QQ', 1, 1), 0))")  # no memory for the guest
+        await attack(desk, "tell(call('prlimit64', 1, 9, struct.pack('QQ', 1, 1), 0))")  # the guest has no memory left
         with anyio.fail_after(20), pytest.raises(DeskGone, match="its first process ended"):
             await exhaust(desk)
         assert await until(lambda: is_gone(settings, desk.id), 10)
@@ -230,13 +230,13 @@ async def test_a_desk_that_ends_its_own_first_process_is_gone_and_says_so(
 
 
 async def exhaust(desk: Desk) -> None:
-    """Have a guest do one thing after the other, each of which takes memory."""
+    """Have a guest do one thing after another, each of which uses memory."""
     while True:
         await desk.run(["true"], env={"BIG": "x" * 100_000}, timeout=10)
 
 
 @falls_without("an end with the first process")
-async def test_a_guest_that_leaves_takes_its_desk_along(crafted: Craft, owning: Owning) -> None:
+async def test_a_desk_ends_with_its_guest(crafted: Craft, owning: Owning) -> None:
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()
         (layer / "evil/python").write_text(DYING_PYTHON)

@@ -1,4 +1,4 @@
-"""Root inside a desk is nobody outside: it changes no wall, reaches no kernel setting, and harms only its own desk."""
+"""Attacks by root inside a desk: unprivileged outside, it changes no wall and harms only its own desk."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ FILL_JOURNAL = """[say({'act': n, 'argv': ['\\x01' * 20000], 'cwd': '/'}) for n 
 
 ENDED = "ended|did not start|did not connect|No such"
 ANOTHER_USER = "#!/usr/bin/setpriv --reuid=1000\n"
-"""Runs itself again and again, as another user."""
+"""Executes itself forever, as another user."""
 
 
 CARELESS = """#!/bin/sh
@@ -370,17 +370,17 @@ for word; do case "$word" in --process=*) file=${word#--process=};; esac; done
 [ -z "$file" ] || sed -i 's/OLD/NEW/g' "$file"
 exec crun "$@"
 """
-"""A runtime that does not do as it is told when it starts root's guest."""
+"""A runtime that ignores its instructions when it starts root's guest."""
 
 
 def argv(program: Program, code: str, how: str, **given: object) -> tuple[list[str], str | None]:
-    """Return the command line of attack code as root, asked for by the owner or by `sudo`."""
+    """Return the command line of attack code as root, started by the owner or by `sudo`."""
     whole = program(code, more=MORE_CALLS[os.uname().machine], **given)
     return (["sudo", *whole], None) if how == "sudo" else (whole, "root")
 
 
 async def attack(desk: Desk, program: Program, code: str, how: str = "owner", **given: object) -> Any:
-    """Run attack code as root to its end; return what it told."""
+    """Run attack code as root to its end; return its verdict."""
     command, user = argv(program, code, how, **given)
     done = await desk.run(command, user=user, timeout=60)
     assert done.exit_code == 0, f"exit {done.exit_code} {done.signal}: {done.stderr[-2000:].decode()}"
@@ -452,7 +452,7 @@ async def test_no_call_changes_a_wall_or_the_kernel(desk: Desk, program: Program
     cases="owner | sudo",
 )
 @pytest.mark.parametrize("how", ["owner", "sudo"])
-async def test_no_kernel_file_is_written_and_the_first_process_stays_closed(
+async def test_root_can_neither_write_kernel_files_nor_inspect_the_first_process(
     desk: Desk, program: Program, how: str
 ) -> None:
     told = await attack(desk, program, KERNEL_FILES, how)
@@ -471,7 +471,7 @@ async def test_no_kernel_file_is_written_and_the_first_process_stays_closed(
     cases="owner | sudo",
 )
 @pytest.mark.parametrize("how", ["owner", "sudo"])
-async def test_what_the_keeper_laid_into_the_desk_is_not_changed(desk: Desk, program: Program, how: str) -> None:
+async def test_root_cannot_change_files_the_keeper_put_into_the_desk(desk: Desk, program: Program, how: str) -> None:
     told = await attack(desk, program, OWN_FOLDER, how)
     assert len(told["changed"]) > 30
     assert set(told["changed"].values()) <= {"EROFS", "EBUSY", "EACCES"}
@@ -484,7 +484,7 @@ async def test_what_the_keeper_laid_into_the_desk_is_not_changed(desk: Desk, pro
     cases="owner | sudo",
 )
 @pytest.mark.parametrize("how", ["owner", "sudo"])
-async def test_nothing_root_makes_gives_anybody_more(desk: Desk, program: Program, how: str) -> None:
+async def test_files_root_creates_give_no_user_more_rights(desk: Desk, program: Program, how: str) -> None:
     told = await attack(desk, program, RISE, how)
     assert told.pop("mode") == 0o6755
     assert told.pop("rename leaving a whiteout") in ("EINVAL", "EPERM")
@@ -506,14 +506,14 @@ async def test_ids_beyond_the_desks_own_do_not_exist(desk: Desk, program: Progra
 
 
 @no_guard("nothing mounts one; calls that would are attacked elsewhere")
-async def test_no_cgroup_is_in_reach(desk: Desk, program: Program) -> None:
+async def test_root_reaches_no_cgroup(desk: Desk, program: Program) -> None:
     told = await attack(desk, program, CGROUPS)
     assert not {"cgroup", "cgroup2"} & set(told["kinds"])
     assert (told["found"], told["mount"], told["make"]) == ([], "EPERM", "EROFS")
 
 
 @falls_without("seven capabilities", Removal("container/bundle.py", '"SETUID": 7}', '"SETUID": 7, "MKNOD": 27}'))
-async def test_seen_from_outside_roots_programs_are_nobody(settings: Config, desk: Desk, init: Init) -> None:
+async def test_roots_programs_are_unprivileged_on_the_host(settings: Config, desk: Desk, init: Init) -> None:
     first = init(settings, desk)
     base = int(status(first)["Uid"][0]) - uids.USER
     kept = [await desk.start(["sleep", "3500"], user="root"), await desk.start(["sudo", "sleep", "3500"])]
@@ -559,7 +559,7 @@ async def test_files_of_every_owner_count_against_the_disk(fresh: Open, program:
 @falls_without("a guest of root's that its programs cannot read", FIRST_PROCESS_SHOWN, cases="root")
 @no_guard("the kernel keeps other users out", cases="None")
 @pytest.mark.parametrize("user", ["root", None])
-async def test_roots_guest_is_not_read_or_traced_by_programs(desk: Desk, program: Program, user: str | None) -> None:
+async def test_programs_cannot_read_or_trace_roots_guest(desk: Desk, program: Program, user: str | None) -> None:
     await desk.run(["true"], user="root")
     done = await desk.run(program(ROOTS_GUEST), user=user, timeout=30)
     told = json.loads(done.stdout)
@@ -568,7 +568,7 @@ async def test_roots_guest_is_not_read_or_traced_by_programs(desk: Desk, program
 
 
 @no_guard("the runtime's own guard: undumpable")
-async def test_the_runtime_that_starts_root_is_not_touched_on_its_way_in(fresh: Open, program: Program) -> None:
+async def test_the_runtime_cannot_be_attacked_while_it_starts_root(fresh: Open, program: Program) -> None:
     async with fresh(Spec(root=True)) as desk:
         spy = await desk.start(program(SPY, seconds=4), user="root")
         await anext(spy.output())
@@ -627,7 +627,7 @@ async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: 
         await replace_python(desk, impostor)
         with pytest.raises(HotdeskError, match=why), anyio.fail_after(30):
             await desk.run(["true"], user="root")
-        with anyio.fail_after(10):  # the runtime that started it may just be ending, and is the host's root
+        with anyio.fail_after(10):  # the runtime that started it may still be exiting, and is the host's root
             while 0 in (users := owners(desk)):
                 await anyio.sleep(0.02)
         assert users
@@ -651,7 +651,7 @@ async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: 
         pytest.param('"uid": 0', '"uid": 5', "Uid", marks=pytest.mark.long),
     ],
 )
-async def test_a_root_whose_walls_do_not_stand_is_not_handed_over(
+async def test_root_is_not_available_if_its_walls_are_not_proven(
     settings: Config, tmp_path: Path, old: str, new: str, flaw: str
 ) -> None:
     careless = tmp_path / "runtime"
@@ -661,7 +661,7 @@ async def test_a_root_whose_walls_do_not_stand_is_not_handed_over(
         desk = await runtime.open(Spec(root=True))
         with anyio.fail_after(20), pytest.raises(KeeperError, match=f"failed its test.*{flaw}"):
             await desk.run(["true"], user="root")
-        with anyio.fail_after(5):  # its end is on the way
+        with anyio.fail_after(5):  # it is about to end
             while True:
                 if len(members(desk)) == 1:
                     break
@@ -672,7 +672,7 @@ async def test_a_root_whose_walls_do_not_stand_is_not_handed_over(
 
 
 async def replace_python(desk: Desk, text: str) -> None:
-    """Put something else where root's guest's interpreter is, and end that guest; /tmp/sudo works on."""
+    """Replace the interpreter of root's guest and end that guest; /tmp/sudo keeps working."""
     python = (await desk.run(["readlink", "-f", "/usr/bin/python3"])).text.strip()
     await desk.write("/tmp/impostor", text.replace("PYTHON", python).encode(), mode=0o755)
     own_sudo = (await desk.read("/usr/local/bin/sudo")).replace(b"/usr/bin/python3 ", f"{python} ".encode())
@@ -691,7 +691,9 @@ async def replace_python(desk: Desk, text: str) -> None:
         '        try:\n            __import__("time").sleep(1)\n            wrong = tracked.wall.list_root_flaws(',
     ),
 )
-async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: KeeperRuntime) -> None:
+async def test_a_root_guest_that_never_passes_the_proof_delays_no_other_desk(
+    fresh: Open, runtime: KeeperRuntime
+) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
         await replace_python(desk, ANOTHER_USER)
         await desk.start(["/tmp/sudo", "true"])
@@ -715,7 +717,7 @@ def keeper_seconds(runtime: KeeperRuntime) -> float:
 @falls_without(
     "a rest between two roots", Removal("keeper/root.py", "RESTART_INTERVAL_S = 1.0", "RESTART_INTERVAL_S = 0.0")
 )
-async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, runtime: KeeperRuntime) -> None:
+async def test_a_root_guest_that_ends_at_once_is_not_restarted_forever(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         await desk.write("/tmp/count", b"")
         await desk.run(["chmod", "666", "/tmp/count"])
@@ -753,7 +755,7 @@ ERRORS_ESCAPE = Removal("owner/root.py", "    with suppress(HotdeskError):\n", "
     cases="an-end-of-what-never-began | an-end-told-twice",
 )
 @pytest.mark.parametrize("lie", list(LIES), ids=[name.replace(" ", "-") for name in LIES])
-async def test_a_lying_root_harms_only_itself(
+async def test_a_lying_root_guest_harms_only_itself(
     fresh: Open, runtime: KeeperRuntime, events: list[Event], lie: str
 ) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
@@ -773,12 +775,12 @@ async def test_a_lying_root_harms_only_itself(
 @falls_without(
     "a share of the journal", Removal("owner/root.py", "        if size > self.room:\n", "        if size < 0:\n")
 )
-async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Event]) -> None:
+async def test_the_journal_entries_of_one_desk_are_limited(fresh: Open, events: list[Event]) -> None:
     async with fresh(Spec(root=True)) as desk:
         await replace_python(desk, LIAR.replace("LIE", FILL_JOURNAL))
         start = len(events)
         for _ in range(2):
-            for _ in range(2):  # the first may still meet the one that was killed
+            for _ in range(2):  # the first call may still reach the guest that was killed
                 with anyio.move_on_after(3), suppress(LinkError):
                     await desk.run(["true"], user="root")
             size = sum(len(to_json(event)) for event in events[start:])
@@ -796,7 +798,7 @@ async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Even
     "streams that are closed",
     Removal("hotdesk_guest/acts.py", "        for fd in self.streams:\n            os.close(fd)\n", ""),
 )
-async def test_garbage_at_sudos_socket_takes_nothing_for_good(desk: Desk, program: Program) -> None:
+async def test_garbage_at_the_sudo_socket_leaks_no_resources(desk: Desk, program: Program) -> None:
     await desk.run(["true"], user="root")
     guest = roots_guest(desk)
     before = len(os.listdir(f"/proc/{guest}/fd"))
@@ -810,7 +812,7 @@ async def test_garbage_at_sudos_socket_takes_nothing_for_good(desk: Desk, progra
 
 
 @falls_without("three streams a call", Removal("hotdesk_guest/acts.py", " or len(caller.streams) > 3:", ":"))
-async def test_a_caller_cannot_make_root_hold_many_streams(desk: Desk, launch: Launch) -> None:
+async def test_a_caller_cannot_make_root_hold_many_file_descriptors(desk: Desk, launch: Launch) -> None:
     code = """
 import array
 s = socket.socket(socket.AF_UNIX)
@@ -842,7 +844,7 @@ time.sleep(100)
         "        self.callers.pop(-2, None)\n",
     ),
 )
-async def test_callers_who_say_nothing_end_with_themselves(desk: Desk, program: Program) -> None:
+async def test_silent_callers_of_sudo_hold_nothing_once_they_exit(desk: Desk, program: Program) -> None:
     code = """
 kept = []
 for _ in range(200):
@@ -866,7 +868,7 @@ time.sleep(1)
 @falls_without(
     "streams that are closed to others", Removal("hotdesk_guest/acts.py", ", _socket.MSG_CMSG_CLOEXEC)", ")")
 )
-async def test_a_stream_that_waits_is_not_given_to_others(desk: Desk, program: Program) -> None:
+async def test_descriptors_of_a_waiting_call_do_not_leak_to_others(desk: Desk, program: Program) -> None:
     code = """
 import array, subprocess
 s = socket.socket(socket.AF_UNIX)
@@ -890,12 +892,12 @@ tell(subprocess.run(["sudo", "sh", "-c", "ls -l /proc/$$/fd"], capture_output=Tr
     Removal("hotdesk_guest/acts.py", "        if full:\n            self.listen()\n", ""),
     Removal("hotdesk_guest/acts.py", "MAX_CALLERS = 64", "MAX_CALLERS = 4"),
 )
-async def test_two_hundred_calls_of_sudo_at_once(fresh: Open, origin: Origin) -> None:
+async def test_two_hundred_concurrent_sudo_calls_work(fresh: Open, origin: Origin) -> None:
     async with fresh(Spec(root=True)) as desk:
         script = "for n in $(seq 200); do sudo echo $n >>said & done; wait; sort -n said | tail -n 1; wc -l <said"
         done = await desk.run(["bash", "-c", script], timeout=280)
         assert done.text.split() == ["200", "200"], done.stderr[-500:]
-        if origin is not WALLED["gvisor"]:  # the host sees no process of a sentry's
+        if origin is not WALLED["gvisor"]:  # the host does not see processes of a sentry
             assert len(os.listdir(f"/proc/{roots_guest(desk)}/fd")) < 30
 
 
@@ -914,7 +916,7 @@ async def test_a_sudo_that_root_replaced_gains_nothing(fresh: Open) -> None:
         "if spec:\n                self.await_sudo()",
     ),
 )
-async def test_a_desk_without_root_does_not_get_it_by_asking_itself(fresh: Open, program: Program) -> None:
+async def test_a_desk_without_root_cannot_start_it_from_inside(fresh: Open, program: Program) -> None:
     async with fresh(Spec()) as desk:
         code = "tell([attempt(os.setuid, 0), os.path.exists('/run/hotdesk/sudo.sock'), attempt(os.setgroups, [])])"
         done = await desk.run(program(code))

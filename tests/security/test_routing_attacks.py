@@ -1,4 +1,4 @@
-"""Attempts to stand behind a weaker wall than somebody demands: by a brief, a step, a worker, a client or a tenant."""
+"""Attempts to get a weaker wall than required: by a brief, a step, a worker, a client or a tenant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.security.guards import Removal, falls_without, no_guard
 
 JOB = Brief("goal", (), Path(), "", explicit=frozenset({"wall"}))
 PLAIN = WallCatalog({"container": WallStatus("container", TRAITS["container"])})
-"""A machine with containers alone."""
+"""A machine that has only containers."""
 QUIET = Step("quiet", "Count.", ("shell",), (), ())
 
 
@@ -56,7 +56,7 @@ def test_no_brief_names_a_weaker_wall_than_its_ceiling(wall: str) -> None:
     "strength by what a wall is",
     Removal("hotdesk/walls.py", "        if not self.is_boundary:\n", "        if not self.kernel:\n"),
 )
-def test_no_brief_passes_an_emulated_machine_off_as_a_stronger_wall() -> None:
+def test_a_brief_cannot_pass_an_emulated_machine_off_as_a_stronger_wall() -> None:
     emulated = WallStatus("microvm", replace(TRAITS["microvm"], is_boundary=False))
     here = WallCatalog({**NOMINAL_CATALOG.statuses, "microvm": emulated})
     with pytest.raises(BriefError, match="the wall microvm is weaker than gvisor"):
@@ -81,7 +81,7 @@ def test_no_brief_lowers_the_requesters_wall(wall: str) -> None:
     "the operator's wall around checks",
     Removal("brief/routing.py", "choose(wall, sensitive, verify_wall)", "choose(wall, sensitive)"),
 )
-def test_no_brief_lowers_the_wall_around_what_checks_its_results() -> None:
+def test_no_brief_lowers_the_wall_around_its_checks() -> None:
     job = replace(JOB, wall="container", sensitive_wall="container")
     assert route_brief(job, NOMINAL_CATALOG, "microvm").verify_wall == "microvm"
 
@@ -94,7 +94,7 @@ def test_no_brief_lowers_the_wall_around_what_checks_its_results() -> None:
     [replace(JOB, wall="gvisor"), replace(JOB, least_wall="gvisor"), replace(JOB, sensitive_wall="gvisor")],
     ids=["its own", "of whoever starts it", "for what is sensitive"],
 )
-def test_a_wall_that_is_not_there_is_not_replaced_by_a_weaker_one(job: Brief) -> None:
+def test_a_missing_wall_is_not_replaced_by_a_weaker_one(job: Brief) -> None:
     with pytest.raises(BriefError, match="the wall gvisor is not available here"):
         route_brief(job, PLAIN)
 
@@ -116,7 +116,7 @@ def test_no_step_of_a_plan_lowers_the_wall_of_its_brief() -> None:
     ),
 )
 @pytest.mark.parametrize("wall", ["", "container"])
-def test_no_plan_takes_a_step_with_secrets_out_of_its_stronger_wall(wall: str) -> None:
+def test_no_plan_moves_a_step_with_secrets_to_a_weaker_wall(wall: str) -> None:
     scope = Scope((parse_rule("read erp.test"),), (parse_grant("erp@erp.test bearer"),))
     pays = replace(QUIET, hosts=("GET erp.test/a",), grants=("erp",), wall=wall)
     assert choose_wall(Plan((pays,)), [0], replace(JOB, scope=scope, sensitive_wall="gvisor")) == "gvisor"
@@ -130,7 +130,7 @@ def test_no_plan_takes_a_step_with_secrets_out_of_its_stronger_wall(wall: str) -
     "later",
     [replace(QUIET, name="later"), replace(QUIET, name="later", wall="container"), replace(QUIET, name="other")],
 )
-def test_no_worker_takes_a_later_step_out_of_its_stronger_wall(later: Step) -> None:
+def test_no_worker_moves_a_later_step_to_a_weaker_wall(later: Step) -> None:
     plan = Plan((QUIET, replace(QUIET, name="later", wall="gvisor")))
     amendment = Amendment("quiet", steps=(later,))
     assert decide_amendment(amendment, plan, replace(JOB, tools=("shell",)), "auto") == "ask"
@@ -206,7 +206,7 @@ def wall_of(host: Host, desk: Desk) -> str:
 @pytest.mark.container
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("way", ["host", "runtime"])
-async def test_every_desk_of_a_tenant_stands_behind_its_wall(tenant: MeteredHost, way: str) -> None:
+async def test_every_desk_of_a_tenant_has_the_tenants_wall(tenant: MeteredHost, way: str) -> None:
     opening = tenant.open(Spec()) if way == "host" else tenant.get_keeper_runtime().open(Spec())  # as local sockets do
     desk = await opening
     assert wall_of(tenant, desk) == strong_wall.NAME
@@ -222,7 +222,7 @@ async def test_every_desk_of_a_tenant_stands_behind_its_wall(tenant: MeteredHost
 )
 @pytest.mark.container
 @pytest.mark.timeout(60)
-async def test_desks_kept_ready_for_a_tenant_stand_behind_its_wall(tenant: MeteredHost) -> None:
+async def test_desks_opened_in_advance_for_a_tenant_have_the_tenants_wall(tenant: MeteredHost) -> None:
     tenant.keep_ready(Spec(), 1)
     await tenant.pool.wait_until_full()
     (ready,) = state.list_own_desks(tenant.config)
@@ -232,7 +232,7 @@ async def test_desks_kept_ready_for_a_tenant_stand_behind_its_wall(tenant: Meter
 @no_guard("a keeper has the walls of its own program: what an owner registers is not known to it")
 @pytest.mark.container
 @pytest.mark.timeout(60)
-async def test_an_owner_cannot_have_a_container_called_something_stronger(settings: Config) -> None:
+async def test_an_owner_cannot_have_a_container_named_as_a_stronger_wall(settings: Config) -> None:
     with strong_wall.install():
         async with Host(settings, control=False) as host:
             with pytest.raises(HostError, match="is not available here"):

@@ -1,4 +1,4 @@
-"""A desk's writable layer, shaped by hand as no desk could, tries to get more into an image than files."""
+"""Attacks on saving an image: a writable layer, shaped by hand as no desk could, tries to add more than files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Save = Callable[[], Image]
 
 @pytest.fixture
 def upper() -> Iterator[Path]:
-    """Yield a writable layer, and a file of the host beside it; removed by a program that knows no depth."""
+    """Yield a writable layer, beside a file of the host; removed by a program that handles any depth."""
     folder = Path(tempfile.mkdtemp())
     (folder / "secret").write_bytes(SECRET)
     (folder / "up").mkdir()
@@ -66,7 +66,7 @@ def publish(images: Path, name: str, digest: str) -> Image:
 
 
 def refused(save: Save, images: Path) -> str:
-    """See that nothing came of it; return why."""
+    """Check that nothing was saved; return the reason."""
     with pytest.raises(ImageError) as caught:
         save()
     assert [image.name for image in ls(images)] == ["base"]
@@ -82,7 +82,7 @@ def refused(save: Save, images: Path) -> str:
     Removal("linux/openat2.py", "flags | os.O_NOFOLLOW | patient, STRICT", "flags & ~os.O_NOFOLLOW | patient, STRICT"),
 )
 @pytest.mark.parametrize("target", ["secret", "."])
-def test_a_link_of_a_desk_brings_nothing_of_the_host(target: str, upper: Path, saved: Save) -> None:
+def test_a_link_of_a_desk_adds_nothing_of_the_host(target: str, upper: Path, saved: Save) -> None:
     (upper / "link").symlink_to(upper.parent / target)
     assert (saved().layers[0] / "link").is_symlink()
 
@@ -95,7 +95,7 @@ def test_a_link_of_a_desk_brings_nothing_of_the_host(target: str, upper: Path, s
     ),
     Removal("linux/openat2.py", "0 if flags & os.O_PATH else os.O_NONBLOCK", "0"),
 )
-def test_a_pipe_keeps_nobody_waiting(upper: Path, saved: Save) -> None:
+def test_a_named_pipe_does_not_block_saving(upper: Path, saved: Save) -> None:
     os.mkfifo(upper / "pipe")
     assert os.listdir(saved().layers[0]) == []
 
@@ -132,7 +132,9 @@ def test_setuid_bits_do_not_become_part_of_an_image(upper: Path, saved: Save) ->
     ],
     ids=["capability", "redirect", "metacopy", "other whiteouts"],
 )
-def test_no_attribute_with_a_meaning_outside_is_kept(key: str, value: bytes, upper: Path, saved: Save) -> None:
+def test_no_extended_attribute_with_a_meaning_outside_is_saved(
+    key: str, value: bytes, upper: Path, saved: Save
+) -> None:
     (upper / "folder").mkdir()
     (upper / "file").touch()
     for name in ("file", "folder"):
@@ -144,7 +146,7 @@ def test_no_attribute_with_a_meaning_outside_is_kept(key: str, value: bytes, upp
 @falls_without(
     "owners of a desk's own", Removal("image/copy.py", "number if 0 <= number < 1 << 16 else NOBODY", "number")
 )
-def test_an_owner_outside_a_desks_own_is_not_kept(upper: Path, saved: Save) -> None:
+def test_an_owner_outside_the_desks_user_ids_is_not_saved(upper: Path, saved: Save) -> None:
     (upper / "file").touch()
     os.chown(upper / "file", 1879048192, 1879048192)
     assert (saved().layers[0] / "file").stat().st_uid == 65534
@@ -154,7 +156,7 @@ def test_an_owner_outside_a_desks_own_is_not_kept(upper: Path, saved: Save) -> N
     "one mount",
     Removal("linux/openat2.py", "RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV", "RESOLVE_NO_SYMLINKS"),
 )
-def test_what_is_mounted_in_a_layer_is_not_copied(upper: Path, saved: Save) -> None:
+def test_files_mounted_into_a_layer_are_not_copied(upper: Path, saved: Save) -> None:
     (upper / "mounted").mkdir()
     (upper.parent / "host").mkdir()
     (upper.parent / "host/secret").write_bytes(SECRET)
@@ -186,7 +188,7 @@ def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> 
     "holes that are not read",
     Removal("image/content.py", "            start = os.lseek(fd, start, os.SEEK_DATA)\n", "            pass\n"),
 )
-def test_a_hole_of_many_terabytes_costs_nothing(upper: Path, saved: Save) -> None:
+def test_a_sparse_file_of_many_terabytes_costs_nothing(upper: Path, saved: Save) -> None:
     (upper / "file").touch()
     os.truncate(upper / "file", 15 << 40)
     assert (saved().layers[0] / "file").stat().st_blocks == 0
@@ -216,7 +218,7 @@ def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save
     "names that are escaped",
     Removal("image/copy.py", "printable(os.fsdecode(path[-SHOWN:]))", "os.fsdecode(path[-SHOWN:])"),
 )
-def test_a_name_that_steers_terminals_is_escaped_where_it_is_reported(upper: Path, saved: Save) -> None:
+def test_a_file_name_with_control_characters_is_escaped_in_reports(upper: Path, saved: Save) -> None:
     name = "\x1b]0;owned\x07\u202e"
     (upper / name).mkdir()
     syscalls.mount("none", str(upper / name), "tmpfs", 0)
@@ -230,7 +232,7 @@ def test_a_name_that_steers_terminals_is_escaped_where_it_is_reported(upper: Pat
     "nothing of a desk's own self",
     Removal("image/copy.py", "if path is not None and self.skips(self.source, path):", "if path is None:"),
 )
-def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, saved: Save) -> None:
+def test_an_image_contains_neither_its_desks_authority_nor_its_machine_id(upper: Path, saved: Save) -> None:
     authority = ca.new_authority(DESK, ca.get_utc_now()).certificate_pem.decode()
     for path, data in (identity.build_trust_files(authority) | {"etc/machine-id": b"0" * 32}).items():
         (upper / path).parent.mkdir(parents=True, exist_ok=True)

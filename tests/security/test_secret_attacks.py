@@ -1,4 +1,4 @@
-"""A desk tries to get at secrets it may only use, or to use them where it may not."""
+"""Attacks on secrets: a desk tries to read those it may only use, or to use them where it may not."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ async def test_a_placeholder_reaches_no_host(cases: dict[str, Case], where: str,
 
 
 @no_guard("the door writes the end of every body itself, and has nowhere to put what else was said")
-async def test_a_placeholder_in_a_trailer_is_left_out(room: Room, visit: Visit) -> None:
+async def test_a_placeholder_in_a_trailer_is_removed(room: Room, visit: Visit) -> None:
     trailer = f"X-Note: {room.held['R']}\r\n"
     await visit(room.desk, {"host": HOSTILE, "method": "POST", "chunks": [text(b"x")], "trailer": trailer})
     assert room.raw.got
@@ -199,7 +199,7 @@ async def test_a_placeholder_over_plain_http_is_refused(room: Room, visit: Visit
 
 
 @falls_without("alarms over placeholders", Removal("door/exchange.py", "for sign in refusal.signs:", "for sign in ():"))
-async def test_every_stray_placeholder_is_an_alarm(room: Room, visit: Visit) -> None:
+async def test_every_misused_placeholder_raises_an_alarm(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope("token-b@b.test header=X-Api-Key swap env=B")) as desk:
         note = ["X-Note", (await placeholders(desk))["B"]]
         await visit(desk, *[{"host": FREE, "headers": [note]}] * 3)
@@ -223,7 +223,7 @@ async def test_a_secret_put_in_the_vault_later_works_at_once(room: Room, visit: 
 
 
 @no_guard("there is no value that could be given")
-async def test_a_secret_that_is_not_there_opens_nothing(room: Room) -> None:
+async def test_a_missing_secret_gives_no_access(room: Room) -> None:
     with pytest.raises(BriefError, match="never-put"):
         await room.host.open(scope=room.scope("never-put@a.test"))
 
@@ -326,7 +326,7 @@ def post(path: str, kind: tuple[str, str], body: str, **more: Any) -> dict[str, 
 
 @no_guard(MUST_WORK)
 @pytest.mark.parametrize("where", RIGHT)
-async def test_a_secret_is_put_in_where_its_grant_says(cases: dict[str, Case], where: str) -> None:
+async def test_a_secret_is_inserted_where_its_grant_says(cases: dict[str, Case], where: str) -> None:
     case = cases[where]
     assert case.answer.status == 200
     assert RIGHT[where][1].encode() in case.arrived
@@ -411,7 +411,7 @@ ANY_FIELD = Removal(
     cases="a body in gzip",
 )
 @pytest.mark.parametrize("where", WRONG)
-async def test_a_secret_is_put_in_nowhere_else(cases: dict[str, Case], where: str) -> None:
+async def test_a_secret_is_inserted_nowhere_else(cases: dict[str, Case], where: str) -> None:
     case = cases[where]
     assert case.answer.status in REFUSED
     assert P.encode() not in case.arrived
@@ -421,7 +421,7 @@ async def test_a_secret_is_put_in_nowhere_else(cases: dict[str, Case], where: st
 @falls_without(
     "bodies that are held have a bound", Removal("door/exchange.py", "if len(body) > BODY_LIMIT:", "if False:")
 )
-async def test_a_body_too_large_to_look_through_gets_no_secret_and_a_reason(room: Room, visit: Visit) -> None:
+async def test_a_body_too_large_to_search_is_refused_with_a_reason(room: Room, visit: Visit) -> None:
     since = len(room.up.seen)
     told = await room.desk.run(["python3", "-c", BIG, room.held["P"]], timeout=30)
     assert told.text.startswith("413 ")
@@ -548,7 +548,7 @@ def shown(answer: Answer) -> bytes:
     cases="gzip | deflate | brotli | zstd | gzip twice",
 )
 @pytest.mark.parametrize("where", REFLECTED)
-async def test_a_secret_does_not_come_back(cases: dict[str, Case], where: str) -> None:
+async def test_a_secret_does_not_come_back_in_an_answer(cases: dict[str, Case], where: str) -> None:
     case = cases[f"reflected in {where}"]
     assert case.seen
     assert case.seen[0].header("authorization") == f"Bearer {A.decode()}"
@@ -559,7 +559,7 @@ async def test_a_secret_does_not_come_back(cases: dict[str, Case], where: str) -
 
 @falls_without("answers are unpacked")
 @pytest.mark.parametrize("where", UNREADABLE)
-async def test_an_answer_nobody_can_look_through_does_not_come_back(cases: dict[str, Case], where: str) -> None:
+async def test_an_answer_that_cannot_be_searched_is_withheld(cases: dict[str, Case], where: str) -> None:
     case = cases[f"reflected in {where}"]
     assert case.answer.status in (0, 502) or case.answer.body == b""
     assert A not in case.answer.told
@@ -570,7 +570,7 @@ PARTS = (
     "Accept-Encoding", "X-Accept-Encoding", "A-IM", "Sec-WebSocket-Extensions",
 )  # fmt: skip
 PARTED_HOSTS = ("a.test", "open.test")
-"""One where a desk may send listed headers only, and one where it may bring credentials of its own."""
+"""A host where a desk may send only listed headers, and one where it may use its own credentials."""
 
 
 @falls_without(
@@ -582,7 +582,7 @@ PARTED_HOSTS = ("a.test", "open.test")
     cases="open.test",
 )
 @pytest.mark.parametrize("host", PARTED_HOSTS)
-async def test_a_granted_host_is_not_asked_for_parts_or_packings(cases: dict[str, Case], host: str) -> None:
+async def test_a_granted_host_gets_no_request_for_ranges_or_compression(cases: dict[str, Case], host: str) -> None:
     (seen,) = cases[f"parts of {host}"].seen
     assert [name for name, value in seen.headers if value == "bytes=0-3"] == []
     assert seen.header("accept-encoding") == "identity"
@@ -643,7 +643,7 @@ UNLISTED_HEADERS = (
     "X-Ms-Copy-Source", "X-Goog-User-Project", "OpenAI-Organization", "Stripe-Account", "X-Impersonate-User", "Via2",
     "X-WSSE", "From", "X-Consumer", "Sec-WebSocket-Protocol", "X-Plex-Client", "npm-otp",
 )  # fmt: skip
-"""Headers nobody listed, some of which are credentials somewhere: they are left out."""
+"""Headers that no one listed, some of which are credentials somewhere: they are removed."""
 FOREIGN_PARAMETERS = (
     "access_token", "API_KEY", "apikey", "key", "token", "auth", "private_token", "job-token", "oauth_token",
     "client_secret", "refresh_token", "id_token", "password", "passwd", "sig", "X-Amz-Signature", "X-Amz-Credential",
@@ -703,7 +703,7 @@ ORDINARY = {
     "X-Requested-With": "XMLHttpRequest", "X-CSRF-Token": "csrf", "Sec-Fetch-Mode": "cors", "Sec-CH-UA": '"x"',
     "X-GitHub-Api-Version": "2022-11-28", "Idempotency-Key": "1", "If-None-Match": '"x"', "Prefer": "return=minimal",
 }  # fmt: skip
-"""What ordinary clients send, and must arrive."""
+"""What ordinary clients send and must arrive."""
 MINTED: dict[str, tuple[str, str]] = {
     "GitLab": ("POST", "/api/v4/projects/1/access_tokens"),
     "GitLab, escaped": ("POST", "/api/v4/projects/1/%61ccess_tokens"),
@@ -742,7 +742,7 @@ UPGRADES = ("websocket", "h2c", "tls/1.3")
 @no_guard("it concerns one connection only, and is left out with all that does", cases="a header of a proxy")
 @no_guard("it is no address at all to whoever reads targets", cases="a user in the address")
 @pytest.mark.parametrize("what", FOREIGN)
-async def test_a_desk_brings_no_credentials_of_its_own(cases: dict[str, Case], what: str) -> None:
+async def test_a_desk_cannot_use_credentials_of_its_own(cases: dict[str, Case], what: str) -> None:
     case = cases[f"foreign {what}"]
     assert MINE.encode() not in case.arrived
     if what.startswith("unlisted "):
@@ -779,7 +779,7 @@ async def test_a_desk_brings_no_credentials_of_its_own(cases: dict[str, Case], w
     cases="a form, far behind | JSON, deep and far | JSON in UTF-16",
 )
 @pytest.mark.parametrize("what", FOREIGN_BODIES)
-async def test_a_desk_brings_no_credentials_of_its_own_in_a_body(cases: dict[str, Case], what: str) -> None:
+async def test_a_desk_cannot_use_credentials_of_its_own_in_a_body(cases: dict[str, Case], what: str) -> None:
     case = cases[f"foreign body {what}"]
     assert MINE.encode() not in case.arrived.replace(b"\0", b"").replace(b"\\x00", b"")
     assert not any(len(seen.body) == len(FOREIGN_BODIES[what][1]) for seen in case.seen)
@@ -787,7 +787,7 @@ async def test_a_desk_brings_no_credentials_of_its_own_in_a_body(cases: dict[str
 
 
 @no_guard(MUST_WORK)
-async def test_what_ordinary_clients_send_arrives(cases: dict[str, Case]) -> None:
+async def test_ordinary_client_headers_arrive(cases: dict[str, Case]) -> None:
     (seen,) = cases["ordinary"].seen
     assert {name: seen.header(name) for name in ORDINARY} == ORDINARY
     assert cases["ordinary"].answer.header("X-Hotdesk-Removed-Headers") == ""
@@ -802,7 +802,7 @@ async def test_what_ordinary_clients_send_arrives(cases: dict[str, Case]) -> Non
     Removal("secrets/inject.py", "if here and not minting_named and (what :=", "if False and (what :="),
 )
 @pytest.mark.parametrize("what", MINTED)
-async def test_no_new_credentials_are_made(cases: dict[str, Case], what: str) -> None:
+async def test_requests_that_create_credentials_are_refused(cases: dict[str, Case], what: str) -> None:
     case = cases[f"minted {what}"]
     assert case.answer.status == 403
     assert b"new credentials" in case.answer.body
@@ -819,20 +819,20 @@ async def test_no_new_credentials_are_made(cases: dict[str, Case], what: str) ->
     ),
 )
 @pytest.mark.parametrize("what", UPGRADES)
-async def test_nothing_is_upgraded_where_a_secret_goes(cases: dict[str, Case], what: str) -> None:
+async def test_no_connection_is_upgraded_at_a_granted_host(cases: dict[str, Case], what: str) -> None:
     case = cases[f"upgrade {what}"]
     assert case.answer.status in (403, 501)
     assert case.seen == ()
 
 
 @falls_without("no upgrade where a secret goes")
-async def test_an_upgrade_nobody_knows_is_refused_everywhere(cases: dict[str, Case]) -> None:
+async def test_an_unknown_upgrade_is_refused_everywhere(cases: dict[str, Case]) -> None:
     assert cases["upgrade elsewhere"].answer.status == 501
     assert cases["upgrade elsewhere"].seen == ()
 
 
 @no_guard("the secret is put in after what the desk named is gone")
-async def test_a_header_named_as_one_of_the_hop_does_not_take_the_secret_out(cases: dict[str, Case]) -> None:
+async def test_a_hop_by_hop_header_name_does_not_remove_the_secret(cases: dict[str, Case]) -> None:
     (seen,) = cases["hop"].seen
     assert seen.header("authorization") == f"Bearer {A.decode()}"
 
@@ -841,7 +841,7 @@ async def test_a_header_named_as_one_of_the_hop_does_not_take_the_secret_out(cas
 
 
 @falls_without("what hosts issue is kept outside", Removal("door/egress.py", "if not fields:", "if True:"))
-async def test_tokens_a_host_issues_stay_outside_and_go_back_to_it_alone(room: Room, visit: Visit) -> None:
+async def test_issued_tokens_stay_outside_and_return_only_to_their_host(room: Room, visit: Visit) -> None:
     token, session = "issued-real-token-0123456789abcdef", "issued-real-session-0123456789"
     room.up.answers["/token"] = (
         200,
@@ -870,7 +870,7 @@ async def test_tokens_a_host_issues_stay_outside_and_go_back_to_it_alone(room: R
 @falls_without("grants of another step are not held", cases="another step")
 @falls_without("revoked grants are not held", cases="revoked")
 @pytest.mark.parametrize("how", ["revoked", "another step"])
-async def test_what_a_host_issued_ends_with_its_grant(room: Room, visit: Visit, how: str) -> None:
+async def test_issued_tokens_end_with_their_grant(room: Room, visit: Visit, how: str) -> None:
     room.up.answers["/session"] = (200, {"Set-Cookie": "sid=issued-real-session-0123456789; HttpOnly"}, b"in")
     assert room.host.doors is not None
     async with room.host.open_desk(scope=room.scope("token-i@issue.test step=one", rules=["read issue.test"])) as desk:
@@ -891,7 +891,7 @@ async def test_what_a_host_issued_ends_with_its_grant(room: Room, visit: Visit, 
     "minted tokens are kept while they live",
     Removal("secrets/mint.py", "if live.minted and now < live.fresh_until:", "if False:"),
 )
-async def test_a_client_gets_its_token_once_and_again_near_its_end(room: Room, visit: Visit) -> None:
+async def test_a_client_token_is_requested_once_and_renewed_near_its_end(room: Room, visit: Visit) -> None:
     minted = {"access_token": "minted-real-token-0123456789", "expires_in": 3600}
     room.tokens.answers["/token"] = (200, {}, json.dumps(minted).encode())
     since = len(room.up.seen)
@@ -912,7 +912,7 @@ async def test_a_client_gets_its_token_once_and_again_near_its_end(room: Room, v
         "live.fresh_until = now + 3600",
     ),
 )
-async def test_a_token_near_its_end_is_made_again_and_none_is_an_error(room: Room, visit: Visit) -> None:
+async def test_a_token_near_its_end_is_made_again_and_a_missing_one_is_an_error(room: Room, visit: Visit) -> None:
     minted = {"access_token": "minted-brief-token-0123456789", "expires_in": 1}
     room.tokens.answers["/token"] = (200, {}, json.dumps(minted).encode())
     async with room.host.open_desk(scope=room.scope("oauth-e@oauth.test", rules=["read oauth.test"])) as desk:
@@ -956,7 +956,7 @@ async def test_a_program_that_prints_a_token_is_not_root(room: Room, visit: Visi
     "a leak ends the grant",
     Removal("door/egress.py", "for live in [live for id, live in self.live.items() if id in ids]:", "for live in []:"),
 )
-async def test_a_guess_that_another_host_tells_back_costs_the_grant(room: Room, visit: Visit) -> None:
+async def test_a_guessed_secret_echoed_by_another_host_revokes_the_grant(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope("token-b@b.test header=X-Api-Key swap env=B")) as desk:
         used = {"host": "b.test", "headers": [["X-Api-Key", (await placeholders(desk))["B"]]]}
         wrong = {"host": FREE, "method": "POST", "body": text(b"guess=bravo-real-value-0123456789abcdeX")}
@@ -1033,7 +1033,7 @@ async def test_no_secret_is_in_the_journal_or_what_shows_it(
 
 
 @no_guard("no event has a field for a variable")
-async def test_variables_a_desk_was_given_are_not_written_down(room: Room) -> None:
+async def test_environment_variables_of_a_desk_are_not_recorded(room: Room) -> None:
     value = "variable-real-value-0123456789"
     async with room.host.open_desk(Spec(env={"TOKEN": value}), room.scope("token-b@b.test")) as desk:
         assert (await desk.run(["printenv", "TOKEN"])).text.strip() == value
@@ -1112,7 +1112,7 @@ async def test_processes_with_secrets_leave_no_core_and_no_readable_memory(room:
     "parts have no environment but a path",
     Removal("ipc/child.py", '{"PATH": os.defpath},', '{"PATH": os.defpath, "API_KEY": "x"},'),
 )
-async def test_the_hosts_environment_goes_to_nobody(room: Room) -> None:
+async def test_the_hosts_environment_is_passed_to_no_process(room: Room) -> None:
     assert isinstance(room.host.runtime, KeeperRuntime)
     keeper = room.host.runtime.keeper.pid
     family = [pid for pid in pids() if parent(pid) == keeper or parent(parent(pid)) == keeper]
@@ -1163,7 +1163,7 @@ tell("done")
         "machine/door.py", 'return make_printable(f"{format_moment(row.at)}', 'return str(f"{format_moment(row.at)}'
     ),
 )
-async def test_what_a_desk_writes_into_the_log_is_plain(room: Room, attack: Attack, command: Command) -> None:
+async def test_text_of_a_desk_in_the_log_is_escaped(room: Room, attack: Attack, command: Command) -> None:
     before = len((await command(room.settings, "door", "log")).stdout.splitlines())
     await attack(room.desk, INJECT)
     for act in (("door", "log"), ("door", "log", "--json"), ("journal", "show")):
@@ -1175,7 +1175,7 @@ async def test_what_a_desk_writes_into_the_log_is_plain(room: Room, attack: Atta
 
 
 @falls_without("a head that is gone is missed", Removal("drive/journal_audit.py", "elif found is None:", "elif False:"))
-async def test_the_journal_is_whole_after_all_this_and_a_cut_tail_shows(
+async def test_the_journal_is_intact_afterwards_and_truncation_is_detected(
     room: Room, command: Command, tmp_path: Path
 ) -> None:
     heads = tmp_path / "heads"

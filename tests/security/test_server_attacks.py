@@ -1,4 +1,4 @@
-"""Attacks on a server: by whoever reaches its port, and by whoever has taken its process over."""
+"""Attacks on a server: by anyone who reaches its port, and by an attacker who has taken over its process."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def server(home: Path) -> Iterator[Served]:
 
 
 def called(server: Served, host: str = "127.0.0.1") -> socket.socket:
-    """Call a server; `host` is where one of its own addresses is called from."""
+    """Connect to a server from one of the loopback addresses."""
     port = int(server.url.rpartition(":")[2])
     return socket.create_connection(("127.0.0.1", port), timeout=10, source_address=(host, 0))
 
 
 def say(server: Served, head: str) -> str:
-    """Send bytes as they are; return the first line of the answer."""
+    """Send raw bytes; return the first line of the answer."""
     with called(server) as line:
         line.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n")
         return line.recv(4096).decode(errors="replace").partition("\r\n")[0]
@@ -79,7 +79,7 @@ def say(server: Served, head: str) -> str:
     ),
 )
 @pytest.mark.parametrize("name", ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "", "xlocalhost"])
-def test_a_request_for_another_name_goes_nowhere(server: Served, name: str) -> None:
+def test_a_request_for_another_host_name_is_refused(server: Served, name: str) -> None:
     said = say(server, f"GET /sandboxes HTTP/1.1\nHost: {name}\nX-API-Key: {server.key}\nConnection: close")
     assert " 421" in said or " 400" in said
 
@@ -89,7 +89,7 @@ def test_a_request_for_another_name_goes_nowhere(server: Served, name: str) -> N
     Removal("http/dispatch.py", "        if len(headers.getlist(name)) > 1:\n", "        if False:\n"),
 )
 @pytest.mark.parametrize("header", ["Host: evil.test", "X-API-Key: x", "E2b-Sandbox-Id: a\nE2b-Sandbox-Id: b"])
-def test_a_header_that_two_could_read_differently_is_refused(server: Served, header: str) -> None:
+def test_an_ambiguous_header_is_refused(server: Served, header: str) -> None:
     said = say(
         server, f"GET /sandboxes HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\n{header}\nConnection: close"
     )
@@ -102,7 +102,7 @@ def test_a_header_that_two_could_read_differently_is_refused(server: Served, hea
 @pytest.mark.parametrize(
     "path", ["/api/../sandboxes", "/web/%2e%2e/api/v1/desks", "/api/v1/./desks", "/api\\v1\\desks"]
 )
-def test_a_path_that_leads_elsewhere_when_tidied_is_refused(server: Served, path: str) -> None:
+def test_a_path_that_changes_when_normalised_is_refused(server: Served, path: str) -> None:
     said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
     assert " 400" in said
 
@@ -111,7 +111,7 @@ PARSER_REFUSES = "httptools refuses it before anything of ours reads it"
 
 
 @no_guard(PARSER_REFUSES)
-def test_two_lengths_are_not_both_believed(server: Served) -> None:
+def test_two_content_lengths_are_refused(server: Served) -> None:
     said = say(
         server,
         f"POST /sandboxes HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nContent-Length: 4\nContent-Length: 5",
@@ -120,7 +120,7 @@ def test_two_lengths_are_not_both_believed(server: Served) -> None:
 
 
 @no_guard(PARSER_REFUSES)
-def test_a_length_beside_chunks_is_refused(server: Served) -> None:
+def test_a_content_length_with_chunked_encoding_is_refused(server: Served) -> None:
     head = f"POST /sandboxes HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\n"
     assert " 400" in say(server, f"{head}Content-Length: 4\nTransfer-Encoding: chunked")
 
@@ -139,13 +139,13 @@ def test_a_target_that_names_a_host_beside_the_header_is_refused(server: Served,
 
 @falls_without("who answers, in plain letters", Removal("http/dispatch.py", '    if b"%" in ', '    if b"" == '))
 @pytest.mark.parametrize("path", ["/%61pi/v1/desks", "/api%2fv1/desks", "/%73andboxes", "/web%2fx"])
-def test_an_encoding_does_not_change_which_part_answers(server: Served, path: str) -> None:
+def test_percent_encoding_does_not_change_which_route_answers(server: Served, path: str) -> None:
     said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
     assert " 400" in said
 
 
 @no_guard("ids have a shape, and dots a guard of their own")
-def test_an_encoded_slash_or_dot_in_an_id_leads_nowhere_else(server: Served) -> None:
+def test_an_encoded_slash_or_dot_in_an_id_does_not_change_the_route(server: Served) -> None:
     for path in ("/sandboxes/x%2f..%2f..%2fapi", "/api/v1/desks/%2e%2e", "/api/v1/drive/a%2f..%2fb"):
         said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
         assert " 400" in said or " 404" in said
@@ -165,7 +165,7 @@ def test_a_flood_of_headers_is_refused(server: Served) -> None:
     Removal("http/protocol.py", "        if self.size > HEAD_LIMIT + len(data):\n", "        if False:\n"),
 )
 @pytest.mark.parametrize("part", ["target", "header", "name"])
-def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
+def test_an_endless_head_is_cut(server: Served, part: str) -> None:
     begin = {"target": "GET /", "header": "GET / HTTP/1.1\r\nx: ", "name": "GET / HTTP/1.1\r\n"}[part].encode()
     with called(server) as line:
         with suppress(ConnectionError):
@@ -189,7 +189,7 @@ def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
 )
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/desks", "/mcp", "/web/x"])
 @pytest.mark.parametrize("how", ["told", "chunked"])
-def test_a_body_that_is_not_a_file_is_small(server: Served, path: str, how: str) -> None:
+def test_a_body_that_is_not_a_file_is_limited(server: Served, path: str, how: str) -> None:
     data = b'{"templateID": "' + b"a" * body_limits.MAX_BODY_BYTES + b'"}'
     content = data if how == "told" else iter([data])
     headers = {"X-API-Key": server.key, "Authorization": f"Bearer {server.key}"}
@@ -231,11 +231,11 @@ NEVER = {
         "POST /x HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n", protocol.HEAD_TIMEOUT_S,
     ),
 }  # fmt: skip
-"""What a client may begin and never end, and the seconds after which nobody waits any more."""
+"""What a client may begin and never finish, and the seconds until the server gives up."""
 
 
 def is_cut(line: socket.socket) -> bool:
-    """Return whether the other side let go of a connection, an answer before that or not."""
+    """Return whether the other side ended a connection, after an answer or without."""
     line.setblocking(False)
     try:
         while line.recv(4096):
@@ -248,7 +248,7 @@ def is_cut(line: socket.socket) -> bool:
 
 
 DROPS = {"half a head": b"a", "only line ends": b"\r\n", "half a chunk": b"a"}
-"""What comes of some of it, every half second."""
+"""The pieces some of them send, one every half second."""
 
 
 @falls_without(
@@ -261,7 +261,7 @@ DROPS = {"half a head": b"a", "only line ends": b"\r\n", "half a chunk": b"a"}
         "http/body_limits.py", "    with anyio.move_on_after(TIMEOUT_S):\n", "    with anyio.move_on_after(None):\n"
     ),
 )
-def test_what_never_comes_or_drop_by_drop_is_not_waited_for(server: Served) -> None:
+def test_slow_and_stalled_requests_are_cut(server: Served) -> None:
     lines = {(name, drops): called(server) for name in NEVER for drops in {b"", DROPS.get(name, b"")}}
     for (name, _), line in lines.items():
         line.sendall(NEVER[name][0].format(key=server.key).encode())
@@ -326,7 +326,7 @@ def test_a_flood_of_requests_without_a_key_does_not_make_a_server_grow(server: S
 
 
 @falls_without("a log of what went wrong here", Removal("api/server.py", 'log_level="error"', 'log_level="warning"'))
-def test_a_flood_of_what_is_no_request_does_not_fill_the_log(server: Served) -> None:
+def test_a_flood_of_invalid_requests_does_not_fill_the_log(server: Served) -> None:
     before = server.log.stat().st_size
     for _ in range(20):
         assert " 400" in say(server, "GET")
@@ -393,7 +393,7 @@ def test_no_e2b_route_answers_without_a_key(server: Served, shown: str) -> None:
         "        self.by_id or self.look()\n        key = self.by_id.get(text[4:12])\n",
     ),
 )
-def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> None:
+def test_a_revoked_key_is_refused_while_the_server_runs(server: Served) -> None:
     keys = ApiKeys(server.settings.lib / "serve")
     key = keys.make("leaver")
     url, headers = f"{server.url}/api/v1/desks", {"X-API-Key": key}
@@ -406,7 +406,7 @@ def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> N
     "keys of one tenant",
     Removal("api/keys.py", "            self.require_room(tenant)\n", "            assert len(self.by_id) < 2000\n"),
 )
-def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: Path) -> None:
+def test_the_number_of_keys_of_a_tenant_is_limited(tmp_path: Path) -> None:
     keys = ApiKeys(tmp_path / "serve")
     mine = keys.make("greedy", "greedy")
     keys.by_id |= {f"{number:08x}": replace(keys.by_id[mine[4:12]], id=f"{number:08x}") for number in range(2000)}
@@ -432,7 +432,7 @@ def keep(keys: ApiKeys) -> None:
         "        for name in list(self.sessions)[: -MAX_SESSIONS_PER_TENANT + 1]:\n",
     ),
 )
-def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path) -> None:
+def test_a_tenant_with_endless_sign_ins_signs_no_other_tenant_out(tmp_path: Path) -> None:
     keys = ApiKeys(tmp_path / "serve")
     browsers = Browsers(keys)
     _, other, _ = browsers.begin(keys.make("other", "other"), "127.0.0.1")
@@ -497,7 +497,7 @@ def test_running_requests_end_with_their_key(server: Served, desk: str, what: st
     with line:
         assert re.match(rb"HTTP/1.1 (101|200) ", line.recv(4096))
         keys.revoke(key[4:12])
-        end = time.monotonic() + 8  # sooner than a connection that says nothing would be cut
+        end = time.monotonic() + 8  # sooner than an idle connection would be cut
         while not is_over(line):
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -527,13 +527,13 @@ def is_over(line: socket.socket) -> bool:
 )
 @no_guard("its part refuses a socket, too", cases="/ | /web/x | /mcp | /api/v1/session")
 @pytest.mark.parametrize("path", ["/sandboxes", "/files", "/", "/web/x", "/mcp", "/v2/sandboxes", "/api/v1/session"])
-def test_a_socket_where_nobody_speaks_it_is_refused_without_a_word_in_the_log(server: Served, path: str) -> None:
+def test_a_websocket_at_a_plain_route_is_refused_without_a_log_entry(server: Served, path: str) -> None:
     before = server.log.stat().st_size
     for _ in range(5):
         with opened(server, path) as line:
             assert b" 403" in line.recv(4096)
     written = server.log.read_bytes()[before:].decode().splitlines()
-    assert [line for line in written if "unreported=" not in line] == []  # counts of earlier refusals come late
+    assert [line for line in written if "unreported=" not in line] == []  # counts of earlier refusals arrive late
 
 
 @pytest.fixture(scope="module")
@@ -568,7 +568,7 @@ def test_a_caller_with_too_many_requests_is_refused_however_it_authenticates(nar
     Removal("native/bodies.py", "    if shutil.disk_usage(folder).free < floor:\n", "    if False:\n"),
 )
 @pytest.mark.parametrize("path", ["/api/v1/drive/x.bin", "/api/v1/uploads?name=x.bin"])
-def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> None:
+def test_a_tenant_cannot_fill_the_shared_disk(narrow: Served, path: str) -> None:
     key = ApiKeys(narrow.settings.lib / "serve").make("full", f"full-{len(path)}")
     method = "PUT" if "drive" in path else "POST"
     told = httpx.request(method, f"{narrow.url}{path}", content=b"x", headers={"X-API-Key": key}, timeout=30)
@@ -583,7 +583,7 @@ def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> 
         "api/server.py", "        privileges.give_up(settings, ports=list_node_ports(serving))\n", "        pass\n"
     ),
 )
-def test_a_server_that_is_taken_over_has_no_capability_but_to_read(server: Served) -> None:
+def test_a_compromised_server_has_only_the_capability_to_read(server: Served) -> None:
     told = Path(f"/proc/{server.process.pid}/status").read_text()
     found = dict(line.split(":\t", 1) for line in told.splitlines() if line.startswith(("Cap", "NoNewPrivs")))
     assert {int(found[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0, 1 << 2}
@@ -636,7 +636,7 @@ print("over")
     "nothing but sockets where keepers keep their state",
     Removal("linux/landlock.py", "*((each, SOCKETS) for each in sockets)", "*((each, ~0) for each in sockets)"),
 )
-def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_path: Path) -> None:
+def test_a_compromised_server_cannot_write_dial_or_signal_anything_else(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port, owner = listener.getsockname()[1], Path("/proc/self").resolve().name
         argv = [sys.executable, "-c", TAKEN, str(tmp_path), str(port), owner]
@@ -674,7 +674,7 @@ def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_p
     ],
     ids=range(13),
 )
-def test_a_starter_takes_no_word_that_is_not_its_own(options: dict[str, object], tmp_path: Path) -> None:
+def test_a_launcher_refuses_invalid_options(options: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(BriefError):
         job_command.read_requester(options) or job_command.build_command("work", tmp_path, JOB, options, (tmp_path,))
 
@@ -683,7 +683,7 @@ def test_a_starter_takes_no_word_that_is_not_its_own(options: dict[str, object],
     "names of tenants", Removal("hotdesk/config.py", "    if not TENANT_SHAPE.fullmatch(name):\n", "    if False:\n")
 )
 @pytest.mark.parametrize("tenant", ["../x", "", "A", "x/y", "."])
-def test_a_starter_starts_nothing_for_what_is_no_tenant(tenant: str, tmp_path: Path) -> None:
+def test_a_launcher_starts_nothing_for_an_invalid_tenant(tenant: str, tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
 
     async def attack() -> None:
@@ -711,7 +711,7 @@ NONSENSE = {"nothing whole": b"{", "no request": b"[1]", "no end of depth": b"["
     cases="no request",
 )
 @pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
-def test_a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone(said: bytes, tmp_path: Path) -> None:
+def test_a_launcher_that_receives_garbage_ends_as_if_its_server_were_gone(said: bytes, tmp_path: Path) -> None:
     starter = spawn(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"))
     with starter.sock as line:
         line.setblocking(True)
@@ -723,7 +723,7 @@ def test_a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone(said: byt
     "errands at once",
     Removal("launch/launcher.py", "        if len(self.errands) >= MAX_ERRANDS:\n", "        if False:\n"),
 )
-def test_a_starter_runs_a_bounded_number_of_errands(tmp_path: Path) -> None:
+def test_a_launcher_runs_a_limited_number_of_errands(tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -756,7 +756,7 @@ FORGED: dict[str, dict[str, Any]] = {
     cases="a model at an address | a model of this machine",
 )
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
-def test_a_job_does_not_continue_with_an_order_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
+def test_a_job_does_not_resume_with_a_request_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     folder, installed = job_command.get_folder(settings, JOB), tmp_path / "templates"
     folder.mkdir(parents=True)
@@ -780,7 +780,7 @@ def test_a_job_does_not_continue_with_an_order_a_server_forged(change: dict[str,
     "variables of jobs and errands",
     Removal("launch/launcher.py", "if name in passed or name.startswith(PASSED_LIKE)}", "if name or passed}"),
 )
-def test_what_a_starter_starts_gets_listed_variables_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launcher_passes_on_only_listed_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = {"HOTDESK_HOME": str(tmp_path), "OPENAI_API_KEY": "sk-jobs", "PIP_INDEX_URL": "http://a.test/simple"}
     unlisted = {
         "DATABASE_URL": "postgres://x",
@@ -797,7 +797,7 @@ def test_what_a_starter_starts_gets_listed_variables_only(tmp_path: Path, monkey
 
 
 def started_with(passed: tuple[str, ...]) -> dict[str, str]:
-    """Start a command that waits for what it is to read; return the variables it has."""
+    """Start a command that waits for input; return its environment variables."""
     read, write = os.pipe()
     with open(os.devnull, "wb") as nothing:
         places = (read, nothing.fileno(), nothing.fileno())
@@ -821,7 +821,7 @@ def started_with(passed: tuple[str, ...]) -> dict[str, str]:
         "            if False:\n",
     ),
 )
-def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:
+def test_a_launcher_does_not_use_a_filter_a_server_wrote(tmp_path: Path) -> None:
     filters = Filters(tmp_path / "cache", "crun")
     assert filters.file is not None
     made = tmp_path / "made"
@@ -836,7 +836,7 @@ def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:
 @falls_without(
     "links in a job's folder", Removal("launch/job_command.py", "os.O_CREAT | os.O_NOFOLLOW |", "os.O_CREAT |")
 )
-def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:
+def test_a_launcher_follows_no_link_when_writing(tmp_path: Path) -> None:
     settings = get_tenant_settings(
         Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), "acme"
     )
@@ -851,19 +851,19 @@ def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Theirs:
-    """What one tenant has by E2B's surface, and a client of another's."""
+    """What one tenant has in the E2B API, and a client of another tenant."""
 
     eve: httpx.Client
     sandbox: str
     token: str
     snapshot: str
     image: str
-    """What its files lie in; nobody is told its name."""
+    """The image its files are stored in, whose name no one is told."""
 
 
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[Theirs]:
-    """Yield what is another's; in the end it is still there."""
+    """Yield another tenant's objects, which must still exist in the end."""
     eve = ApiKeys(server.settings.lib / "serve").make("eve", "other")
     with (
         httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as owner,
@@ -883,7 +883,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
 @falls_without(
     "snapshots are no templates", Removal("control/snapshots.py", " and not image.startswith(PREFIX):\n", ":\n")
 )
-def test_a_snapshot_is_opened_by_nobody_else_whatever_they_call_it(theirs: Theirs) -> None:
+def test_another_tenant_cannot_open_a_snapshot_by_any_name(theirs: Theirs) -> None:
     word = theirs.snapshot.partition(":")[0]
     for name in (theirs.snapshot, word, "ours", "default/ours", "ours:default", theirs.image, f"other/{theirs.image}"):
         told = theirs.eve.post("/v2/sandboxes", json={"templateID": name, "timeout": 60})
@@ -893,19 +893,19 @@ def test_a_snapshot_is_opened_by_nobody_else_whatever_they_call_it(theirs: Their
 @falls_without(
     "snapshots are no images", Removal("desks/images.py", "    if image.startswith(PREFIX):\n", "    if False:\n")
 )
-def test_a_snapshot_is_no_image_for_a_desk(theirs: Theirs) -> None:
+def test_a_snapshot_cannot_be_used_as_an_image_for_a_desk(theirs: Theirs) -> None:
     assert theirs.eve.post("/api/v1/desks", json={"image": theirs.image}).status_code == 404
 
 
 @falls_without("snapshots are no images")
-def test_a_snapshot_is_no_image_for_a_job(theirs: Theirs) -> None:
+def test_a_snapshot_cannot_be_used_as_an_image_for_a_job(theirs: Theirs) -> None:
     brief = f'goal = "Look around."\nimage = "{theirs.image}"\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
     told = theirs.eve.post("/api/v1/jobs", json={"brief": brief})
     assert (told.status_code, told.json()["code"]) == (404, "image.missing")
 
 
 @falls_without("snapshots are no templates")
-def test_a_snapshot_is_seen_and_deleted_by_nobody_else(theirs: Theirs) -> None:
+def test_another_tenant_cannot_see_or_delete_a_snapshot(theirs: Theirs) -> None:
     for name in (theirs.snapshot, "ours", "default/ours", theirs.image):
         path = quote(name, safe="")
         assert theirs.eve.get(f"/templates/aliases/{path}").status_code == 404
@@ -918,7 +918,7 @@ def test_a_snapshot_is_seen_and_deleted_by_nobody_else(theirs: Theirs) -> None:
     "sandboxes of one tenant",
     Removal("e2b/sandboxes.py", "if each.tenant.name == tenant and not has_ended(each))", "if not has_ended(each))"),
 )
-def test_nobody_elses_sandbox_is_in_a_list_or_among_numbers(theirs: Theirs) -> None:
+def test_another_tenants_sandbox_is_in_no_list_and_no_metrics(theirs: Theirs) -> None:
     assert theirs.eve.get("/sandboxes").json() == []
     assert theirs.eve.get("/v2/sandboxes?state=running,paused").json() == []
     assert theirs.eve.get(f"/sandboxes/metrics?sandbox_ids={theirs.sandbox}").json() == {"sandboxes": {}}
@@ -928,7 +928,7 @@ def test_nobody_elses_sandbox_is_in_a_list_or_among_numbers(theirs: Theirs) -> N
     "tokens of one sandbox",
     Removal("envd/signing.py", "    if not hmac.compare_digest(shown.encode(), token.encode()):\n", "    if False:\n"),
 )
-def test_a_key_of_another_tenant_is_no_token_of_a_sandbox(theirs: Theirs) -> None:
+def test_a_key_of_another_tenant_is_not_accepted_as_a_sandboxes_token(theirs: Theirs) -> None:
     aimed = {"E2b-Sandbox-Id": theirs.sandbox, "E2b-Sandbox-Port": "49983"}
     key = theirs.eve.headers["x-api-key"]
     for shown in ({}, {"X-Access-Token": key}, {"X-Access-Token": theirs.token[:-1]}, {"X-API-Key": key}):
@@ -944,7 +944,7 @@ def test_a_key_of_another_tenant_is_no_token_of_a_sandbox(theirs: Theirs) -> Non
         "True",
     ),
 )
-def test_a_signature_is_for_the_sandbox_whose_token_made_it(theirs: Theirs) -> None:
+def test_a_signature_is_valid_only_for_the_sandbox_whose_token_made_it(theirs: Theirs) -> None:
     made = theirs.eve.post("/v2/sandboxes", json={"templateID": "base", "timeout": 60, "secure": True}).json()
     own = get_signature("/etc/hostname", "read", "user", made["envdAccessToken"])["signature"]
     query = {"path": "/etc/hostname", "username": "user", "signature": own}
@@ -954,7 +954,7 @@ def test_a_signature_is_for_the_sandbox_whose_token_made_it(theirs: Theirs) -> N
 
 
 @no_guard("a link is 256 random bits")
-def test_a_link_to_look_at_something_cannot_be_guessed_or_used_elsewhere(server: Served, theirs: Theirs) -> None:
+def test_a_viewing_link_cannot_be_guessed_or_used_elsewhere(server: Served, theirs: Theirs) -> None:
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as owner:
         owner.put("/api/v1/drive/plan.txt", content=b"ours").raise_for_status()
         link = (

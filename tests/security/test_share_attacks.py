@@ -1,4 +1,4 @@
-"""Share links as a way to more than was shared: another port, a longer time, the token itself, another site."""
+"""Attacks with share links: to reach another port, another site or the token, or to stay longer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ sock.sendall(
 )
 time.sleep(600)
 """
-"""A server whose one answer has no end."""
+"""A server whose only answer never ends."""
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def token(ways: Ways, port: int = PORT, lasts: float = 60.0, secret: str = "t" *
 
 
 @no_guard("no attack: what all the others differ from")
-async def test_a_link_that_is_valid_lets_in(ways: Ways) -> None:
+async def test_a_valid_link_gives_access(ways: Ways) -> None:
     assert (await ways.get(Hotdesk_Share=token(ways))).startswith(b"HTTP/1.1 200")
 
 
 @falls_without("shares: a link is for one port", Removal("ports/shares.py", " or share.port != port:", ":"))
-async def test_a_link_opens_no_other_port(ways: Ways) -> None:
+async def test_a_link_gives_no_access_to_another_port(ways: Ways) -> None:
     assert (await ways.get(Hotdesk_Share=token(ways, port=9000))).startswith(b"HTTP/1.1 403")
 
 
@@ -61,12 +61,12 @@ async def test_a_link_opens_no_other_port(ways: Ways) -> None:
     "shares: a link ends",
     Removal("ports/shares.py", "    return share if share.expires > ", "    return share if share or share.expires > "),
 )
-async def test_a_link_that_has_expired_opens_nothing(ways: Ways) -> None:
+async def test_an_expired_link_gives_no_access(ways: Ways) -> None:
     assert (await ways.get(Hotdesk_Share=token(ways, lasts=-1.0))).startswith(b"HTTP/1.1 403")
 
 
 @falls_without("shares: a link is revoked", Removal("ports/traffic.py", " and share.id not in sandbox.revoked", ""))
-async def test_a_link_that_was_revoked_opens_nothing(ways: Ways) -> None:
+async def test_a_revoked_link_gives_no_access(ways: Ways) -> None:
     ways.sandbox.revoked.add(ID)
     assert (await ways.get(Hotdesk_Share=token(ways))).startswith(b"HTTP/1.1 403")
 
@@ -76,7 +76,7 @@ async def test_a_link_that_was_revoked_opens_nothing(ways: Ways) -> None:
     Removal("ports/shares.py", 'if not hmac.compare_digest(_compute_mac(key, sandbox, share), found["mac"]) or', "if"),
 )
 @pytest.mark.parametrize("case", ["a guess", "another sandbox's"])
-async def test_a_link_that_this_sandbox_did_not_sign_opens_nothing(ways: Ways, case: str) -> None:
+async def test_a_link_the_sandbox_did_not_sign_gives_no_access(ways: Ways, case: str) -> None:
     made = token(ways, secret="g" * 64) if case == "a guess" else token(ways, sandbox="i" + "0" * 20)
     assert (await ways.get(Hotdesk_Share=made)).startswith(b"HTTP/1.1 403")
 
@@ -90,7 +90,7 @@ async def test_a_link_that_this_sandbox_did_not_sign_opens_nothing(ways: Ways, c
 @falls_without("traffic: sessions stay here", cases="a cookie")
 @no_guard("an address with a token is answered by a redirect, and goes nowhere", cases="an address")
 @pytest.mark.parametrize("place", ["a header", "a cookie", "an address"])
-async def test_no_program_inside_hears_a_token(ways: Ways, place: str) -> None:
+async def test_no_program_inside_receives_a_token(ways: Ways, place: str) -> None:
     made = token(ways, port=9000 if place == "a header" else PORT)
     heard = {
         "a header": lambda: ways.get(f"/?hotdesk-share={made}", E2B_Traffic_Access_Token="right", Hotdesk_Share=made),
@@ -103,7 +103,7 @@ async def test_no_program_inside_hears_a_token(ways: Ways, place: str) -> None:
 
 @falls_without("shares: a redirect stays here", Removal("ports/shares.py", '.lstrip("/\\\\")', ""))
 @pytest.mark.parametrize("path", ["//evil.test/", "///evil.test/", "/%5cevil.test/../"])
-async def test_a_link_leads_to_no_other_site(ways: Ways, path: str) -> None:
+async def test_a_link_does_not_redirect_to_another_site(ways: Ways, path: str) -> None:
     answer = await ways.get(f"{path}?hotdesk-share={token(ways)}")
     lines = answer.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
     (location,) = [line.partition(b": ")[2] for line in lines if line.startswith(b"location")]
@@ -112,7 +112,7 @@ async def test_a_link_leads_to_no_other_site(ways: Ways, path: str) -> None:
 
 
 async def read_on(stream: ByteStream) -> None:
-    """Read until the connection ends, which raises."""
+    """Read until the connection ends, which raises an error."""
     while True:
         await stream.receive()
 

@@ -1,4 +1,4 @@
-"""A turned desk and what is made of it: its snapshots, its forks, its next life; and desks that are kept ready."""
+"""Attacks by a compromised desk through what is made of it: snapshots, forks, rollbacks; and on ready desks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.security.test_pause_attacks import DISK, FORKING, VFORKED
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
 BOUND = 5.0
-"""Seconds anything of this may keep others waiting on a loaded machine; the keeper's own bounds are far below."""
+"""Seconds one of these attacks may delay others on a busy machine; the keeper's own bounds are far below."""
 
 # -- files that are in the way -----------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ async def forked(desk: Desk) -> list[Desk]:
     cases="a file that leads to the host",
 )
 @pytest.mark.parametrize("trap", LINKED)
-async def test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere(
+async def test_a_link_in_place_of_a_forks_own_files_is_not_followed(
     fresh: Open, runtime: KeeperRuntime, tmp_path: Path, trap: str
 ) -> None:
     tmp_path.joinpath("hostname").write_text("the host's\n")
@@ -110,7 +110,7 @@ FILES_NOT_PLANTED = Removal(
 @falls_without("files in the place of what was there", cases="a link | a pipe | a second name")
 @falls_without("files of a fork's own", FILES_NOT_PLANTED)
 @pytest.mark.parametrize("trap", PLACED)
-async def test_whatever_is_in_the_place_of_a_forks_own_files_gives_way(
+async def test_anything_in_place_of_a_forks_own_files_is_replaced(
     fresh: Open, runtime: KeeperRuntime, trap: str
 ) -> None:
     async with fresh(Spec(root=True)) as desk:
@@ -136,7 +136,7 @@ async def test_whatever_is_in_the_place_of_a_forks_own_files_gives_way(
     cases="a deep folder | a file instead of a folder | no folder",
 )
 @pytest.mark.parametrize("trap", BURIED)
-async def test_what_is_in_the_way_keeps_no_keeper_waiting_and_harms_only_the_fork(
+async def test_obstacles_in_a_fork_do_not_block_the_keeper_and_harm_only_the_fork(
     fresh: Open, runtime: KeeperRuntime, trap: str
 ) -> None:
     async with fresh(Spec(root=True)) as desk:
@@ -213,9 +213,7 @@ tell({"found": found, "processes": len(names)})
         "        if self.sudo is not None and self.sudo.fileno() < 0:\n            self.sudo.close()  #",
     ),
 )
-async def test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_life(
-    fresh: Open, launch: Launch
-) -> None:
+async def test_a_sudo_call_that_stays_open_does_not_survive_a_rollback(fresh: Open, launch: Launch) -> None:
     async with fresh(Spec(root=True)) as desk:
         kept = await desk.snapshot()
         await desk.run(["true"], user="root")
@@ -233,7 +231,7 @@ async def test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_
         "keeper/reboot.py", "                layers.roll_back(source, tracked.spec.disk)\n", "                pass\n"
     ),
 )
-async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, launch: Launch, attack: Attack) -> None:
+async def test_no_file_and_no_process_survives_a_rollback(fresh: Open, launch: Launch, attack: Attack) -> None:
     async with fresh(Spec(root=True)) as desk:
         kept = await desk.snapshot()
         _, planted = await launch(desk, PLANT, user="root")
@@ -249,9 +247,7 @@ async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, 
     "an end to a root that is starting",
     Removal("keeper/reboot.py", "if tracked.runtime or tracked.down:", "if tracked.is_starting() or tracked.down:"),
 )
-async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_being_halted(
-    fresh: Open, runtime: KeeperRuntime
-) -> None:
+async def test_a_root_guest_that_keeps_starting_does_not_prevent_a_halt(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         kept = await desk.snapshot()
         rising = runtime.handles[desk.id].rising
@@ -271,7 +267,7 @@ async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_
     ),
 )
 @pytest.mark.parametrize("code", [VFORKED, FORKING, DISK], ids=["vfork", "forking", "disk"])
-async def test_a_desk_that_resists_is_snapshotted_whole_or_reported_and_still_rolls_back(
+async def test_a_resisting_desk_is_snapshotted_whole_or_reported_and_still_rolls_back(
     fresh: Open, neighbour: Desk, launch: Launch, code: str
 ) -> None:
     async with fresh(Spec(pids=300, memory=512 * MIB)) as desk:
@@ -308,7 +304,7 @@ tell(os.stat(given["name"]).st_size >> 20)
     "room that was used already",
     Removal("room/btrfs.py", "most = max(size - self.charges.sum_other_lives(desk), MIB)", "most = size"),
 )
-async def test_going_back_and_forking_win_no_room_on_the_disk(
+async def test_rollback_and_fork_do_not_raise_the_disk_limit(
     fresh: Open, runtime: KeeperRuntime, attack: Attack
 ) -> None:
     async with fresh(Spec(disk=64 * MIB)) as desk:
@@ -350,7 +346,7 @@ GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "9999
     cases="0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 11",
 )
 @pytest.mark.parametrize("name", GUESSED, ids=range(len(GUESSED)))
-async def test_no_name_means_a_snapshot_of_another_desk(
+async def test_no_name_selects_a_snapshot_of_another_desk(
     desk: Desk, neighbour: Desk, borrowed: RemoteRuntime, runtime: KeeperRuntime, name: str
 ) -> None:
     kept = await neighbour.snapshot()
@@ -381,7 +377,7 @@ async def test_a_fork_stays_with_its_tenant(fresh: Open, runtime: KeeperRuntime)
 
 
 async def begun(runtime: KeeperRuntime, desk: Desk, spec: Spec, snapshot: str) -> None:
-    """Begin a desk of a spec with another desk's files; burn it, should it open."""
+    """Begin a desk of a spec from another desk's files; burn it if it opens."""
     await runtime.burn((await runtime.begin(spec, CLOSED, origin=desk.id, snapshot=snapshot)).id)
 
 
@@ -389,7 +385,7 @@ async def begun(runtime: KeeperRuntime, desk: Desk, spec: Spec, snapshot: str) -
 
 
 async def spare(runtime: KeeperRuntime, spec: Spec) -> LinkedDesk:
-    """Have a desk kept ready; its reader is whoever claims it."""
+    """Have a desk opened in advance; return it."""
     runtime.pool.keep(spec, 1)
     await runtime.pool.wait_until_full()
     (shelf,) = (shelf for shelf in runtime.pool.shelves.values() if shelf.spec.tenant == spec.tenant and shelf.ready)
@@ -414,7 +410,7 @@ def taken(runtime: KeeperRuntime, spec: Spec) -> DeskId | None:
     "desks that are claimed once",
     Removal("keeper/operations.py", "    if not tracked.spare:\n", "    if tracked.down:\n"),
 )
-async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
+async def test_a_ready_desk_cannot_be_reached_and_is_claimed_once(
     runtime: KeeperRuntime, borrowed: RemoteRuntime
 ) -> None:
     ready = await spare(runtime, Spec(tenant="ready"))
@@ -442,7 +438,7 @@ async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
     "a tenant's spares, as the keeper has them",
     Removal("keeper/operations.py", "    if request.spec.tenant != tracked.spec.tenant or", "    if"),
 )
-async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(runtime: KeeperRuntime) -> None:
+async def test_a_desk_ready_for_one_tenant_is_not_given_to_another(runtime: KeeperRuntime) -> None:
     ready = await spare(runtime, Spec(tenant="one"))
     try:
         assert runtime.pool.take(Spec(tenant="two"), CLOSED) is None
@@ -458,7 +454,7 @@ async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(
 
 
 @no_guard("placeholders are made anew for every desk: test_secret_attacks.py shows what keeps them apart")
-async def test_a_fork_gets_nothing_for_what_its_origin_was_given(room: Room, visit: Visit) -> None:
+async def test_a_fork_cannot_use_its_origins_grants(room: Room, visit: Visit) -> None:
     (fork,) = await room.desk.fork()
     try:
         held = await placeholders(fork)
@@ -477,7 +473,7 @@ async def test_a_fork_gets_nothing_for_what_its_origin_was_given(room: Room, vis
 
 
 @falls_without("a certificate of a fork's own", FILES_NOT_PLANTED)
-async def test_a_fork_believes_its_own_door_and_outlives_its_origin(room: Room, visit: Visit) -> None:
+async def test_a_fork_trusts_its_own_door_and_outlives_its_origin(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope("token-b@b.test header=X-Api-Key env=B")) as desk:
         certificate = await desk.read("/usr/local/share/ca-certificates/hotdesk.crt")
         (fork,) = await desk.fork()

@@ -1,4 +1,4 @@
-"""OpenSSH at a hostile desk: what its SFTP server names, sends and says, who else calls, and what holds the process."""
+"""Attacks on OpenSSH access: by a hostile desk's SFTP names and data, by other callers, and on the serving process."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ ATTACKS = {
 def room(settings: Config, behind: Origin) -> Iterator[SshRoom]:
     wall = next((name for name, origin in WALLED.items() if origin is behind), "container")
     with ssh_room(settings, "--root", "--wall", wall) as opened:
-        opened.ssh("-l", "root", "--", "true")  # root's guest stays from now on
+        opened.ssh("-l", "root", "--", "true")  # the guest of root stays from now on
         yield opened
 
 
 def turn(room: SshRoom, attack: str) -> None:
-    """Have the desk's SFTP server be a hostile one: root inside puts it before Python on the path."""
+    """Replace the desk's SFTP server by a hostile one: root inside puts it first on Python's path."""
     version = room.ssh("--", "/usr/bin/python3 -c 'import sys; print(sys.version_info.minor)'").stdout.decode().strip()
     program = HOSTILE.replace("{minor}", version).replace("ATTACK", attack.strip())
     done = room.ssh("-l", "root", "--", "cat > /usr/local/bin/python3; chmod 755 /usr/local/bin/python3",
@@ -126,7 +126,7 @@ def sftp(room: SshRoom, lines: str, *options: str) -> subprocess.CompletedProces
         "    return True\n",
     ),
 )
-def test_what_a_desk_names_stays_in_its_folder(room: SshRoom) -> None:
+def test_names_from_a_desk_cannot_leave_the_target_folder(room: SshRoom) -> None:
     turn(room, LISTING)
     below = room.folder / "below/here"
     below.mkdir(parents=True)
@@ -142,7 +142,7 @@ def test_what_a_desk_names_stays_in_its_folder(room: SshRoom) -> None:
 @falls_without(
     "modes of a desk give no rights", Removal("ssh/sftp_replies.py", " | mode & 0o777\n", " | mode & 0o7777\n")
 )
-def test_no_file_of_a_desk_gets_a_set_id_bit(room: SshRoom) -> None:
+def test_no_file_of_a_desk_gets_a_setuid_bit(room: SshRoom) -> None:
     turn(room, LISTING)
     done = sftp(room, "ls -ln /home/user\n")
     [line] = [line for line in done.stdout.splitlines() if line.endswith(b"good")]
@@ -185,7 +185,7 @@ def test_an_sftp_server_that_breaks_the_protocol_ends_its_session(room: SshRoom,
     Removal("ssh/session.py", "hotdesk: {make_printable(text)}", "hotdesk: {text}"),
     Removal("ssh/sftp_replies.py", "string(make_printable(text[:300]).encode())", "string(text.encode())"),
 )
-def test_no_word_of_a_desk_beside_its_programs_steers_a_terminal(room: SshRoom) -> None:
+def test_messages_about_a_desk_cannot_control_the_terminal(room: SshRoom) -> None:
     turn(room, "status(n, 4)")
     done = sftp(room, "ls /home/user\nrm /home/user/file\n")
     assert b"\x1b" not in done.stdout + done.stderr, done
@@ -222,7 +222,7 @@ def test_a_forwarded_port_leads_to_no_other_host(room: SshRoom, host: str) -> No
     "a desk's way out is nobody's way in",
     Removal("ssh/connection.py", "        if port == GATE_PORT:\n", "        if port == 0:\n"),
 )
-def test_a_desks_way_out_is_no_way_in(room: SshRoom) -> None:
+def test_ssh_cannot_forward_to_a_desks_gate(room: SshRoom) -> None:
     done = room.ssh("-W", f"localhost:{GATE[1]}", stdin=b"GET http://example.test/ HTTP/1.1\r\n\r\n")
     assert (done.returncode, done.stdout) == (255, b"")
     assert b"is reserved for the desk's egress proxy" in done.stderr
@@ -230,7 +230,7 @@ def test_a_desks_way_out_is_no_way_in(room: SshRoom) -> None:
 
 
 @no_guard("the owner dials in the desk's network namespace: there is no way to this machine's")
-def test_a_forwarded_port_is_never_this_machines(room: SshRoom) -> None:
+def test_a_forwarded_port_is_never_one_of_this_machine(room: SshRoom) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         done = room.ssh("-W", f"localhost:{listener.getsockname()[1]}")
@@ -241,7 +241,7 @@ def test_a_forwarded_port_is_never_this_machines(room: SshRoom) -> None:
 
 @no_guard("nothing here listens for a desk: there is no code to remove")
 @pytest.mark.parametrize("what", ["8099:localhost:22", "/tmp/from-here:localhost:22", "8099"])
-def test_no_port_is_opened_for_a_desk(room: SshRoom, what: str) -> None:
+def test_a_desk_cannot_open_a_port_on_this_machine(room: SshRoom, what: str) -> None:
     done = room.ssh("-R", what, "--", "cat /proc/net/tcp /proc/net/unix")
     assert b"(-R) is refused" in done.stderr
     assert b":1FA3 " not in done.stdout
@@ -307,7 +307,7 @@ def test_another_user_of_this_machine_cannot_use_a_forwarded_port(room: SshRoom,
 @falls_without(
     "what serves ssh is confined", Removal("ssh/stdio.py", "        confine([], dials=dials)\n", "        pass\n"),
 )  # fmt: skip
-def test_what_reads_a_desks_bytes_can_do_nothing_else(room: SshRoom) -> None:
+def test_the_process_that_reads_a_desks_data_has_no_other_rights(room: SshRoom) -> None:
     with room.running(["ssh", "-F", str(room.config), room.name, "echo up; cat"]) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
@@ -351,7 +351,7 @@ def test_a_planted_host_key_is_not_used(room: SshRoom, trap: str) -> None:
 @no_guard("the owner's socket has a mode, and asks who calls: tests/security/test_neighbour_attacks.py")
 def test_another_user_of_this_machine_cannot_sign_in(room: SshRoom) -> None:
     env = {**room.environment(), "XDG_DATA_HOME": str(room.folder), "HOME": "/"}
-    reading = "+dac_read_search"  # Python itself may lie where only root looks
+    reading = "+dac_read_search"  # Python itself may be where only root can read
     who = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--inh-caps", reading]
     argv = ["setpriv", *who, "--ambient-caps", reading, *HOTDESK, "ssh", "--stdio", room.desk]
     done = subprocess.run(argv, check=False, capture_output=True, env=env, timeout=30)

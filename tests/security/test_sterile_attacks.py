@@ -1,4 +1,4 @@
-"""What a working desk does to its image, in the cache or on the disk, is not there where its results are verified."""
+"""Tests that what a working desk does to its image, in the cache or on the disk, does not reach verification."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def judged(crafted: Craft) -> Config:
         (layer / JUDGE).parent.mkdir(parents=True)
         (layer / JUDGE).write_text(
             f"echo clean\n{'#' * 10_000}\n"
-        )  # longer than what lies among a file system's own data
+        )  # longer than what is stored inline with a file system's own data
 
     settings = crafted("judged", fill)
     assert sterilize.make(settings.images, image.find(settings.images, "judged"), print)
@@ -63,7 +63,7 @@ def superblocks(settings: Config, desk: Desk) -> set[str]:
 @falls_without(
     "a copy of its own for a desk that verifies", Removal("room/rootfs.py", "self.shown.get(layer, layer)", "layer")
 )
-async def test_a_desk_that_verifies_shares_no_superblock_with_one_that_works(judged: Config, owning: Owning) -> None:
+async def test_a_verifying_desk_shares_no_superblock_with_a_working_one(judged: Config, owning: Owning) -> None:
     async with owning(judged) as runtime:
         working, verifying = await runtime.open(WORKING), await runtime.open(VERIFYING)
         here, there = superblocks(judged, working), superblocks(judged, verifying)
@@ -73,7 +73,7 @@ async def test_a_desk_that_verifies_shares_no_superblock_with_one_that_works(jud
 
 
 @falls_without("a copy of its own for a desk that verifies")
-async def test_a_changed_image_is_not_what_a_verifying_desk_sees(judged: Config, owning: Owning) -> None:
+async def test_a_verifying_desk_does_not_see_a_changed_image(judged: Config, owning: Owning) -> None:
     async with owning(judged) as runtime:
         working, verifying = await runtime.open(WORKING), await runtime.open(VERIFYING)
         assert (await judge(working), await judge(verifying)) == ("clean", "clean")
@@ -102,7 +102,7 @@ async def test_a_ready_working_desk_is_not_used_for_verification(judged: Config,
     "a look at a copy after an oops",
     Removal("image/sterile.py", "                verify(fd, file)\n", "                pass\n"),
 )
-def test_after_an_oops_a_copy_that_was_written_to_is_not_stood_on(judged: Config, tmp_path: Path) -> None:
+def test_after_a_kernel_oops_a_modified_copy_is_refused(judged: Config, tmp_path: Path) -> None:
     layer = image.find(judged.images, "judged").layers[0].name
     file = sterile.find_copy(judged.images, layer)[0]
     place = file.read_bytes().index(b"echo clean")

@@ -1,4 +1,4 @@
-"""A swarm's items are strangers: none reaches another, none widens what the report may do, none is forged."""
+"""Attacks by a swarm's items on each other and on its report."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def write(journal: Journal, records: list[ItemEnded], *more: Event, items: int |
 
 
 @no_guard("nothing is attacked: it shows that the swarms below fail by what is wrong with them")
-def test_a_swarm_as_it_should_be_is_certified(journal: Journal) -> None:
+def test_a_correct_swarm_is_certified(journal: Journal) -> None:
     write(journal, [record(0), record(1), record(2, outcome="quarantined", clean="", digests=(), checks=())])
     claim, _ = read_certificate(certify_swarm(journal, SWARM))
     assert claim["items"]["done"] == 2
@@ -145,7 +145,7 @@ SPOILT = {
     cases="an item twice",
 )
 @pytest.mark.parametrize("case", SPOILT)
-def test_no_swarm_is_certified_whose_items_were_not_apart(case: str, journal: Journal) -> None:
+def test_a_swarm_whose_items_were_not_isolated_is_not_certified(case: str, journal: Journal) -> None:
     write(journal, SPOILT[case])
     with pytest.raises(BriefError, match="gets no certificate"):
         certify_swarm(journal, SWARM)
@@ -159,7 +159,7 @@ def test_no_swarm_is_certified_whose_items_were_not_apart(case: str, journal: Jo
         "        if proof is None and (proof := WallProof('none', 'host', False, '', '')) is None:\n",
     ),
 )
-def test_no_swarm_is_certified_whose_clean_desks_nobody_proved(journal: Journal) -> None:
+def test_a_swarm_without_proof_of_its_clean_desks_is_not_certified(journal: Journal) -> None:
     write(journal, [record(0, clean="")], record(0))
     with pytest.raises(BriefError, match="the keeper did not verify the wall"):
         certify_swarm(journal, SWARM)
@@ -169,7 +169,7 @@ def test_no_swarm_is_certified_whose_clean_desks_nobody_proved(journal: Journal)
     "a certified report of a swarm",
     Removal("keys/certify_swarm.py", "    if story.reduced is not None:\n", "    if story.begun is None:\n"),
 )
-def test_no_report_is_in_a_certificate_that_has_none_itself(journal: Journal) -> None:
+def test_an_uncertified_report_is_in_no_swarm_certificate(journal: Journal) -> None:
     journal.add(REPORT, "keys", Certified(REPORT, "register.xlsx", "cd" * 32, HEX))
     write(journal, [record(0)], ReduceBegun(SWARM, REPORT, HEX), Reduced(SWARM, REPORT, ("register.xlsx",), (HEX,)))
     with pytest.raises(BriefError, match="has no certificate of its own"):
@@ -180,7 +180,7 @@ def test_no_report_is_in_a_certificate_that_has_none_itself(journal: Journal) ->
     "who says that a swarm was certified",
     Removal("keys/process.py", " if kind is not SwarmCertified)", ")"),
 )
-def test_no_owner_says_that_its_swarm_was_certified() -> None:
+def test_an_owner_cannot_record_that_its_swarm_was_certified() -> None:
     assert SwarmCertified not in HEARD["owner"]
 
 
@@ -220,7 +220,7 @@ HOSTILE_NAMES = ("*", "..", "a?x=*", "a/../b", "{item}", "%2e%2e", "a\nb", "-rf"
     ),
 )
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_what_a_row_is_called_never_widens_a_rule(name: str, tmp_path: Path) -> None:
+def test_the_name_of_a_row_never_widens_a_rule(name: str, tmp_path: Path) -> None:
     with (tmp_path / "rows.csv").open("w", newline="") as file:
         file.write(f"id,x\n{json.dumps(name) if chr(10) in name else name},1\n")
     brief = parse_job(
@@ -243,7 +243,7 @@ def test_what_a_row_is_called_never_widens_a_rule(name: str, tmp_path: Path) -> 
         "swarm/items.py", "        if hashlib.sha256(data).hexdigest() != self.sha256:\n", "        if not data:\n"
     ),
 )
-async def test_an_item_that_changes_after_approval_is_not_worked_at(tmp_path: Path) -> None:
+async def test_an_item_that_changes_after_approval_is_not_processed(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one"])
     for name in ("a", "b"):
         (tmp_path / f"{name}.doc").write_text(name)
@@ -307,7 +307,7 @@ async def count(hands):
         '        await main.write(item.name, data)\n        await desks.bring_input(main, "words.txt", "words.txt")\n',
     ),
 )
-async def test_no_turned_worker_finds_another_item(settings: Config, tmp_path: Path) -> None:
+async def test_a_compromised_worker_finds_no_other_item(settings: Config, tmp_path: Path) -> None:
     words = ["marker-alpha", "marker-beta", "marker-gamma"]
     (tmp_path / "words.txt").write_text("".join(f"{word}\n" for word in words))
     begin, end = SCRIPT.index("async def count"), SCRIPT.index("async def add")
@@ -363,9 +363,9 @@ ITEM_BRIEF = (
 async def carry_out_behind_door(
     settings: Config, folder: Path, script: str, turn: Callable[[ScriptedModel], LanguageModel] | None = None
 ) -> tuple[SwarmReceipt, list[ItemEnded], list[tuple[str, str, str]], set[str]]:
-    """Carry a swarm of three items out behind a door that knows the ERP and a thief's host.
+    """Carry out a swarm of three items behind a door that knows the ERP and a thief's host.
 
-    Give what became of it, the items' records, what the door admitted (the item, host and path), and who was reached.
+    Return the outcome, the items' records, what the door admitted (item, host and path), and which hosts were reached.
     """
     (folder / "words.txt").write_text("one\ntwo\nthree\n")
     brief = parse_job((RULE + ITEM_BRIEF).encode(), folder, scope_of)
@@ -403,7 +403,7 @@ async def carry_out_behind_door(
         '    return replace(rule, path=rule.path.replace(PLACEHOLDER, "*"), query=query, rate=rate)\n',
     ),
 )
-async def test_no_item_reaches_what_is_for_another(settings: Config, tmp_path: Path) -> None:
+async def test_no_item_reaches_another_items_hosts(settings: Config, tmp_path: Path) -> None:
     receipt, records, admitted, _ = await carry_out_behind_door(settings, tmp_path, REACHING)
     assert (receipt.outcome, receipt.done) == ("done", 3), receipt
     own = [(each.item, "erp.example.test", f"/contracts/{each.item}") for each in records]
@@ -413,7 +413,7 @@ async def test_no_item_reaches_what_is_for_another(settings: Config, tmp_path: P
 @pytest.mark.container
 @pytest.mark.long
 @no_guard("each way out that it tries has a guard of its own, which falls elsewhere: this shows that a swarm adds none")
-async def test_a_turned_brain_at_every_item_gains_nothing(settings: Config, tmp_path: Path) -> None:
+async def test_a_compromised_brain_at_every_item_gains_nothing(settings: Config, tmp_path: Path) -> None:
     turn = partial(find_adversary, "hijacked")
     receipt, records, admitted, reached = await carry_out_behind_door(settings, tmp_path, REACHING, turn)
     assert len(records) == receipt.items == 3, receipt
@@ -433,7 +433,7 @@ async def test_a_turned_brain_at_every_item_gains_nothing(settings: Config, tmp_
         "    rows: list[list[str]] = field(default_factory=list)\n",
     ),
 )
-def test_no_turned_desk_says_that_a_workbook_has_more_rows_than_are_taken() -> None:
+def test_a_compromised_desk_cannot_report_more_rows_than_the_limit() -> None:
     report = json.dumps({"rows": [["a"]] * (MAX_ITEMS + 2)}).encode()
     with pytest.raises(BriefError, match="cannot be read"):
         parse_rows(report, "rows.xlsx")
@@ -454,7 +454,7 @@ ADDED = {
     ),
 )
 @pytest.mark.parametrize("case", ADDED)
-def test_nobody_changes_an_item_by_adding_others(case: str) -> None:
+def test_adding_items_does_not_change_an_existing_item(case: str) -> None:
     before = [("a", HEX, "item.txt"), ("b", HEX, "item.txt")]
     with pytest.raises(BriefError, match="is missing or was changed"):
         add_items(before, ADDED[case])
@@ -466,7 +466,7 @@ def test_nobody_changes_an_item_by_adding_others(case: str) -> None:
         "keys/certify_swarm.py", "                self.reduced = None  # a report built before does not have it\n", ""
     ),
 )
-def test_no_report_is_certified_with_items_that_came_after_it(journal: Journal) -> None:
+def test_a_report_is_not_certified_with_items_added_after_it(journal: Journal) -> None:
     journal.add(REPORT, "keys", Certified(REPORT, "register.xlsx", HEX, HEX))
     later = record(0, digests=("cd" * 32,))
     write(journal, [record(0)], Reduced(SWARM, REPORT, ("register.xlsx",), (HEX,)), later)

@@ -1,4 +1,4 @@
-"""Attacks by one tenant on another: whatever is asked with another's id is answered as if that had never been."""
+"""Attacks by one tenant on another: a request with another tenant's id is answered as one with an unknown id."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NEVER = {
     "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32,
     "swarm": "i" + "3" * 20, "item": "line-000001", "place": "0",
 }  # fmt: skip
-"""Ids that never were, by the names routes have for them."""
+"""Ids that never existed, by the parameter names of routes."""
 OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path}")}
-"""What makes something of the asker's own, under whatever name."""
+"""Routes that create something of the caller's own, under any name."""
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/desks/{desk}/run"): {"argv": ["true"]},
     ("POST", "/desks/{desk}/rollback"): {"snapshot": "{snapshot}"},
@@ -65,7 +65,7 @@ LISTS: dict[str, tuple[str, dict[str, str]]] = {
     )},
 }  # fmt: skip
 OF_SWARMS = ("/jobs/{job}/swarm", "/jobs/{job}/items")
-"""How paths begin that only a swarm has."""
+"""Path prefixes that only a swarm has."""
 CHANGES = re.compile(r'"(at|created|changed)":[0-9.e+]+')
 
 
@@ -75,7 +75,7 @@ class Theirs:
 
     ids: dict[str, str]
     order: dict[str, Any]
-    """What its desk was asked for with, and under which Idempotency-Key."""
+    """The request its desk was opened with, and the Idempotency-Key."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[Theirs]:
-    """Yield what the attacked have, one of everything that has an id; all of it is there in the end."""
+    """Yield the attacked tenant's objects, one of each kind that has an id; all must still exist in the end."""
     with client(server) as api:
         order: dict[str, Any] = {"headers": {"Idempotency-Key": "theirs"}, "json": {"memory": "256M"}}
         desk = api.post("/desks", **order).raise_for_status().json()["id"]
@@ -137,7 +137,7 @@ def eve(server: Served, theirs: Theirs) -> Iterator[httpx.Client]:
 
 
 def described() -> list[tuple[str, str]]:
-    """List every operation that is described and has an id in its path; last what ends or makes something."""
+    """List every documented operation with an id in its path; those that end or create something come last."""
     app = FastAPI()
     for noun in NOUNS:
         app.include_router(noun.router)
@@ -157,7 +157,7 @@ def filled(value: Any, ids: dict[str, str]) -> Any:
 
 
 def answer(asker: httpx.Client, method: str, path: str, ids: dict[str, str], **more: Any) -> tuple[int, str, str]:
-    """Ask with ids; return the status, the type and what was said, but for the ids and for when."""
+    """Send a request with ids; return the status, the type and the text without ids and times."""
     told = asker.request(method, filled(path, ids), **filled(more, ids))
     text = CHANGES.sub("", told.text)
     for name, value in sorted(ids.items(), key=lambda each: -len(each[1])):
@@ -182,9 +182,7 @@ def test_every_operation_with_an_id_is_attacked() -> None:
     cases="DELETE /keys/{key}",
 )
 @pytest.mark.parametrize(("method", "path"), BY_ID, ids=[" ".join(each) for each in BY_ID])
-def test_an_id_of_anothers_is_answered_as_one_that_never_was(
-    eve: httpx.Client, theirs: Theirs, method: str, path: str
-) -> None:
+def test_another_tenants_id_is_answered_as_unknown(eve: httpx.Client, theirs: Theirs, method: str, path: str) -> None:
     more: dict[str, Any] = {"params": QUERIES.get(path, {})}
     more |= {"json": BODIES[method, path]} if (method, path) in BODIES else {}
     asked = path.replace("{job}", "{swarm}") if path.startswith(OF_SWARMS) else path
@@ -198,7 +196,7 @@ def test_an_id_of_anothers_is_answered_as_one_that_never_was(
 
 @falls_without("a tenant's state is its own, in orders and lists", STATE_SHARED)
 @pytest.mark.parametrize(("path", "order"), ORDERS.values(), ids=ORDERS)
-def test_an_order_with_another_tenants_id_is_answered_as_unknown(
+def test_a_request_body_with_another_tenants_id_is_answered_as_unknown(
     eve: httpx.Client, theirs: Theirs, path: str, order: dict[str, Any]
 ) -> None:
     found = answer(eve, "POST", path, theirs.ids, json=order)
@@ -228,7 +226,7 @@ def test_a_list_filtered_by_another_tenants_id_is_as_for_an_unknown_one(
         'store.run_once("", key, body, work, ("", act))\n',
     ),
 )
-def test_an_idempotency_key_of_anothers_gives_nothing_of_theirs(eve: httpx.Client, theirs: Theirs) -> None:
+def test_another_tenants_idempotency_key_returns_nothing_of_theirs(eve: httpx.Client, theirs: Theirs) -> None:
     made = eve.post("/desks", **theirs.order).raise_for_status().json()["id"]
     assert made != theirs.ids["desk"]
     assert eve.delete(f"/desks/{made}").status_code == 204

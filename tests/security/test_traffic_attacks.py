@@ -1,4 +1,4 @@
-"""Port traffic as a way in, out or around: by callers, by pages elsewhere, and by the servers inside."""
+"""Attacks on port traffic: by callers, by pages of other origins, and by the servers inside."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def ways(settings: Config) -> AsyncIterator[Ways]:
     ],
     ids=["an API key", "envd's token", "the traffic token", "a key elsewhere", "a session"],
 )
-async def test_no_secret_of_this_server_goes_inside(ways: Ways, headers: Mapping[str, Any]) -> None:
+async def test_no_secret_of_this_server_is_forwarded_into_a_sandbox(ways: Ways, headers: Mapping[str, Any]) -> None:
     heard = await ways.get(**headers)
     assert heard.startswith(b"HTTP/1.1 200")
     assert b"secret-word" not in heard
@@ -65,7 +65,7 @@ async def test_no_secret_of_this_server_goes_inside(ways: Ways, headers: Mapping
      'Clear-Site-Data: "secret"', "Alt-Svc: h2=secret"],
     ids=["a cookie for all names", "a cookie of ours", "everything cleared", "another way"],
 )  # fmt: skip
-async def test_a_sandbox_says_nothing_for_other_names_than_its_own(ways: Ways, header: str) -> None:
+async def test_a_sandboxes_headers_cannot_affect_other_host_names(ways: Ways, header: str) -> None:
     said = quote(f"HTTP/1.1 200 OK\r\nX-Seen: yes\r\n{header}\r\nContent-Length: 0\r\n\r\n")
     heard = await ways.get(f"/?say={said}")
     assert b"x-seen: yes" in heard
@@ -75,7 +75,7 @@ async def test_a_sandbox_says_nothing_for_other_names_than_its_own(ways: Ways, h
 @falls_without(
     "traffic: the gate is for its desk", Removal("ports/traffic.py", "frozenset((0, GATE[1]))", "frozenset((0,))")
 )
-async def test_a_desks_way_out_is_no_way_in(ways: Ways) -> None:
+async def test_a_desks_gate_cannot_be_called_from_outside(ways: Ways) -> None:
     assert b"port is not open" in await ways.get(port=3128, path="/")
 
 
@@ -84,7 +84,7 @@ async def test_a_desks_way_out_is_no_way_in(ways: Ways) -> None:
     Removal("ports/traffic.py", "            check_name(scope, self.sandboxes.serving)\n", ""),
 )
 @pytest.mark.parametrize("name", ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test"])
-async def test_a_page_elsewhere_reaches_no_sandbox(ways: Ways, name: str) -> None:
+async def test_a_page_of_another_origin_reaches_no_sandbox(ways: Ways, name: str) -> None:
     heard = await ways.get(host=name, E2b_Sandbox_Id=ways.sandbox.id, E2b_Sandbox_Port=str(PORT))
     assert heard.startswith(b"HTTP/1.1 421")
 
@@ -98,14 +98,14 @@ async def test_a_page_elsewhere_reaches_no_sandbox(ways: Ways, name: str) -> Non
     ),
 )
 @pytest.mark.parametrize("shown", [{}, {"E2B_Traffic_Access_Token": "guess"}], ids=["no token", "a wrong token"])
-async def test_private_ports_are_for_those_with_the_token(ways: Ways, shown: Mapping[str, Any]) -> None:
+async def test_private_ports_require_the_token(ways: Ways, shown: Mapping[str, Any]) -> None:
     ways.sandbox.traffic_token = "right"
     assert (await ways.get(**shown)).startswith(b"HTTP/1.1 403")
     assert (await ways.get(E2B_Traffic_Access_Token="right")).startswith(b"HTTP/1.1 200")
 
 
 @falls_without("traffic: the token is asked for")
-async def test_where_others_listen_no_port_is_public(ways: Ways) -> None:
+async def test_no_port_is_public_if_the_server_listens_on_all_addresses(ways: Ways) -> None:
     ways.house.serving = replace(ways.house.serving, host="0.0.0.0")
     assert (await ways.get()).startswith(b"HTTP/1.1 403")
 
@@ -144,7 +144,7 @@ LENGTH = b"Content-Length: %d\r\n" % len(SMUGGLED)
     ids=["a length named away", "both lengths", "no length first", "no length last", "a strange coding",
          "two codings", "a space before the colon", "a folded line", "a bare line feed", "a zero"],
 )  # fmt: skip
-async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> None:
+async def test_a_body_is_never_parsed_as_a_request_inside(ways: Ways, lines: bytes) -> None:
     head = b"POST / HTTP/1.1\r\nHost: " + ways.name.encode() + b"\r\n"
     close = b"" if b"Connection" in lines else b"Connection: close\r\n"
     heard = await ways.say(head + lines + close + b"\r\n" + SMUGGLED)
@@ -227,7 +227,7 @@ async def test_an_ambiguous_answer_becomes_a_502(ways: Ways, answer: str) -> Non
     ],
     ids=["by its length", "in a chunk"],
 )  # fmt: skip
-async def test_an_answer_that_breaks_off_never_looks_whole(ways: Ways, answer: str) -> None:
+async def test_an_interrupted_answer_never_looks_complete(ways: Ways, answer: str) -> None:
     heard = await ways.get(f"/?say={quote(answer)}")
     assert heard.endswith(b"RESET")
 

@@ -1,4 +1,4 @@
-"""Files that come out of a desk, and texts it had a hand in: nothing it names, sizes or says steers this machine."""
+"""Attacks through files copied out of a desk and texts it influences: by names, sizes and content."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ tell(len(os.listdir(".")))
 
 
 class Liar:
-    """A desk whose guest lies about what is in it: scripted answers, as a guest gone bad would give."""
+    """A desk whose guest lies about its content: scripted answers, as a compromised guest would give."""
 
     def __init__(self, names: list[str], kind: Kind = "file") -> None:
         self.names = names
@@ -195,7 +195,7 @@ LIES: dict[str, tuple[int, set[str], str]] = {
     "/million": (125, set(), "more than"),
     "/error": (125, set(), r"\x1b[2J"),
 }
-"""What a lying guest is asked for: the command's exit code, what is then on this machine, and what was said."""
+"""Requests to a lying guest: the command's exit code, the files then on this machine, and the output."""
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ async def test_a_guest_that_lies_about_names_writes_nothing_elsewhere(local: Pat
     cases="/error",
 )
 @pytest.mark.parametrize("lie", LIES)
-async def test_a_lying_guest_brings_nothing_else_out(
+async def test_a_lying_guest_gets_no_other_file_copied(
     crafted: Craft, command: Command, local: Path, home: Path, lie: str
 ) -> None:
     def fill(layer: Path) -> None:
@@ -376,7 +376,7 @@ class Endless(Liar):
         "if stream := self.desk.read_stream(remote):",
     ),
 )
-async def test_a_copy_that_is_stopped_reads_no_further(local: Path) -> None:
+async def test_a_cancelled_copy_stops_reading(local: Path) -> None:
     desk, above = Endless([]), os.open(local, os.O_RDONLY)
     try:
         with pytest.raises(FileError, match="the copy exceeds the limit"):
@@ -389,7 +389,7 @@ async def test_a_copy_that_is_stopped_reads_no_further(local: Path) -> None:
 
 
 @falls_without("kinds that we know")
-async def test_devices_of_an_image_do_not_come_out(crafted: Craft, command: Command, local: Path) -> None:
+async def test_devices_of_an_image_are_not_copied_out(crafted: Craft, command: Command, local: Path) -> None:
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()
         os.mknod(layer / "evil/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -439,8 +439,8 @@ async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
         '        fd = os.open(f"{place}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)\n',
     ),
 )
-async def test_a_link_swapped_in_here_during_a_copy_is_not_followed(desk: Desk, local: Path) -> None:
-    """Whoever else can write there (an earlier result, another program) turns a folder into a link meanwhile."""
+async def test_a_link_swapped_in_on_this_machine_during_a_copy_is_not_followed(desk: Desk, local: Path) -> None:
+    """Another writer there (an earlier result, another program) replaces a folder by a link during the copy."""
     await desk.run(["sh", "-c", "mkdir -p /tmp/swapped/sub; cd /tmp/swapped; echo evil >sub/victim; echo evil >victim"])
     outside = local / "outside"
     outside.mkdir()
@@ -467,7 +467,7 @@ async def test_a_link_swapped_in_here_during_a_copy_is_not_followed(desk: Desk, 
     "so many entries",
     Removal("owner/transfer.py", "if self.remaining_entries < 0:", "if self.remaining_entries < -1000:"),
 )
-async def test_a_guest_that_lists_without_end_is_stopped(local: Path) -> None:
+async def test_a_guest_that_sends_an_endless_listing_is_stopped(local: Path) -> None:
     fetch = Fetch(cast(Desk, Liar(["same"] * 50)), lambda text: None, remaining_entries=20)
     above = os.open(local, os.O_RDONLY)
     try:
@@ -524,7 +524,7 @@ async def test_a_copy_ends_at_its_byte_limit(desk: Desk, local: Path) -> None:
     await desk.run(["truncate", "-s", "10T", "/tmp/sparse"])
     above = os.open(local, os.O_RDONLY)
     try:
-        found = replace(await desk.stat("/tmp/sparse"), size=1)  # a desk may say what it likes
+        found = replace(await desk.stat("/tmp/sparse"), size=1)  # a desk may send anything
         with pytest.raises(FileError, match="the copy exceeds the limit"):
             await Fetch(desk, print, remaining_bytes=8 * MIB).copy_entry(found, "/tmp/sparse", above, "sparse", 0)
     finally:
@@ -581,7 +581,7 @@ async def test_what_the_command_line_prints_is_escaped(
 
 
 @falls_without("texts that can be printed")
-async def test_ps_and_image_ls_escape_what_they_find(settings: Config, command: Command, local: Path) -> None:
+async def test_ps_and_image_ls_escape_names(settings: Config, command: Command, local: Path) -> None:
     folder = settings.run / "desks" / ("i" + "z" * 20)
     folder.mkdir()
     try:

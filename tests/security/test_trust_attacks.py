@@ -1,4 +1,4 @@
-"""A desk tries its door's patience: certificates, deaths of what stands outside, questions it may ask."""
+"""Attacks on the trust between a desk and its door: certificates, deaths of outside processes, questions to people."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RULES = ("read a.test", "read b.test", "read free.test")
 
 @asynccontextmanager
 async def alone(room: Room, *grants: str) -> AsyncIterator[tuple[Host, Desk, int]]:
-    """Open a desk with a keeper, keys and a door of its own, on the same vault; yield its keeper's pid, too."""
+    """Open a desk with its own keeper, keys and door, on the same vault; also yield its keeper's pid."""
     async with Host(room.settings, control=False) as host:
         assert isinstance(host.runtime, KeeperRuntime)
         host.runtime = room.origin(host.runtime)
@@ -59,7 +59,9 @@ async def certificate(desk: Desk) -> str:
         "    context.check_hostname = False\n    context.verify_mode = ssl.CERT_NONE\n",
     ),
 )
-async def test_a_host_nobody_vouches_for_is_refused_with_the_reason(room: Room, visit: Visit, tmp_path: Path) -> None:
+async def test_a_host_with_an_untrusted_certificate_is_refused_with_the_reason(
+    room: Room, visit: Visit, tmp_path: Path
+) -> None:
     with upstream(tmp_path, "a.test") as liar:
         names = room.names | {"a.test": liar.address}
         scope = room.scope(GRANT, rules=RULES)
@@ -71,7 +73,7 @@ async def test_a_host_nobody_vouches_for_is_refused_with_the_reason(room: Room, 
 
 
 @falls_without("hosts prove their names")
-async def test_a_host_with_anothers_certificate_is_refused_with_the_reason(room: Room, visit: Visit) -> None:
+async def test_a_host_with_the_certificate_of_another_is_refused_with_the_reason(room: Room, visit: Visit) -> None:
     names = room.names | {"c.test": room.up.address}
     scope = room.scope(rules=["read c.test"])
     async with room.host.open_desk(scope=type(scope)(scope.rules, (), names)) as desk:
@@ -104,7 +106,7 @@ tell(found)
         '"env": charter.build_environment() | {"CA": charter.authority.key_pem.decode().replace("\\n", " ")},',
     ),
 )
-async def test_no_key_of_an_authority_is_in_a_desk(room: Room, attack: Attack) -> None:
+async def test_no_private_key_of_an_authority_is_in_a_desk(room: Room, attack: Attack) -> None:
     assert await attack(room.desk, KEYS) == []
 
 
@@ -126,7 +128,7 @@ tell(ssl.DER_cert_to_PEM_cert(context.wrap_socket(s, server_hostname="a.test").g
         'x509.SubjectAlternativeName([make_general_name(host), x509.DNSName("*.test")])',
     ),
 )
-async def test_a_leaf_is_for_its_name_only_and_for_a_day_at_most(room: Room, attack: Attack) -> None:
+async def test_a_leaf_certificate_is_for_one_name_and_at_most_a_day(room: Room, attack: Attack) -> None:
     leaf = x509.load_pem_x509_certificate((await attack(room.desk, LEAF)).encode())
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["a.test"]
@@ -146,7 +148,7 @@ async def test_a_leaf_is_for_its_name_only_and_for_a_day_at_most(room: Room, att
         'float(str(message["seconds"])))',
     ),
 )
-async def test_one_desks_authority_is_worth_nothing_in_another(room: Room, visit: Visit) -> None:
+async def test_one_desks_authority_is_not_trusted_in_another(room: Room, visit: Visit) -> None:
     ours, theirs = await certificate(room.desk), await certificate(room.neighbour)
     assert ours != theirs
     assert ours.strip() not in (await room.neighbour.read("/etc/ssl/certs/ca-certificates.crt")).decode()
@@ -186,7 +188,7 @@ print(json.dumps(told))
     Removal("owner/control.py", "if self.everyone or get_peer(sock)[1] in (os.geteuid(), 0):", "if True:"),
     Removal("linux/sockets.py", "os.chmod(fresh, mode)", "os.chmod(fresh, 0o666)"),
 )
-async def test_another_user_of_the_machine_reaches_nothing(room: Room) -> None:
+async def test_another_user_of_the_machine_reaches_neither_door_nor_keys(room: Room) -> None:
     control = control_path(room.settings, os.getpid())
     assert control.is_socket()
     folders = [room.settings.lib / "keys", room.settings.run / "private", room.settings.run / "desks" / room.desk.id]
@@ -202,7 +204,7 @@ async def test_another_user_of_the_machine_reaches_nothing(room: Room) -> None:
 
 
 @no_guard("a gate without a charter admits nothing; what denies with one is the policy, attacked elsewhere")
-async def test_the_policy_stands_before_the_first_program_and_through_a_pause(room: Room, visit: Visit) -> None:
+async def test_the_policy_applies_from_the_first_program_and_during_a_pause(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope(GRANT, rules=RULES)) as desk:
         first = await visit(desk, {"host": "a.test"}, {"host": "issue.test"})
         await desk.pause()
@@ -241,7 +243,7 @@ async def test_a_door_that_dies_comes_back_with_the_same_authority_and_grants(ro
     "what a door ended stays ended",
     Removal("keys/process.py", "if isinstance(event, Revoked) and event.desk in self.charters:\n", "if False:\n"),
 )
-async def test_a_grant_lost_to_a_guess_is_not_back_with_the_next_door(room: Room, visit: Visit) -> None:
+async def test_a_grant_revoked_for_a_guess_is_not_restored_with_the_next_door(room: Room, visit: Visit) -> None:
     room.up.answers["/leak"] = (200, {"Content-Type": "text/plain"}, A)
     async with alone(room) as (_, desk, keeper):
         sent = {"host": "a.test", "headers": [["Authorization", f"Bearer {(await placeholders(desk))['A']}"]]}
@@ -253,7 +255,7 @@ async def test_a_grant_lost_to_a_guess_is_not_back_with_the_next_door(room: Room
 
 
 @falls_without("a door without keys is shut", Removal("door/process.py", "way.shut = NO_KEYS", 'way.shut = ""'))
-async def test_without_keys_nothing_passes_and_the_desk_is_told_why(room: Room, visit: Visit) -> None:
+async def test_without_keys_every_request_is_refused_with_the_reason(room: Room, visit: Visit) -> None:
     async with alone(room) as (host, desk, keeper):
         (before,) = await visit(desk, {"host": "a.test"})
         since = len(room.up.seen)
@@ -299,7 +301,7 @@ def part_or_none(keeper: int) -> int:
 @falls_without(
     "a denial says what else there is", Removal("door/denials.py", '"allowed": list(allowed)', '"allowed": []')
 )
-async def test_a_denial_says_what_by_which_rule_what_else_and_how_to_ask(room: Room, visit: Visit) -> None:
+async def test_a_denial_names_the_rule_the_alternatives_and_how_to_ask(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope(GRANT, rules=RULES)) as desk:
         answers = await visit(
             desk,
@@ -331,7 +333,7 @@ def ask(rule, header=True, reason="it is needed"):
 
 
 async def questions(host: Host, count: int) -> list[Asked]:
-    """Wait until so many questions are open."""
+    """Wait until that many questions are open."""
     assert host.doors is not None
     with anyio.fail_after(15):
         while len(host.doors.open_questions()) < count:
@@ -343,7 +345,7 @@ async def questions(host: Host, count: int) -> list[Asked]:
     "a header no page can send",
     Removal("door/door_local.py", "if request.headers.get(ASK_HEADER) is None:", "if False:"),
 )
-async def test_a_page_cannot_ask_in_the_desks_name(room: Room, attack: Attack) -> None:
+async def test_a_web_page_cannot_ask_in_the_desks_name(room: Room, attack: Attack) -> None:
     status, told = await attack(room.desk, ASK + "tell(ask('GET x.test/a', header=False))")
     assert (status, "X-Hotdesk-Ask" in told) == (403, True)
     assert not any(row.name == "Asked" and "x.test/a" in row.data for row in room.rows())
@@ -362,7 +364,7 @@ tell(sorted(got))
 
 
 @falls_without("few questions at once", Removal("door/egress.py", "if len(self.questions) >= ASKS or len", "if len"))
-async def test_a_desk_asks_eight_things_at_once_and_no_more(room: Room, attack: Attack) -> None:
+async def test_a_desk_has_at_most_eight_open_questions(room: Room, attack: Attack) -> None:
     assert room.host.doors is not None
     doors = room.host.doors
     async with room.host.open_desk(scope=room.scope(rules=RULES)) as desk:
@@ -397,7 +399,7 @@ async def test_the_number_of_a_desks_questions_an_hour_is_limited(room: Room, at
 
 
 @falls_without("approved is a digest", Removal("door/egress.py", " and secrets.compare_digest(expected, mark):", ":"))
-async def test_what_is_approved_is_the_rule_that_was_asked_and_once(room: Room, attack: Attack, visit: Visit) -> None:
+async def test_an_approval_admits_exactly_the_requested_rule_once(room: Room, attack: Attack, visit: Visit) -> None:
     assert room.host.doors is not None
     doors = room.host.doors
     async with room.host.open_desk(scope=room.scope(rules=["read a.test"])) as desk:

@@ -1,4 +1,4 @@
-"""A deliverable attacks whoever looks at it: it lies for its looker, bursts, stays, or carries something."""
+"""Attacks by a deliverable on its verifier: it fakes results, exhausts resources, or keeps running."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ print(sorted(found), sorted(os.listdir("beside")), door.getresponse().status)
 async def machine(home: Path) -> AsyncIterator[Verifier]:
     """Yield a machine that verifies, and a brief's folder with more in it than any check names.
 
-    An office stays in its desk from test to test.
+    An office program keeps running in its desk across tests.
     """
     folder = home / "attacked-brief"
     folder.mkdir()
@@ -147,7 +147,7 @@ def told(value: object) -> Evidence:
     ],
     ids=["csv", "json", "zip", "active", "program", "command", "custom"],
 )  # fmt: skip
-def test_a_looker_that_was_turned_cannot_say_passed(check: Check, more: Mapping[str, Any]) -> None:
+def test_a_compromised_verifier_cannot_report_a_pass(check: Check, more: Mapping[str, Any]) -> None:
     assert not check.judge(told(PASSED)).passed
     assert not check.judge(told({**PASSED, **more})).passed
     assert not check.judge(told(more)).passed
@@ -161,7 +161,7 @@ def test_a_looker_that_was_turned_cannot_say_passed(check: Check, more: Mapping[
         "            if not faults and facts is None:\n",
     ),
 )
-def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
+def test_output_of_a_custom_check_is_bounded_and_typed_or_ignored() -> None:
     check = CustomCheck.from_expect({"file": "c.py"})
     lies: list[dict[str, object]] = [PASSED, {**PASSED, "held": ["x"] * 99}, {"faults": [], "held": [], "values": {}}]
     for said in lies:
@@ -177,7 +177,7 @@ def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
     ),
 )
 @pytest.mark.parametrize("lie", [json.dumps(PASSED), "42", '{"exit_code": 0, "stdout": "42"}', "\x1b]0;42\x07"])
-async def test_nothing_a_program_prints_is_its_verdict(machine: Verifier, lie: str) -> None:
+async def test_output_of_a_program_is_not_its_verdict(machine: Verifier, lie: str) -> None:
     text = f"import sys\nprint({lie!r})\nsys.stderr.write('42')\nsys.exit(1)\n"
     made = await machine.look("a.py", text.encode(), "program", output="42")
     assert not made.passed
@@ -204,7 +204,7 @@ async def test_a_program_that_leaves_something_running_fails(machine: Verifier) 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A look in which the file takes over: it says what it should, and goes on running."""
+    """A check in which the file takes over: it reports what it should, and keeps running."""
 
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False
@@ -234,7 +234,9 @@ class Owned:
     cases="killed",
 )
 @pytest.mark.parametrize("ends", [pytest.param(0, id="stays", marks=pytest.mark.long), pytest.param(9, id="killed")])
-async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(machine: Verifier, ends: int) -> None:
+async def test_a_desk_whose_verifier_was_compromised_is_burnt_and_certifies_nothing(
+    machine: Verifier, ends: int
+) -> None:
     async with AsyncExitStack() as stack:
         place: CleanDesk = await machine.verifying.open_desk("base", await stack.enter_async_context(AsyncExitStack()))
         kept, machine.verifying.shared = machine.verifying.shared, {"base": place}
@@ -263,7 +265,7 @@ async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(ma
         "        for name in (*names, *self.job.inputs):\n            digests[name]",
     ),
 )
-async def test_a_verifying_desk_holds_nothing_of_the_job_and_reaches_nothing(machine: Verifier) -> None:
+async def test_a_verifying_desk_has_nothing_of_the_job_and_no_network(machine: Verifier) -> None:
     made = await machine.look(
         "a.py", SEARCH.encode(), "program", output="[] ['named.txt'] 403", beside=["named.txt"], seconds=30
     )
@@ -278,7 +280,7 @@ async def test_a_verifying_desk_holds_nothing_of_the_job_and_reaches_nothing(mac
         '        return replace(candidate, data=candidate.data + b" ", verdicts=tuple(verdicts))\n',
     ),
 )
-async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine: Verifier) -> None:
+async def test_the_stored_bytes_are_the_verified_bytes(machine: Verifier) -> None:
     text = b"import sys, os\nos.remove(sys.argv[0]); open(sys.argv[0], 'w').write('other')\nprint(42)\n"
     made = await machine.look("a.py", text, "program", output="42")
     assert made.passed
@@ -290,7 +292,7 @@ async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine
     "how much a program may say",
     Removal("checks/execution.py", "MAX_OUTPUT_BYTES = 1 << 20\n", "MAX_OUTPUT_BYTES = 1 << 28\n"),
 )
-async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) -> None:
+async def test_a_program_with_endless_output_is_cut_off(machine: Verifier) -> None:
     text = b"import sys\nfor _ in range(100): sys.stdout.write('x' * (1 << 20))\n"
     made = await machine.look("a.py", text, "program", contains=["x"], seconds=40)
     assert any("a program that printed too much output" in fault for fault in made.faults)
@@ -301,7 +303,7 @@ async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) 
     "in how many pieces evidence may be",
     Removal("checks/evidence.py", '    if data.count(b"[") + data.count(b"{") > MOST_NESTED:\n', "    if not data:\n"),
 )
-def test_evidence_in_a_million_pieces_is_no_evidence() -> None:
+def test_evidence_with_a_million_elements_is_refused() -> None:
     said = b'{"drawn": [], "x": [' + b"[]," * (MAX_REPORT_BYTES // 3 - 20) + b"[]]}"
     tracemalloc.start()
     try:
@@ -328,7 +330,7 @@ UNTOLD: list[tuple[Check, object]] = [
     Removal("checks/evidence.py", " or not abs(value) <= sys.float_info.max:\n", " or value != value:\n"),
 )
 @pytest.mark.parametrize(("check", "said"), UNTOLD, ids=["active", "zip", "command"])
-def test_a_number_beyond_all_numbers_is_no_error_of_ours(check: Check, said: object) -> None:
+def test_a_huge_number_causes_no_internal_error(check: Check, said: object) -> None:
     assert not check.judge(told(said)).passed
 
 
@@ -340,7 +342,7 @@ def test_a_number_beyond_all_numbers_is_no_error_of_ours(check: Check, said: obj
         "        return any(area.has(column, row) for area in self.large)\n",
     ),
 )
-def test_a_workbook_that_reads_in_a_thousand_places_costs_no_minutes() -> None:
+def test_a_workbook_with_a_thousand_large_references_is_checked_quickly() -> None:
     cover = Cover([Area("a", 100 + each, 1, 200 + each, 500_000) for each in range(MOST_LARGE)])
     began = time.process_time()
     assert not any(cover.has((each, 50)) for each in range(100_000))
@@ -359,7 +361,7 @@ def test_a_workbook_that_reads_in_a_thousand_places_costs_no_minutes() -> None:
     [b" " * MAX_REPORT_BYTES, b'"' + b"x" * MAX_REPORT_BYTES + b'"', b"[" * 1_000_000],
     ids=["spaces", "text", "brackets"],
 )
-def test_evidence_without_end_is_no_evidence(said: bytes) -> None:
+def test_endless_evidence_is_refused(said: bytes) -> None:
     for check in (ActiveCheck(), CsvCheck(), JsonCheck(), ZipCheck()):
         assert not check.judge(Evidence(said)).passed
     with pytest.raises((ValueError, RecursionError)):
@@ -380,7 +382,7 @@ def page(width: int, height: int, pixels: bytes, size: int | None = None) -> Evi
         "inflating.decompress(rest[at : at + size])",
     ),
 )
-def test_a_page_that_bursts_is_no_page() -> None:
+def test_an_oversized_or_incomplete_page_picture_is_refused() -> None:
     assert len(page(100, 100, bytes(30_000)).pages) == 1
     assert len(page(100, 100, bytes(64 << 20)).pages[0].rgb) == 30_000
     assert page(WIDEST + 1, 1, bytes((WIDEST + 1) * 3)).pages == ()
@@ -426,7 +428,7 @@ CARRIED: dict[str, tuple[str, bytes]] = {
     ),
 )
 @pytest.mark.parametrize("what", CARRIED)
-async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(machine: Verifier, what: str) -> None:
+async def test_a_file_with_active_content_passes_no_check(machine: Verifier, what: str) -> None:
     name, data = CARRIED[what]
     made = await machine.look(name, data, "active-content")
     assert not made.passed
@@ -442,14 +444,14 @@ async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(mac
         '    return ""\n',
     ),
 )
-def test_a_looker_that_did_not_end_by_itself_is_never_silent() -> None:
+def test_a_verifier_that_did_not_exit_is_always_reported() -> None:
     ends = [Done(137, signal=9), Done(1), Done(0, timed_out=True), Done(0, out_of_memory=True), Done(0, truncated=True)]
     assert all(describe_failure(done) for done in ends)
     assert describe_failure(Done(0)) == ""
 
 
 @falls_without("what acts is a fault")
-def test_nothing_that_could_not_be_looked_into_can_be_named_away() -> None:
+def test_a_brief_cannot_allow_content_that_could_not_be_scanned() -> None:
     assert not {"archive-bomb", "unreadable"} & set(FAMILIES)
     everything = ActiveCheck(tuple(FAMILIES))
     for family in ("archive-bomb", "unreadable"):
@@ -461,7 +463,7 @@ def test_nothing_that_could_not_be_looked_into_can_be_named_away() -> None:
     "our modules come last",
     Removal("checks/evidence.py", "sys.path.append(sys.argv[1])\n", "sys.path.insert(0, sys.argv[1])\n"),
 )
-async def test_a_module_that_a_file_planted_is_not_what_looks(machine: Verifier) -> None:
+async def test_a_module_planted_by_a_file_is_not_imported_by_the_verifier(machine: Verifier) -> None:
     desk = machine.shared()
     assert desk is not None
     said = json.dumps({"rows": [["a"], ["1"]], "source": []})

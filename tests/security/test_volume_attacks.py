@@ -1,4 +1,4 @@
-"""Volumes as a way out, or to another's files: by a desk that has one mounted, and by tenants that know ids."""
+"""Attacks through volumes, to get out or at another's files: by a desk that mounts one, and by tenants who know ids."""
 
 from __future__ import annotations
 
@@ -166,19 +166,19 @@ async def test_the_process_that_reads_a_volume_is_confined_to_it(volume: VolumeR
     Removal("volume/process.py", "    syscalls.pivot_root(at)\n", "    os.chdir(at)\n"),
     Removal("volume/process.py", '("/files", "/staging")', '("files", "staging")'),
 )
-async def test_the_process_that_reads_a_volume_sees_nothing_else(volume: VolumeRoom) -> None:
+async def test_the_process_that_reads_a_volume_sees_no_other_files(volume: VolumeRoom) -> None:
     assert volume.call("list", "/") == (200, [])
     assert sorted(os.listdir(f"/proc/{volume.pid}/root")) == ["files", "staging"]
 
 
 @no_guard("the kernel asks for capabilities over the host's own user namespace, or ext4 knows no such order")
-async def test_no_order_to_the_file_system_of_a_volume_does_anything(desk_with_volume: Desk, attack: Attack) -> None:
+async def test_no_ioctl_changes_the_file_system_of_a_volume(desk_with_volume: Desk, attack: Attack) -> None:
     told = await attack(desk_with_volume, ORDERS)
     assert set(told.values()) <= {"EPERM", "ENOTTY", "EOPNOTSUPP", "EACCES", "EINVAL", "EBADF"}, told
 
 
 @no_guard("the kernel resolves no `..` from a directory that was moved out of what is mounted")
-async def test_a_desk_does_not_climb_out_of_a_directory_that_was_removed(
+async def test_a_desk_cannot_climb_out_of_a_removed_directory(
     desk_with_volume: Desk, volume: VolumeRoom, attack: Attack, launch: Launch, origin: Origin
 ) -> None:
     await attack(desk_with_volume, HOSTILE)
@@ -198,7 +198,7 @@ async def test_a_desk_does_not_climb_out_of_a_directory_that_was_removed(
     Removal("room/volume_store.py", "os.O_DIRECTORY | os.O_NOFOLLOW, STRICT)", "os.O_DIRECTORY, 0)"),
     Removal("container/wall.py", "        prove.check_mounts(pid, room.spec.volumes)\n", ""),
 )
-async def test_a_desk_that_is_started_again_does_not_move_its_volume(
+async def test_a_restarted_desk_cannot_move_its_volume(
     desk_with_volume: Desk,
 ) -> None:
     done = await desk_with_volume.run(["sh", "-c", "cd /home/user && mv m n && mkdir -p evil/data && ln -s evil m"])
@@ -212,7 +212,7 @@ async def test_a_desk_that_is_started_again_does_not_move_its_volume(
     "volumes: a size",
     Removal("room/volume_store.py", "os.ftruncate(fd, size)\n", "os.ftruncate(fd, 4 * size)\n"),
 )
-async def test_a_desk_fills_its_volume_and_nothing_more(
+async def test_a_desk_cannot_fill_more_than_its_volume(
     desk_with_volume: Desk, volume: VolumeRoom, settings: Config
 ) -> None:
     fill = f"head -c 200M /dev/zero > {AT}/big; i=0; while echo > {AT}/$i 2>/dev/null; do i=$((i+1)); done; echo $i"
@@ -224,7 +224,7 @@ async def test_a_desk_fills_its_volume_and_nothing_more(
 
 
 @falls_without("volumes: no rights by files", Removal("volume/files.py", "MAX_MODE = 0o1777\n", "MAX_MODE = 0o7777\n"))
-async def test_no_file_of_a_volume_lends_rights(desk_with_volume: Desk, volume: VolumeRoom, origin: Origin) -> None:
+async def test_no_file_of_a_volume_grants_rights(desk_with_volume: Desk, volume: VolumeRoom, origin: Origin) -> None:
     assert volume.call("write", "/tool", b"#!/bin/sh\n", mode=0o4755)[0] == 400
     if origin is WALLED["gvisor"]:  # a sentry shows no such option, and gives no program the rights of its file
         return
@@ -244,7 +244,7 @@ def server(home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[dict[str, str]]:
-    """Yield the volume of the attacked; it is there in the end."""
+    """Yield the attacked tenant's volume, which must still exist in the end."""
     headers = {"X-API-Key": server.key}
     with httpx.Client(base_url=server.url, headers=headers, timeout=60) as api:
         made = api.post("/volumes", json={"name": "theirs"}).raise_for_status().json()
@@ -267,9 +267,7 @@ def eve(server: Served, theirs: dict[str, str]) -> Iterator[httpx.Client]:
 )
 @no_guard("a list is made of the tenant's own", cases="mounted by name")
 @pytest.mark.parametrize("act", ["shown", "mounted", "mounted by name", "copied", "destroyed"])
-def test_another_tenants_volume_is_as_unknown_as_one_that_never_was(
-    eve: httpx.Client, theirs: dict[str, str], act: str
-) -> None:
+def test_another_tenants_volume_is_reported_as_unknown(eve: httpx.Client, theirs: dict[str, str], act: str) -> None:
     volume = theirs["volumeID"]
 
     def mount(name: str) -> dict[str, object]:
@@ -293,7 +291,7 @@ def test_another_tenants_volume_is_as_unknown_as_one_that_never_was(
 )
 @no_guard("without a word there is no token", cases="none")
 @pytest.mark.parametrize("shown", ["another's", "a guess", "a key", "none"])
-def test_files_of_a_volume_are_for_those_with_its_token(
+def test_files_of_a_volume_require_its_token(
     server: Served, eve: httpx.Client, theirs: dict[str, str], shown: str
 ) -> None:
     own = eve.post("/volumes", json={"name": f"own-{shown.replace(' ', '-').replace(chr(39), '')}"}).json()

@@ -1,4 +1,4 @@
-"""A runtime that leaves a wall out is not believed: no desk is handed over before the walls were seen from outside."""
+"""Attacks by a runtime that leaves out a part of a wall: no desk is handed over before its walls are proven."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SAMPLE = ("a capability", "no filter", "another network")
 @pytest.mark.parametrize(
     "what", [pytest.param(what, marks=() if what in SAMPLE else pytest.mark.long) for what in CHANGES]
 )
-async def test_a_desk_behind_half_a_wall_is_not_handed_over(
+async def test_a_desk_behind_an_incomplete_wall_is_not_handed_over(
     settings: Config, owning: Owning, tmp_path: Path, what: str
 ) -> None:
     wrapper = tmp_path / "half-a-crun"
