@@ -129,7 +129,7 @@ def test_every_kind_of_secret_is_stored_with_its_public_fields(run: Hotdesk, key
         (["set", "x", "--kind", "sigv4", "--key-id", "AKID", "--service", "s3", "--region", "eu"], b"--bucket"),
         (["set", "x", "--command"], b"absolute path"),
         (["set", "x", "--command", "--", "echo"], b"absolute path"),
-        (["set", "x", "--command", "--", "/no/such"], b"does not exist or is not executable"),
+        (["set", "x", "--command", "--", "/no/such"], b"the program /no/such does not exist"),
         (["rm", "missing"], b"vault init"),
         (["rotate"], b"or --root"),
         (["rotate", "x", "--root"], b"or --root"),

@@ -124,7 +124,10 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
     right = request.script in scripts and request.source == base64.b64encode(source).decode()
     fixed = request.adversary or request.replay or request.recording
     if not right or fixed or (request.folder, request.out) != places:
-        raise BriefError(f"the stored request of job {folder.name} was changed; start a new job")
+        raise BriefError(
+            f"the stored request of job {folder.name} was changed after the server wrote it, so the job cannot be "
+            "resumed; start a new job"
+        )
     for name in (*request.plan, *request.act):
         if why := explain_refusal(name, listed):
             raise BriefError(f"job {folder.name} cannot continue with its model: {why}")

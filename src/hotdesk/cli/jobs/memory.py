@@ -86,12 +86,16 @@ def _add_ls(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("memory", help="the memory's name, as in the brief")
+    parser.add_argument(
+        "memory", help="the name that briefs have under `memory`; jobs with the same name share facts and files"
+    )
     parser.add_argument("item", nargs="?", default="", help="show only this fact or file (default: all)")
 
 
 def _add_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("memory", help="the memory's name, as in the brief")
+    parser.add_argument(
+        "memory", help="the name that briefs have under `memory`; jobs with the same name share facts and files"
+    )
     parser.add_argument("item", nargs="?", default="", help="the fact or file to remove (default: the whole memory)")
 
 
@@ -194,7 +198,9 @@ def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[Memory
     """Return the named items; raise `BriefError` if there are none."""
     name, drive = check_memory_name(arguments.memory), find_drive()
     if drive is None:
-        raise BriefError(f"There is no memory {name}: no job has stored anything yet.")
+        raise BriefError(
+            f"There is no memory {name}: no job on this machine has stored facts or files for later jobs yet."
+        )
     store = MemoryStore(drive, get_current_user())
     items = [each for each in store.list_items(name) if arguments.item in ("", each.name)]
     if not items:

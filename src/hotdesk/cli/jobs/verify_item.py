@@ -43,7 +43,7 @@ def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: s
     if record.item != item or record.job != claim["job"]["id"]:
         return f"the proof is for item {record.item} of swarm {record.job}, not for {item} of {claim['job']['id']}"
     if proof.count != items["count"] or record.index != proof.index or not proof.leads_to(items["root"]):
-        return "the item's record is not part of the signed Merkle tree"
+        return f"the record of item {item} is not one of those that the certificate's signature covers"
     if record.outcome != "done":
         return f"the item was quarantined: {record.why}"
     if (size, sha256) not in zip(record.sizes, record.digests, strict=False):
@@ -58,18 +58,18 @@ def _find_proof(certificate: Path, proof: Path | None, item: str) -> ItemProof:
     path = certificate.with_name(RECORDS)
     with open_regular_file(path) as source:
         lines = source.read(_MAX_RECORDS_BYTES).splitlines()
-    records = [_read_record(line) for line in lines]
+    records = [_read_record(number, line) for number, line in enumerate(lines, 1)]
     places = [place for place, each in enumerate(records) if each.item == item]
     if not places:
         raise BriefError(f"{path} has no record of an item {item[:80]!r}; check the name after --item")
     return prove(records, places[0])
 
 
-def _read_record(line: bytes) -> ItemEnded:
+def _read_record(number: int, line: bytes) -> ItemEnded:
     try:
         event = from_json(ItemEnded.__name__, line.decode())
     except (ValueError, RecursionError) as e:
-        raise BriefError(f"{RECORDS} has a line that is not the record of an item: {str(e)[:200]}") from None
+        raise BriefError(f"line {number} of {RECORDS} is not the record of an item: {str(e)[:200]}") from None
     assert isinstance(event, ItemEnded)
     return event
 

@@ -53,7 +53,8 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "--since",
         action="append",
         metavar="HEAD",
-        help="a head that `hotdesk journal head` printed earlier, or a file of such heads; repeatable",
+        help="also verify that no event was removed from the end of a chain since `hotdesk journal head` printed this "
+        "line (the number and hash of the chain's last event), or the lines of this file; repeatable",
     )
     parser.add_argument(
         "--key",
@@ -70,7 +71,10 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_head(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--chain", help="print only the head of this chain (the id of a job or desk)")
+    parser.add_argument(
+        "--chain",
+        help="print only the head (number and hash of the last event) of this chain (the id of a job or desk)",
+    )
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -285,11 +289,11 @@ def _read_heads(text: str) -> list[Head]:
         lines = Path(text).read_text().splitlines()
     except (OSError, ValueError) as e:
         raise BriefError(
-            f"{text[:200]!r} is neither a head, as `hotdesk journal head` prints it, nor a file of heads: {e}"
+            f"{text[:200]!r} is neither a line that `hotdesk journal head` printed nor a file of such lines: {e}"
         ) from e
     found = [parse_head(line) for line in lines if line.strip()]
     if not found:
-        raise BriefError(f"the file {text[:200]!r} contains no head; `hotdesk journal head` prints heads")
+        raise BriefError(f"the file {text[:200]!r} is empty; write to it what `hotdesk journal head` prints")
     return found
 
 

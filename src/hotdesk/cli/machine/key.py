@@ -163,7 +163,8 @@ def show(arguments: argparse.Namespace) -> None:
     """
     folder = config.load().lib / "keys"
     if not folder.exists():
-        raise BriefError(f"no signing key can be read in {folder}; use sudo, or run a first job, which creates the key")
+        own = "" if os.geteuid() == 0 else "; `sudo hotdesk key show` shows the machine's own key"
+        raise BriefError(f"there is no signing key in {folder} yet: a first job creates it{own}")
     public = load_own_public(folder)
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     if arguments.json:

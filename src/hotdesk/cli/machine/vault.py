@@ -261,7 +261,12 @@ def _make_command_value(argv: list[str] | None) -> bytes:
     """Return a command as a secret's value; its program must be executable."""
     value = encode_argv(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
-        raise BriefError(f"the program {(argv or [''])[0]} does not exist or is not executable")
+        program = (argv or [""])[0]
+        raise BriefError(
+            f"the program {program} is not executable; run `chmod +x {program}`"
+            if os.path.exists(program)
+            else f"the program {program} does not exist; pass the path of a program after `--`"
+        )
     return value
 
 

@@ -69,9 +69,13 @@ class ServerDialer:
                 open_timeout=OPEN_SECONDS,
                 max_size=MAX_MESSAGE_BYTES,
             )
-        except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as e:
+        except InvalidHandshake as e:
             raise BriefError(
-                f"the server refused the connection: {e}; check the key, and that desk {desk} is open"
+                f"the server refused the connection: {e}; check the key in {KEY}, and that desk {desk} is open"
+            ) from e
+        except (OSError, InvalidURI) as e:
+            raise BriefError(
+                f"the server at {self.base} cannot be reached: {e}; check the address after --server"
             ) from e
         try:
             if line.recv(OPEN_SECONDS) == OPENED:
@@ -82,7 +86,7 @@ class ServerDialer:
         except ConnectionClosed as e:
             why = e.rcvd.reason if e.rcvd is not None else "the connection was closed"
         line.close()
-        raise BriefError(f"the server did not open a stream to the desk: {why}")
+        raise BriefError(f"the server did not open a stream to desk {desk}: {why}; try again")
 
 
 def read_request(sock: socket.socket) -> tuple[str, str]:
