@@ -44,6 +44,14 @@ def read_events(settings: Config, chain: str) -> list[Event]:
     return [row.read_event() for row in read(settings.lib / "keys" / FILE, chain)]
 
 
+def test_a_recording_of_a_swarm_needs_a_model(tmp_path: Path, swarm_command: Hotdesk) -> None:
+    brief = write_brief(tmp_path, 1)
+    recording = tmp_path / "swarm.jsonl"
+    done = swarm_command("swarm", str(brief), "--script", str(brief / "brain.py"), "--record", str(recording))
+    assert (done.returncode, recording.exists()) == (125, False)
+    assert b"--record needs --model" in done.stderr
+
+
 def test_every_item_has_a_desk_of_its_own_which_a_keeper_opened_and_burnt(
     tmp_path: Path, swarm_command: Hotdesk, settings: Config
 ) -> None:

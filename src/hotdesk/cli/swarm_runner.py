@@ -119,7 +119,7 @@ class TerminalSwarm:
 
     async def work_at(self, machine: Machine, brief: Brief) -> SwarmReceipt:
         """Run the swarm on a machine."""
-        brains = _make_brains(self.chosen, brief, self.settings, self.board.say)
+        brains = _make_brains(self.chosen, brief, self.settings, self.board.say, self.record, self.answered_by)
         self.order = JobContext(machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact)
         self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
         context = SwarmContext(
