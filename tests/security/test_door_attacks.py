@@ -1014,7 +1014,9 @@ async def test_an_interrupted_answer_never_looks_complete(answered: dict[str, li
     "nothing comes behind an answer",
     Removal(
         "door/exchange.py",
-        '            if rest:\n                raise ExchangeError(502, "the response exceeds its declared length")\n',
+        "            if rest:\n"
+        '                raise ExchangeError(502, f"the response of {self.meant.host} is longer than its '
+        'Content-Length")\n',
         "            self.upstream.buffer[:0] = rest\n",
     ),
     Removal(

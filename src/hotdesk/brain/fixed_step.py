@@ -6,6 +6,8 @@ import time
 
 from hotdesk.brain.models.seam import ModelRequest, Reply, TokenUsage
 from hotdesk.brain.seam import Log, Situation, StepOutcome
+from hotdesk.errors import make_printable
+from hotdesk.plan import Step
 from hotdesk.tool import Call, Stage
 
 PLANNED = "the plan"
@@ -25,4 +27,14 @@ async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome
         return StepOutcome(False, "the program of the step failed", "the program of the step failed")
     lacking = await stage.describe_missing()
     summary = lacking or "the program of the step succeeded"
-    return StepOutcome(not lacking, summary, "the step did not leave the files in its `makes`")
+    return StepOutcome(not lacking, summary, _explain_lacking(step, lacking))
+
+
+def _explain_lacking(step: Step, lacking: str) -> str:
+    """Explain what a step lacks, without output of the desk: in which file, or that its check failed."""
+    first = lacking.partition("\n")[0]
+    absent = [path for path in step.makes if first.startswith("the step must write ") and path in first]
+    if not absent:
+        return "the program of the step ended, but the step's check failed"
+    files = make_printable(", ".join(absent)[:300])
+    return f"the program of the step did not create these files, which the plan lists under `makes`: {files}"

@@ -106,8 +106,8 @@ def _read_drive_input(field: BriefValue) -> tuple[str, str]:
     )
     if is_inside(path, MEMORY):
         raise field.make_error(
-            f"{path!r} belongs to a memory: a worker stored it for later jobs; to use it as an input, review it and "
-            "store it in the drive under another name"
+            f"{path!r} was stored by a worker for later jobs (memory), so no person has reviewed it; to use it as an "
+            "input, review it and store it in the drive under another name"
         )
     return path, f"{DRIVE}{path}{at}{version}"
 

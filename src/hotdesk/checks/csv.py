@@ -13,7 +13,7 @@ from hotdesk.brief.brief import locate_input
 from hotdesk.brief.faults import ExpectationError
 from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict, read_json
-from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
+from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, explain_column, read_expectations
 from hotdesk.checks.inside.active_text import normalize_first_char, strip_invisible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.sentences import list_exactly, list_words, show, show_count
@@ -65,11 +65,10 @@ class CsvCheck:
         if not check.source and any(isinstance(each, str) for each in check.sums.values()):
             why = f"csv: sums must be numbers unless source names another table; write expect = {EXAMPLE}"
             raise ExpectationError(why, ("sums",))
-        for name in (*check.numeric, *check.unique, *check.sums):
-            if check.columns and name not in check.columns:
-                shown = make_printable(name[:80])
-                why = f"csv: {shown!r} in numeric, unique or sums is not listed in columns; write expect = {EXAMPLE}"
-                raise ExpectationError(why)
+        for key, names in (("numeric", check.numeric), ("unique", check.unique), ("sums", tuple(check.sums))):
+            for name in names:
+                if check.columns and name not in check.columns:
+                    raise ExpectationError(f"csv: {key} {explain_column(name, check.columns)}", (key,))
         return check
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from hotdesk.brief.brief import DRIVE
 from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, read_span
+from hotdesk.errors import make_printable
 from hotdesk.strict import REQUIRED, By, Length, Range, StrictError, list_keys, read
 
 MOST_WORDS = 1000
@@ -28,6 +29,12 @@ def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], e
             ) from None
         why = f": invalid {e.where}: {e.why}" if e.path else f": {e.why}"
         raise ExpectationError(f"{check}{why}; write expect = {example}", e.path) from None
+
+
+def explain_column(column: object, columns: Sequence[str]) -> str:
+    """Explain, after the name of an option, that its column is not one of the headings that a brief lists."""
+    shown = [repr(make_printable(str(each)[:80])) for each in (column, *columns[:20])]
+    return f"names the column {shown[0]}, which is not in columns; write one of {', '.join(shown[1:])}, or add it there"
 
 
 def check_place(name: str) -> str:

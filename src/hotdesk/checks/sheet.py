@@ -14,6 +14,7 @@ from itertools import chain
 from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, format_count
 from hotdesk.checks.evidence import MAX_TEXT_CHARS, limit_faults, look, make_unreadable_verdict, read_json, read_text
+from hotdesk.checks.expectations import explain_column
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx.expect import CENT, Expected
 from hotdesk.checks.xlsx.faults import format_error, format_value, make_fault, shorten_text
@@ -61,7 +62,7 @@ class SheetCheck:
             raise ExpectationError(f"sheet: rows must be a whole number; write {EXAMPLE}", ("rows",))
         for key in ("red_where", "total"):
             if expect.get(key, columns[0]) not in columns:
-                raise ExpectationError(f"sheet: {key} names a column that is not in columns; write {EXAMPLE}", (key,))
+                raise ExpectationError(f"sheet: {key} {explain_column(expect[key], columns)}", (key,))
         red_where, total = str(expect.get("red_where", "")), str(expect.get("total", ""))
         return cls(Expected(columns=tuple(columns), rows=Span(rows, rows), red_where=red_where, total=total))
 

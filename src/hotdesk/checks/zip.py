@@ -126,12 +126,12 @@ def _read_members(report: bytes) -> tuple[Member, ...]:
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"the file cannot be opened as an archive: {make_printable(why[:200])}")
-        case {"members": list(members)} if 0 < len(members) <= MOST_MEMBERS:
+        case {"members": []}:
+            raise ValueError("the archive is empty")
+        case {"members": list(members)} if len(members) <= MOST_MEMBERS:
             return tuple(map(_read_member, members))
         case _:
-            raise ValueError(
-                f"the archive is empty or has more than {MOST_MEMBERS} members, or the inspection report is malformed"
-            )
+            raise ValueError("malformed inspection report")
 
 
 def _read_member(record: object) -> Member:

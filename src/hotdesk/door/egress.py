@@ -208,7 +208,9 @@ class Egress:
             case "scope":
                 self.hold(message["charter"])
             case "full":
-                self.shut = "this desk has used up its share of the journal; open another desk"
+                self.shut = (
+                    "this desk has used up its share of the journal, which records every request; open another desk"
+                )
         self.hang_up()
 
     def end_canary(self) -> None:

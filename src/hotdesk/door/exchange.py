@@ -346,7 +346,11 @@ class Forward:
     def check_still_admitted(self) -> None:
         """Refuse to send if the step, grant or desk that admitted the request ended during dialling."""
         if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
-            raise ExchangeError(403, "the permission for this request ended before the request could be sent")
+            raise ExchangeError(
+                403,
+                "the step, secret or desk that admitted this request ended before the request was sent; repeat the "
+                "request only in a step that allows it",
+            )
 
     async def send(self, headers: Headers, query: bytes, body: bytes | None) -> Response:
         """Send head and body, and read the response's head; the response may begin before the whole body is sent."""
@@ -400,7 +404,8 @@ class Forward:
         try:
             payload = watch.feed(data) + (watch.finish() if over else b"")
         except UnreadableError as e:
-            raise ExchangeError(400, f"the body does not match its Content-Encoding: {e}") from None
+            why = f"the compressed body of the request cannot be checked for secrets: {e}; send it uncompressed"
+            raise ExchangeError(400, why) from None
         if watch.found is not None:
             why = "the body has the placeholder of a secret in a place that no grant covers"
             raise self.report_alarm(Refusal(why, make_signs([watch.found])))
@@ -480,7 +485,7 @@ class Forward:
                 reader.feed_eof()
             payload, rest = reader.feed(data)
             if rest:
-                raise ExchangeError(502, "the response exceeds its declared length")
+                raise ExchangeError(502, f"the response of {self.meant.host} is longer than its Content-Length")
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.encode_chunk(piece) if chunked else piece)

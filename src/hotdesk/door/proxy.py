@@ -164,8 +164,9 @@ class DeskConnection:
         try:
             await self.wire.start_tls(context)
         except (ssl.SSLError, OSError, HungUpError) as e:
-            why = f"the TLS handshake failed ({getattr(e, 'reason', None) or type(e).__name__}): "
-            why += "its server name must be the CONNECT host, and the client must trust the desk's CA"
+            failure = getattr(e, "reason", None) or type(e).__name__
+            why = f"the TLS handshake of the program in the desk failed ({failure}); likely causes: its TLS server "
+            why += f"name is not {where.host}, or it does not trust the desk's certificate authority"
             self.way.outside.note(
                 Exchange(
                     self.way.desk, self.way.step, "broken", why, "CONNECT", "https", where.host, where.port, "", 0,

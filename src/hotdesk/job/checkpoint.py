@@ -88,7 +88,7 @@ class Checkpoints:
                     await process.send(piece)
                 if whole.hexdigest() != sha256 or file.read(1):
                     raise HostError(
-                        f"the checkpoint {sha256[:12]}… does not match its recorded digest; start a new job"
+                        f"the saved state {sha256[:12]}… of the job does not match its recorded digest; start a new job"
                     )
             await process.close_stdin()
             done = await process.wait()
@@ -98,7 +98,8 @@ class Checkpoints:
         if not done.ok:
             why = f"tar ended with exit code {done.exit_code}"
             raise DeskError(
-                f"the workspace could not be restored into the desk: {why}; check that its disk is large enough"
+                f"the saved home folder of the job could not be restored into desk {desk.id}: {why}; check that "
+                "`size.disk` in the brief is large enough"
             )
 
     def forget_others(self, *names: str) -> None:
@@ -136,14 +137,14 @@ class Checkpoints:
         while not last:
             head = read(5)
             if len(head) < 5:
-                raise HostError(f"the checkpoint {name[:12]}… is incomplete; start a new job")
+                raise HostError(f"the saved state {name[:12]}… of the job is incomplete; start a new job")
             last = bool(head[4])
             try:
                 yield self.cipher.decrypt(
                     _build_nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None
                 )
             except (InvalidTag, ValueError) as e:
-                raise HostError(f"the checkpoint {name[:12]}… was changed; start a new job") from e
+                raise HostError(f"the saved state {name[:12]}… of the job was changed; start a new job") from e
             number += 1
 
 
@@ -165,8 +166,15 @@ async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
             size += len(data)
             if size > largest:
                 await process.kill()
-                raise DeskError(f"the workspace is larger than {largest:,} bytes and cannot be saved")
+                limit = f"{largest / GIB:g} GiB" if largest >= GIB else f"{largest:,} bytes"
+                raise DeskError(
+                    f"the state of desk {desk.id} could not be saved for resuming the job: its home folder is larger "
+                    f"than {limit}; delete large files there, or move them to .cache, which is not saved"
+                )
             yield data
     done = await process.wait()
     if done.exit_code not in (0, 1):  # 1: a file changed while tar read it
-        raise DeskError(f"the workspace could not be saved: tar ended with exit code {done.exit_code}")
+        raise DeskError(
+            f"the home folder of desk {desk.id} could not be saved for resuming the job: tar ended with exit code "
+            f"{done.exit_code}"
+        )

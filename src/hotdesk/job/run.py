@@ -93,9 +93,9 @@ class JobRun:
             f"{self.retention:g} days"
         )
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
-            retained.append(f"its encrypted workspace: for resuming, {self.retention:g} days")
+            retained.append(f"its home folder, saved and encrypted: for resuming, {self.retention:g} days")
         if isinstance(ended, JobEnded):
-            destroyed.append("its workspace and the key of its checkpoints")
+            destroyed.append("its home folder at the desk and the key of its saved states")
         return JobBurnt(self.id, tuple(destroyed), tuple(retained), tuple(f"desk {desk}" for desk in leftovers))
 
     async def plan(self) -> None:

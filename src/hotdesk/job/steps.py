@@ -47,7 +47,7 @@ _GIVEN_BACK = "The desk was restarted: files are as you left them, but no progra
 
 MOVED = "Because it now has secrets, this step continues at a fresh desk that has only the files the plan lists for it."
 _AS_BEFORE = "The home folder is as it was before that attempt."
-_BROKEN_OFF = "An attempt was interrupted; the workspace is as it was before the step."
+_BROKEN_OFF = "An attempt was interrupted; the home folder is as it was before the step."
 
 
 @dataclass(slots=True)

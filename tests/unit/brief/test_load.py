@@ -597,7 +597,7 @@ def test_a_memory_is_a_name(tmp_path: Path) -> None:
             "memory/ is reserved for files of earlier jobs; give 'memory' another path",
         ),
         (MEMORY + WANTED.replace("a.txt", "memory/a.txt"), "give 'memory/a.txt' another path"),
-        (MEMORY + 'inputs = ["drive:memory/orders/files/a.py"]\n' + WANTED, "belongs to a memory"),
+        (MEMORY + 'inputs = ["drive:memory/orders/files/a.py"]\n' + WANTED, "no person has reviewed it"),
     ],
 )
 def test_nothing_else_has_the_place_of_a_memory(tmp_path: Path, brief: str, said: str) -> None:

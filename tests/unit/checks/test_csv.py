@@ -111,7 +111,7 @@ def test_what_is_asked_is_what_counts(tmp_path: Path, expect: dict[str, object],
     ],
 )  # fmt: skip
 def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
-    with pytest.raises(BriefError, match=r"csv:? .*(write expect = |its options are )"):
+    with pytest.raises(BriefError, match=r"csv:? .*(write expect = |its options are |write one of )"):
         find("csv", expect)
 
 

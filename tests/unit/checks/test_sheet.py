@@ -276,8 +276,8 @@ def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
         ({"columns": []}, "a list of headings"),
         ({"rows": True}, "rows must be a whole number"),
         ({"rows": -1}, "rows must be a whole number"),
-        ({"red_where": "Colour"}, "red_where names a column that is not in columns"),
-        ({"total": 5}, "total names a column that is not in columns"),
+        ({"red_where": "Colour"}, "red_where names the column 'Colour', which is not in columns; write one of "),
+        ({"total": 5}, "total names the column '5', which is not in columns"),
     ],
 )
 def test_what_cannot_be_expected_is_refused(change: dict[str, object], why: str) -> None:

@@ -209,7 +209,9 @@ FAULTS: list[tuple[Callable[[Told], object], str, str]] = [
     (mutation(before=["", 10.0], after=["", 10.0]), "mutation", "Summary!B2: expected a value when"),
     (mutation(held="FORMULA", was="=1+1"), "mutation", "Assumptions!B2: expected a typed value, found a formula, '=1"),
     (mutation(held="EMPTY"), "mutation", "Assumptions!B2: expected a typed value, found nothing"),
-    (lambda told: told.update(mutations=[{"why": "the sheet does not exist"}]), "mutation", "the sheet does not exist"),
+    (lambda told: told.update(mutations=[{"why": "the sheet does not exist"}]), "mutation", "no such sheet"),
+    (lambda told: told.update(mutations=[{"why": "Summary!B2 gives a different result at each calculation"}]),
+     "mutation", "expected outputs that depend on inputs only"),
     (lambda told: told.update(mutations=[]), "mutation", "the check did not change the cell"),
     *(
         (like(**{name: 9}), "kept", f"Data: expected {words} as in model.xlsx: 9, found")
@@ -406,9 +408,9 @@ def test_what_a_check_needs_beside_it_is_what_its_expectations_name() -> None:
         ({"rows": True}, r"invalid rows: expected a whole number, or a range such as \{min"),
         ({"rows": {"least": 1}}, r"invalid rows: expected a whole number, or a range such as \{min"),
         ({"rows": {"min": 5, "max": 1}}, r"invalid rows: expected a whole number, or a range such as \{min"),
-        ({"columns": ["A"], "red_where": "B"}, "red_where names a column"),
-        ({"columns": ["A"], "total": "B"}, "total names a column"),
-        ({"columns": ["A"], "formulas": ["column B"]}, "formulas names a column"),
+        ({"columns": ["A"], "red_where": "B"}, "red_where names the column"),
+        ({"columns": ["A"], "total": "B"}, "total names the column"),
+        ({"columns": ["A"], "formulas": ["column B"]}, "formulas names the column"),
         ({"formulas": ["B2"]}, "must name its sheet"),
         ({"formulas": ["Data!B2:ZZ9999"]}, "more than 500 cells"),
         ({"coloured": {"colour": "mauve", "rows": [2]}}, "unknown colour; the colours are red"),

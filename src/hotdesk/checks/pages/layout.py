@@ -48,7 +48,9 @@ class Layout:
     def blank(self) -> Iterator[Fault]:
         for place in sorted(self.blanks):
             if place + 1 not in self.want.blank:
-                yield Fault("blank", self.describe_place(place), f"content on every {self.word}", "a blank {self.word}")
+                yield Fault(
+                    "blank", self.describe_place(place), f"content on every {self.word}", f"a blank {self.word}"
+                )
 
     def clipped(self) -> Iterator[Fault]:
         for place, leaf in enumerate(self.document.leaves):

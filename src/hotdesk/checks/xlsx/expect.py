@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 
 from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, read_span
+from hotdesk.checks.expectations import explain_column
 from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, parse_area
 from hotdesk.dataclass import dataclass
@@ -131,8 +132,7 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
         raise ExpectationError(f"xlsx: invalid {key}: {e.why}; write {key} = {EXAMPLES[key]}", e.path) from None
     for key, column in _list_named_columns(expected):
         if expected.columns and column not in expected.columns:
-            why = f"xlsx: {key} names a column that is not in columns; write {key} = {EXAMPLES[key]}"
-            raise ExpectationError(why, (key,))
+            raise ExpectationError(f"xlsx: {key} {explain_column(column, expected.columns)}", (key,))
     return expected
 
 

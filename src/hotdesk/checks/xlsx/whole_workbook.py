@@ -68,6 +68,12 @@ def _find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) ->
     return f"{source.value:.12g}, the sum of {name} over {source.count} rows", source.value
 
 
+NO_SHEET = "the sheet does not exist"
+UNSTEADY = "gives a different result at each calculation"
+"""What the program in the desk, `inside/xlsx_look.py`, says of an input."""
+STEADY = "Remove functions such as NOW, TODAY and RAND from that formula and the cells it reads."
+
+
 def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
     for place, each in enumerate(want.mutate):
         done = (
@@ -78,6 +84,13 @@ def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
 
 def _check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
     change = f"when {each.cell} is set to {each.to if isinstance(each.to, str) else f'{each.to:.12g}'}"
+    if done.why == NO_SHEET:
+        expected, remedy = f"an input on the sheet {each.cell.sheet}", "Add a sheet with this name and the input on it."
+        yield make_fault("mutation", str(each.cell), expected, "no such sheet", remedy)
+        return
+    if done.why.endswith(UNSTEADY):
+        yield make_fault("mutation", str(each.cell), "outputs that depend on inputs only", done.why, STEADY)
+        return
     if done.why or len(done.before) != len(each.outputs):
         yield make_fault(
             "mutation",

@@ -77,8 +77,12 @@ async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
         if status != 0:
             raise SocksError("the egress proxy rejected the user name and password")
     elif method != _NO_PROOF:
-        proof = "a user name and password" if method in (_PASSWORD, _NONE_FITS) else "unsupported authentication"
-        raise SocksError(f"the egress proxy requires {proof}")
+        if method in (_PASSWORD, _NONE_FITS):
+            raise SocksError("the egress proxy requires a user name and password; add them to its settings")
+        raise SocksError(
+            "the egress proxy requires an authentication that hotdesk does not support; use a proxy that accepts a "
+            "user name and password"
+        )
 
 
 async def _read_reply(wire: Wire) -> None:

@@ -171,8 +171,10 @@ def clear(what: str, text: str) -> str:
 def check_ascii(what: str, text: str | bytes) -> str:
     try:
         decoded = text.decode("ascii") if isinstance(text, bytes) else text
-        if decoded.isascii() and len(decoded) <= LONGEST:
-            return decoded
     except UnicodeDecodeError:
-        pass
-    raise UnclearTargetError(f"the {what} is not plain ASCII, or longer than {LONGEST} bytes")
+        decoded = "\x80"
+    if not decoded.isascii():
+        raise UnclearTargetError(f"the {what} is not plain ASCII")
+    if len(decoded) > LONGEST:
+        raise UnclearTargetError(f"the {what} is longer than {LONGEST} bytes")
+    return decoded

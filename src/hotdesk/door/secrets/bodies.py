@@ -101,12 +101,12 @@ def _list_fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
 
 def _iterate_form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     if re.search(rb"[^\x21-\x7e]", body):
-        raise ValueError("the form has unprintable characters")
+        raise ValueError("its form has characters that must be written as %XX")
     pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in split_parameters(body)]
     times = Counter(name for name, _ in pairs)
     for name, value in pairs:
         if PREFIX in value and times[name] > 1:
-            raise ValueError("a field appears twice")
+            raise ValueError("a field with the placeholder of a secret appears twice")
         yield name, value
         yield "", name.encode("latin-1")
 
@@ -121,7 +121,7 @@ def _iterate_json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 def _iterate_strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
     """Yield every string of a document that may contain a placeholder, with its path; keys have an empty path."""
     if depth > DEPTH:
-        raise ValueError("nested too deeply")
+        raise ValueError("its JSON is nested too deeply")
     if isinstance(node, str) and BEGINNING in node:
         yield ".".join(path), node
     for key, inner in _iterate_members(node):

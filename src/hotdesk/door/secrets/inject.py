@@ -260,7 +260,8 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
     ]
     for (kind, name), value in puts:
         if re.search(_UNFIT.get(kind, rb"\A\Z"), value):
-            return Refusal(f"the secret for {kind} {name} is empty or has characters that are not allowed there")
+            why = "has characters that are not allowed there" if value else "is empty"
+            return Refusal(f"the secret for {kind} {name} {why}; ask the operator to correct the secret")
         match kind:
             case "header":
                 headers = [

@@ -275,7 +275,10 @@ class Wheel:
         if self.holder is None or self.holder.viewer != viewer:
             raise BriefError("only the person who has control of the desk can type a secret; take control first")
         if name not in self.secrets:
-            raise BriefError(f"this desk has no placeholder for {_sanitize_word(name)!r}")
+            listed = ", ".join(map(_sanitize_word, sorted(self.secrets))) or "none"
+            raise BriefError(
+                f"this desk was granted no secret {_sanitize_word(name)!r} to type; its secrets are: {listed}"
+            )
         keys = [["key", ord(each), down] for each in self.secrets[name] for down in (True, False)]
         await self.seat.ask("screen.input", events=keys)
 

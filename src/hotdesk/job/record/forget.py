@@ -41,7 +41,8 @@ def destroy(folder: Path) -> None:
         return
     except OSError as e:
         raise HostError(
-            f"{folder} cannot be removed: {e.strerror}; delete {folder / KEY}, and its contents are unreadable"
+            f"{folder} cannot be removed: {e.strerror}; delete {folder / KEY} yourself: "
+            "without this key, the rest of the folder is unreadable"
         ) from e
 
 
