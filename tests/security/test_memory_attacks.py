@@ -610,7 +610,7 @@ async def test_a_memory_is_neither_an_input_nor_part_of_a_check(
         with pytest.raises(BriefError, match="cannot be used as an input or in a check"):
             read_input(Drive(machine.config.lib / "drive"), name, get_current_user())
     else:
-        with pytest.raises(ValueError, match="belongs to a memory"):
+        with pytest.raises(ValueError, match="no person has reviewed it"):
             parse_job(f'{BRIEF}inputs = ["{name}"]\n'.encode(), tmp_path, scope_of)
 
 
