@@ -152,11 +152,11 @@ SLOW = frozenset(
     test_closed_watches_are_released
     test_huge_output_takes_little_memory_here
     test_many_concurrent_programs_do_not_grow_the_owner
-    test_more_than_can_be_kept_is_reported_as_an_overflow
+    test_too_many_changes_are_reported_as_an_overflow
     test_processor_time_is_counted
     test_programs_continue_beside_long_file_work
     test_unread_output_stays_in_the_desk
-    test_what_lies_on_the_disk_is_counted
+    test_disk_use_is_counted
     test_what_the_command_line_prints_is_escaped
     """.split()
 )

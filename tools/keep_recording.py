@@ -3,8 +3,8 @@
 python tools/keep_recording.py FILE… FOLDER
 
 A recording repeats the instructions and all tools in every request, and has every picture in base64. A replay needs
-only the replies; the rest is kept so that people can read the requests. The conversations of a swarm's items, which ran at
-the same time, follow one another.
+only the replies; the rest is kept so that people can read the requests. The conversations of a swarm's items, which ran
+at the same time, follow one another.
 """
 
 from __future__ import annotations

@@ -43,14 +43,14 @@ FILLING = """
 test_a_full_disk_is_reported
 test_a_full_disk_inside_is_an_errno
 test_a_disk_in_memory_is_limited
-test_going_back_wins_no_room
-test_a_full_desk_wins_next_to_nothing_by_going_back_again_and_again
+test_rolling_back_gains_no_disk_space
+test_rolling_back_repeatedly_gains_a_full_desk_almost_no_space
 test_forks_are_limited_as_their_origin_is
 """.split()
 COUNTING = """
 test_processor_time_is_counted
 test_memory_is_counted
-test_what_lies_on_the_disk_is_counted
+test_disk_use_is_counted
 test_processes_are_counted
 test_kills_for_memory_are_counted
 test_a_burnt_desk_uses_nothing
@@ -62,7 +62,7 @@ test_out_of_memory_in_a_child_is_reported
 test_out_of_memory_in_an_act_is_reported
 test_the_number_of_processes_is_limited
 test_kills_for_memory_are_counted
-test_what_a_desk_may_use_is_the_same_after_it_started_again
+test_limits_are_the_same_after_a_restart
 """.split()
 
 HURRYING = """
@@ -101,11 +101,11 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("local", "test_out_of_memory_is_reported"): "there is no memory limit",
     ("local", "test_out_of_memory_in_a_child_is_reported"): "there is no memory limit",
     ("local", "test_the_number_of_processes_is_limited"): "there is no limit",
-    ("local", "test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_reported"): "there is no limit",
+    ("local", "test_resource_exhaustion_ends_programs_or_the_desk_and_is_reported"): "there is no limit",
     ("local", "test_orphans_are_adopted"): "the guest is not pid 1",
     ("local", "test_zombies_are_reaped"): "the guest is not pid 1: it depends on the machine's init",
     ("local", "test_rollback_ends_every_program_and_keeps_the_id"): "it boots with this machine, and has its /tmp",
-    ("local", "test_what_a_desk_may_use_is_the_same_after_it_started_again"): "there is no limit",
+    ("local", "test_limits_are_the_same_after_a_restart"): "there is no limit",
     ("local", "test_a_cancelled_fork_leaves_nothing"): "it keeps no state, and how far a fork came depends on it",
     ("gvisor", "test_processes_are_counted"): "the host's kernel sees the sentry's threads, no programs",
     ("gvisor", "test_root_has_seven_capabilities_and_no_way_to_more"): "its /proc says nothing of NoNewPrivs",
@@ -114,7 +114,7 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("gvisor", "test_all_three_streams_are_one_controlling_terminal"): "it has no /dev/tty",
     (
         "gvisor",
-        "test_more_than_can_be_kept_is_reported_as_an_overflow",
+        "test_too_many_changes_are_reported_as_an_overflow",
     ): "its inotify queues have no limit but memory's",
     ("microvm", "test_processes_are_counted"): "the host's kernel sees the emulator's threads, no programs",
     ("microvm", "test_kills_for_memory_are_counted"): "the host's kernel kills nothing in a machine",
@@ -141,7 +141,7 @@ GVISOR_SAMPLE = frozenset(
     test_a_desk_starts_again_from_its_disk
     test_a_full_disk_inside_is_an_errno
     test_a_killed_first_process_ends_the_desk
-    test_a_new_size_is_told_to_the_program
+    test_a_program_is_notified_of_a_new_size
     test_a_path_is_described
     test_a_port_without_a_listener_is_an_error
     test_a_server_inside_is_dialled
@@ -161,8 +161,8 @@ GVISOR_SAMPLE = frozenset(
     test_stdout_and_stderr_are_apart
     test_sudo_runs_as_root_with_the_callers_streams
     test_there_is_no_network_but_loopback
-    test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_reported
-    test_what_is_written_is_read
+    test_resource_exhaustion_ends_programs_or_the_desk_and_is_reported
+    test_a_written_file_is_read_back
     test_programs_left_at_a_terminal_are_hung_up
     """.split()
 )
@@ -171,7 +171,7 @@ MICROVM_SAMPLE = frozenset(
     """
     test_a_path_is_described
     test_stdout_and_stderr_are_apart
-    test_what_is_written_is_read
+    test_a_written_file_is_read_back
     """.split()
 )
 """Tests that run in virtual machines in every run: the machines may be emulated, and slow."""

@@ -106,7 +106,7 @@ async def desk() -> AsyncIterator[Desk]:
         await runtime.burn(desk.id)
 
 
-def test_what_is_required_is_reported_in_sentences(check: Check) -> None:
+def test_requirements_are_complete_sentences(check: Check) -> None:
     assert check.requirements
     for sentence in check.requirements:
         assert sentence.isprintable(), sentence

@@ -135,7 +135,7 @@ async def test_out_of_memory_in_a_child_is_reported(fresh: Open) -> None:
     [(Spec(memory=64 * MIB), "memory", "out of memory"), (Spec(pids=20), "processes", "out of processes")],
     ids=["memory", "processes"],
 )
-async def test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_reported(
+async def test_resource_exhaustion_ends_programs_or_the_desk_and_is_reported(
     fresh: Open, wall: str, spec: Spec, code: str, why: str
 ) -> None:
     assert wall != "local", "there is no limit, and what it would stop runs on this machine"
@@ -165,7 +165,7 @@ async def test_the_number_of_processes_is_limited(fresh: Open) -> None:
     ],
     ids=str,
 )  # fmt: skip
-async def test_a_desk_that_cannot_be_is_the_callers_error(wrong: dict[str, object]) -> None:
+async def test_an_impossible_spec_is_the_callers_error(wrong: dict[str, object]) -> None:
     with pytest.raises(BriefError):
         Spec(**wrong)  # type: ignore[arg-type]
 
@@ -223,7 +223,7 @@ async def test_an_open_desk_is_found_by_id(runtime: Runtime, desk: Desk) -> None
         await runtime.find(new_id())
 
 
-async def test_burning_twice_or_what_never_was_is_no_error(runtime: Runtime) -> None:
+async def test_burning_twice_or_an_unknown_desk_is_no_error(runtime: Runtime) -> None:
     desk = await runtime.open(Spec())
     await runtime.burn(desk.id)
     await runtime.burn(desk.id)

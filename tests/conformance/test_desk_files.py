@@ -35,7 +35,7 @@ async def blocks(count: int) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", bytes(range(256)) * 400], ids=["nothing", "a zero", "100 KiB"])
-async def test_what_is_written_is_read(desk: Desk, data: bytes) -> None:
+async def test_a_written_file_is_read_back(desk: Desk, data: bytes) -> None:
     await desk.write("binary", data)
     assert await desk.read("binary") == data
     assert await desk.read(f"{desk.home}/binary") == data
@@ -65,7 +65,7 @@ async def test_writing_makes_the_folders(desk: Desk) -> None:
     assert await sh(desk, "stat -c %a parents parents/of/a parents/of/a/file") == "755\n755\n644\n"
 
 
-async def test_a_mode_is_set_whatever_was_there(desk: Desk) -> None:
+async def test_a_mode_is_set_on_new_and_existing_files(desk: Desk) -> None:
     await desk.write("moded", b"#!/bin/sh\necho ran\n", mode=0o755)
     assert (await desk.run(["./moded"])).stdout == b"ran\n"
     await desk.write("moded", b"", mode=0o600)
@@ -75,7 +75,7 @@ async def test_a_mode_is_set_whatever_was_there(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("mode", [1 << 40, -1])
-async def test_a_mode_that_cannot_be_does_not_hurt_the_desk(fresh: Open, mode: int) -> None:
+async def test_an_invalid_mode_does_not_harm_the_desk(fresh: Open, mode: int) -> None:
     async with fresh(Spec()) as desk:
         with pytest.raises((FileError, BriefError)):
             await desk.write("strange-mode", b"", mode=mode)
@@ -150,7 +150,7 @@ async def test_a_failing_source_fails_the_write(desk: Desk) -> None:
         ("", "directory"),
     ],
 )
-async def test_what_cannot_be_read_says_why(desk: Desk, path: str, reason: str) -> None:
+async def test_a_failed_read_says_why(desk: Desk, path: str, reason: str) -> None:
     await sh(desk, "test -p pipe || mkfifo pipe; : >file; ln -sfn loop loop")
     with pytest.raises(FileError) as caught:
         await desk.read(path)
@@ -161,7 +161,7 @@ async def test_what_cannot_be_read_says_why(desk: Desk, path: str, reason: str) 
     ("path", "reason"),
     [("a-folder", "directory"), ("a-file/below", "not-directory"), ("a\0b", "invalid"), ("y" * 300, "invalid")],
 )
-async def test_what_cannot_be_written_says_why(desk: Desk, path: str, reason: str) -> None:
+async def test_a_failed_write_says_why(desk: Desk, path: str, reason: str) -> None:
     await sh(desk, "mkdir -p a-folder; : >a-file")
     with pytest.raises(FileError) as caught:
         await desk.write(path, BLOCK * 8)
@@ -236,7 +236,7 @@ async def test_long_names_are_listed(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("path", "reason"), [("absent", "missing"), ("plain", "not-directory")])
-async def test_what_cannot_be_listed_says_why(desk: Desk, path: str, reason: str) -> None:
+async def test_a_failed_listing_says_why(desk: Desk, path: str, reason: str) -> None:
     await desk.write("plain", b"")
     with pytest.raises(FileError) as caught:
         await desk.list(path)
@@ -291,7 +291,7 @@ async def test_moving_makes_the_folders_and_overwrites(desk: Desk) -> None:
     assert caught.value.reason == "missing"
 
 
-async def test_moving_what_is_missing_makes_nothing(desk: Desk) -> None:
+async def test_moving_a_missing_file_creates_nothing(desk: Desk) -> None:
     with pytest.raises(FileError) as caught:
         await desk.move("absent", "new-parents/there")
     assert caught.value.reason == "missing"
@@ -315,7 +315,7 @@ async def test_a_tree_is_removed(desk: Desk) -> None:
     assert (await desk.stat("/etc")).kind == "directory"
 
 
-async def test_removing_what_is_absent_is_no_error(desk: Desk) -> None:
+async def test_removing_a_missing_file_is_no_error(desk: Desk) -> None:
     await desk.remove("never-was")
     await desk.remove("never/was")
 

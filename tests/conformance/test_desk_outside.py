@@ -344,7 +344,7 @@ async def test_memory_is_counted(fresh: Open) -> None:
                 await anyio.sleep(0.05)
 
 
-async def test_what_lies_on_the_disk_is_counted(fresh: Open) -> None:
+async def test_disk_use_is_counted(fresh: Open) -> None:
     async with fresh(Spec()) as desk:
         with anyio.fail_after(40):
             while not (before := await desk.usage()).disk:  # the kernel counts data once it is committed

@@ -229,7 +229,7 @@ async def test_an_argument_the_kernel_refuses_is_a_result(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("argv", [[], "ls", ["a\0b"], ["echo", "\ud800"]])
-async def test_what_cannot_be_a_program_is_the_callers_error(desk: Desk, argv: list[str]) -> None:
+async def test_invalid_arguments_are_the_callers_error(desk: Desk, argv: list[str]) -> None:
     with pytest.raises(BriefError):
         await desk.run(argv)
 
@@ -368,12 +368,12 @@ async def test_a_program_in_time_did_not_time_out(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, 1e-9])
-async def test_no_time_at_all_is_a_timeout(desk: Desk, seconds: float) -> None:
+async def test_a_timeout_of_zero_is_a_timeout(desk: Desk, seconds: float) -> None:
     assert (await sh(desk, "sleep 60", timeout=seconds)).timed_out
 
 
 @pytest.mark.parametrize("seconds", [1e30, float("inf")])
-async def test_endless_time_is_no_error(fresh: Open, seconds: float) -> None:
+async def test_an_infinite_timeout_is_no_error(fresh: Open, seconds: float) -> None:
     async with fresh(Spec()) as desk:
         try:
             assert (await desk.run(["true"], timeout=seconds)).ok

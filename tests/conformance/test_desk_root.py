@@ -311,7 +311,7 @@ async def test_sudo_in_a_pipe(rooted: Desk) -> None:
         (["/"], 126),
     ],
 )
-async def test_sudo_ends_as_what_it_ran(rooted: Desk, words: list[str], code: int) -> None:
+async def test_sudo_ends_like_its_program(rooted: Desk, words: list[str], code: int) -> None:
     done = await sudo(rooted, *words)
     assert done.exit_code == code
     if code in (126, 127):
@@ -331,7 +331,7 @@ async def test_sudo_ends_as_what_it_ran(rooted: Desk, words: list[str], code: in
         (["-E"], b"no command given"),
     ],
 )
-async def test_what_sudo_does_not_offer_is_reported(rooted: Desk, words: list[str], said: bytes) -> None:
+async def test_unsupported_options_of_sudo_are_reported(rooted: Desk, words: list[str], said: bytes) -> None:
     done = await sudo(rooted, *words)
     assert (done.exit_code, done.stdout) == (1, b"")
     assert said in done.stderr
@@ -351,7 +351,7 @@ async def test_what_sudo_does_not_offer_is_reported(rooted: Desk, words: list[st
         ["A=1", "id", "-u"],
     ],
 )
-async def test_what_scripts_say_to_sudo_is_understood(rooted: Desk, words: list[str]) -> None:
+async def test_common_options_of_sudo_are_understood(rooted: Desk, words: list[str]) -> None:
     done = await sudo(rooted, *words)
     assert (done.exit_code, done.text, done.stderr) == (0, "0\n", b"")
 
@@ -383,7 +383,7 @@ async def test_sudo_runs_where_it_is_called(rooted: Desk) -> None:
     assert (gone.exit_code, b"sudo:" in gone.stderr) == (1, True)
 
 
-async def test_what_is_too_long_for_sudo_is_reported(rooted: Desk) -> None:
+async def test_too_long_arguments_of_sudo_are_reported(rooted: Desk) -> None:
     done = await sudo(rooted, "echo", "x" * 30000)
     assert done.exit_code == 1
     assert b"too long" in done.stderr
@@ -396,7 +396,7 @@ async def test_names_that_are_not_text_pass_through_sudo(rooted: Desk) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT])
-async def test_signals_to_sudo_reach_what_it_runs(rooted: Desk, number: signal.Signals) -> None:
+async def test_signals_to_sudo_reach_its_program(rooted: Desk, number: signal.Signals) -> None:
     name = number.name[3:]
     script = f"trap 'echo caught; exit 5' {name}; echo ready; while :; do sleep 0.05; done"
     process = await rooted.start(["sudo", "sh", "-c", script], timeout=30)
@@ -406,7 +406,7 @@ async def test_signals_to_sudo_reach_what_it_runs(rooted: Desk, number: signal.S
     assert (await process.wait()).exit_code == 5
 
 
-async def test_ctrl_c_at_a_terminal_ends_what_sudo_runs(rooted: Desk) -> None:
+async def test_ctrl_c_at_a_terminal_ends_sudos_program(rooted: Desk) -> None:
     async with terminal(rooted, "bash", "--norc", "-i") as process:
         await until(process, b"$ ")
         await process.send(b"sudo sh -c 'echo re\"\"ady; exec sleep 3459'\r")
@@ -446,7 +446,7 @@ async def test_a_signal_that_comes_with_the_request_is_not_lost(rooted: Desk, wa
     assert done.text == "{'code': 130}\n", done
 
 
-async def test_what_sudo_runs_sees_its_callers_terminal(rooted: Desk) -> None:
+async def test_a_program_run_by_sudo_sees_its_callers_terminal(rooted: Desk) -> None:
     async with terminal(rooted, "sudo", "sh", "-c", "test -t 0 && stty size; read w; echo got $w") as process:
         await until(process, b"24 80\r\n")
         await process.resize(Size(30, 100))
@@ -550,7 +550,7 @@ async def test_root_ends_with_its_desk(runtime: KeeperRuntime) -> None:
 # -- the journal ---------------------------------------------------------------------------------------------------
 
 
-async def test_every_act_is_noted_in_order_before_it_begins(fresh: Open, events: list[Event]) -> None:
+async def test_every_act_is_recorded_in_order_before_it_begins(fresh: Open, events: list[Event]) -> None:
     async with fresh(Spec(root=True)) as desk:
         start = len(events)
         await desk.run(["sh", "-c", "exit 3"], user="root", cwd="/etc")

@@ -286,7 +286,7 @@ async def test_a_rollback_that_is_cancelled_leaves_a_desk_that_works(fresh: Open
                 assert (await desk.run(["echo", "here"])).text == "here\n"
 
 
-async def test_paused_and_halted_desks_can_be_kept(fresh: Open) -> None:
+async def test_paused_and_halted_desks_can_be_snapshotted(fresh: Open) -> None:
     async with fresh(Spec()) as desk:
         await desk.write("file", b"1")
         await desk.pause()
@@ -322,7 +322,7 @@ async def test_an_unknown_snapshot_changes_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("snapshot", ["", "0", "x", "../1", "1\r\n"])
-async def test_what_names_no_snapshot_changes_nothing(desk: Desk, snapshot: str) -> None:
+async def test_an_invalid_snapshot_id_changes_nothing(desk: Desk, snapshot: str) -> None:
     await refuse(desk, snapshot)
 
 
@@ -374,7 +374,7 @@ async def test_the_number_of_snapshots_is_limited(fresh: Open) -> None:
         assert (await desk.run(["true"])).ok
 
 
-async def test_a_disk_in_memory_is_not_kept(fresh: Open) -> None:
+async def test_a_disk_in_memory_has_no_snapshots(fresh: Open) -> None:
     async with fresh(Spec(disk=64 * MIB, disk_in="memory")) as desk:
         process = await desk.start(["cat"])
         for call in (desk.snapshot, desk.fork):
@@ -506,7 +506,7 @@ async def test_a_desks_listing_says_whether_it_is_halted(fresh: Open, settings: 
         assert said == ["halted", "open"]
 
 
-async def test_what_a_desk_may_use_is_the_same_after_it_started_again(fresh: Open) -> None:
+async def test_limits_are_the_same_after_a_restart(fresh: Open) -> None:
     async with fresh(Spec(memory=96 * MIB, pids=40, env={"OWN": "value"})) as desk:
         await desk.rollback(await desk.snapshot())
         assert (await desk.run(["sh", "-c", "echo $OWN"])).text == "value\n"
@@ -583,7 +583,7 @@ async def test_a_fork_begins_with_a_snapshots_files(fresh: Open, runtime: Runtim
         assert await desk.read("file") == b"then"
 
 
-async def test_a_fork_that_cannot_be_leaves_nothing(fresh: Open, settings: Config) -> None:
+async def test_a_failed_fork_leaves_nothing(fresh: Open, settings: Config) -> None:
     async with fresh(Spec()) as desk:
         before = listed(settings)
         snapshot = await desk.snapshot()
@@ -623,7 +623,7 @@ async def test_a_forks_deadline_begins_when_it_is_forked(fresh: Open, runtime: R
 # -- disk space -----------------------------------------------------------------------------------------------------
 
 
-async def test_going_back_wins_no_room(fresh: Open) -> None:
+async def test_rolling_back_gains_no_disk_space(fresh: Open) -> None:
     async with fresh(Spec(disk=100 * MIB)) as desk:
         assert await fill(desk, "one", 60) == (60, 0)
         snapshot = await desk.snapshot()
@@ -643,7 +643,7 @@ async def test_going_back_wins_no_room(fresh: Open) -> None:
         assert await fill(desk, "two", 30) == (30, 0)
 
 
-async def test_a_full_desk_wins_next_to_nothing_by_going_back_again_and_again(fresh: Open) -> None:
+async def test_rolling_back_repeatedly_gains_a_full_desk_almost_no_space(fresh: Open) -> None:
     async with fresh(Spec(disk=32 * MIB)) as desk:
         written = (await fill(desk, "first", 40))[0]
         for number in range(6):

@@ -110,24 +110,24 @@ async def test_all_three_streams_are_one_controlling_terminal(desk: Desk) -> Non
         assert (await screen.process.wait()).exit_code == 0
 
 
-async def test_without_a_terminal_there_is_none(desk: Desk) -> None:
+async def test_a_program_started_without_a_terminal_has_none(desk: Desk) -> None:
     done = await desk.run(["sh", "-c", "tty; test -t 1 || echo none; (: </dev/tty) 2>&- || echo no ctty"])
     assert done.text.splitlines() == ["not a tty", "none", "no ctty"]
 
 
-async def test_everything_is_one_stream(desk: Desk) -> None:
+async def test_stdout_and_stderr_of_a_terminal_are_one_stream(desk: Desk) -> None:
     async with terminal(desk, "sh", "-c", "echo out; echo err >&2; echo out again") as screen:
         assert await screen.rest() == b"out\r\nerr\r\nout again\r\n"
         assert screen.streams == {"stdout"}
 
 
-async def test_it_has_the_requested_size(desk: Desk) -> None:
+async def test_a_terminal_has_the_requested_size(desk: Desk) -> None:
     for size in (Size(), Size(50, 132), Size(1, 1), Size(32767, 32767)):
         async with terminal(desk, "python3", "-c", SIZE, size=size) as screen:
             assert (await screen.rest()).split() == [str(size.columns).encode(), str(size.rows).encode()]
 
 
-async def test_a_new_size_is_told_to_the_program(desk: Desk) -> None:
+async def test_a_program_is_notified_of_a_new_size(desk: Desk) -> None:
     async with terminal(desk, "python3", "-c", SIZES, size=Size(24, 80)) as screen:
         await screen.until("80 24\r\n")
         await screen.process.resize(Size(40, 120))
@@ -163,7 +163,7 @@ async def test_the_kind_of_terminal_is_passed_and_colours_come_through(desk: Des
 # -- input ---------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_typed_is_echoed_and_read(desk: Desk) -> None:
+async def test_typed_input_is_echoed_and_read(desk: Desk) -> None:
     async with terminal(desk, "sh", "-c", "read word; echo heard $word") as screen:
         await screen.process.send(b"hello\r")
         assert await screen.rest() == b"hello\r\nheard hello\r\n"
@@ -278,7 +278,7 @@ async def test_a_terminal_is_left_and_taken_up_again(desk: Desk) -> None:
     assert (await again.process.wait()).exit_code == 6
 
 
-async def test_two_who_follow_one_terminal_see_the_same(desk: Desk) -> None:
+async def test_two_followers_of_one_terminal_see_the_same(desk: Desk) -> None:
     async with terminal(desk, "cat") as one:
         two = Screen(await desk.attach(one.process.pid))
         await two.process.send(b"typed by the second\r")
@@ -340,14 +340,14 @@ async def test_programs_left_at_a_terminal_are_hung_up(desk: Desk) -> None:
     await eventually(desk, f'test "$(cat hung-up)" = {int(signal.SIGHUP)}')
 
 
-async def test_killing_ends_all_of_it(desk: Desk) -> None:
+async def test_killing_ends_every_program_at_a_terminal(desk: Desk) -> None:
     async with terminal(desk, "bash", "-c", "trap '' HUP INT TERM; sleep 4321 & echo ready; wait") as screen:
         await screen.until("ready")
         await screen.process.kill()
     await eventually(desk, "! pgrep -f '^sleep 4321'")
 
 
-async def test_its_time_being_up_ends_it(desk: Desk) -> None:
+async def test_a_timeout_ends_a_terminal(desk: Desk) -> None:
     async with terminal(desk, "bash", "-c", "trap '' HUP INT TERM; echo ready; sleep 4322", timeout=0.5) as screen:
         done = await screen.process.wait()
     assert (done.timed_out, done.signal) == (True, signal.SIGKILL)

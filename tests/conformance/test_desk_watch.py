@@ -128,7 +128,7 @@ async def test_folders_below_are_watched_too(desk: Desk) -> None:
     await watch.close()
 
 
-async def test_what_was_put_into_a_new_folder_before_anybody_could_look_is_reported_once(desk: Desk) -> None:
+async def test_files_put_into_a_new_folder_at_once_are_reported_once(desk: Desk) -> None:
     folder = await made(desk, "watch-race")
     watch = await desk.watch(folder)
     script = "for n in $(seq 40); do mkdir -p t$n/u/v; : >t$n/one; : >t$n/u/v/two; done"
@@ -273,7 +273,7 @@ async def test_many_changes_are_all_reported(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_more_than_can_be_kept_is_reported_as_an_overflow(desk: Desk) -> None:
+async def test_too_many_changes_are_reported_as_an_overflow(desk: Desk) -> None:
     folder = await made(desk, "watch-flood")
     watch = await desk.watch(folder)
     assert (await desk.run(["python3", "-c", MANY, f"{desk.home}/{folder}", "40000"], timeout=80)).ok

@@ -162,7 +162,7 @@ async def test_a_reply_survives_being_left_out_of_a_later_request(kind: Kind) ->
         assert (await pair.model.ask(request(second, results(second, Observation("x"))))).text == "Done."
 
 
-async def test_what_was_left_out_or_changed_is_refused_by_the_server(kind: Kind) -> None:
+async def test_removed_or_changed_thoughts_are_refused_by_the_server(kind: Kind) -> None:
     if kind.name == "anthropic":
         pytest.skip("its models take a history without its thinking; test_anthropic.py has what they refuse")
     async with asked(kind, [kind.thinking("Think."), kind.tool("read", path="a")]) as pair:
@@ -185,7 +185,7 @@ async def test_pictures_are_sent(kind: Kind) -> None:
         assert "cut to the window" in str(pair.server.requests[1])
 
 
-async def test_a_call_without_a_result_was_not_used(kind: Kind) -> None:
+async def test_a_call_without_a_result_is_reported_as_not_executed(kind: Kind) -> None:
     async with asked(kind, [kind.tool("read", path="a"), kind.tool("read", path="b")], [kind.text("Ah.")]) as pair:
         reply = await pair.model.ask(request())
         partial = Results(((reply.calls[0], Observation("one")),))
@@ -193,7 +193,7 @@ async def test_a_call_without_a_result_was_not_used(kind: Kind) -> None:
         assert str(pair.server.requests[1]).count("Not executed: the work was stopped") == 1
 
 
-async def test_a_history_may_end_with_a_reply_or_have_nothing_said_in_it(kind: Kind) -> None:
+async def test_a_history_may_end_with_a_reply_or_contain_an_empty_one(kind: Kind) -> None:
     empty = Reply(model=f"{kind.name}:m-1-vision")
     async with asked(kind, [kind.text("A.")], [kind.text("B.")], [kind.text("C.")]) as pair:
         first = await pair.model.ask(request())
@@ -266,7 +266,7 @@ async def test_a_truncated_reply_is_requested_again_with_more_room(kind: Kind) -
 @pytest.mark.parametrize(
     ("header", "value"), [("Retry-After", "0.2"), ("retry-after-ms", "200"), ("Retry-After", "date")]
 )
-async def test_a_provider_that_asks_for_time_gets_it_and_people_are_told(kind: Kind, header: str, value: str) -> None:
+async def test_a_retry_delay_of_a_provider_is_respected_and_reported(kind: Kind, header: str, value: str) -> None:
     told: list[str] = []
     async with asked(kind, [kind.text("At last.")], notify=told.append) as pair:
         date = formatdate(time.time() + 2, usegmt=True) if value == "date" else value
@@ -278,7 +278,7 @@ async def test_a_provider_that_asks_for_time_gets_it_and_people_are_told(kind: K
         assert "as the provider requests" in reply.notes[0]
 
 
-async def test_a_model_asked_elsewhere_than_at_its_vendor_says_where(kind: Kind) -> None:
+async def test_a_model_at_another_address_than_its_vendors_reports_the_address(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")]) as pair:
         reply = await pair.model.ask(request())
         assert pair.server.base_url in f"{pair.model.name} {reply.address}"
@@ -309,7 +309,7 @@ async def test_usage_is_counted_and_priced(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 529])
-async def test_what_passes_is_tried_again(kind: Kind, status: int) -> None:
+async def test_transient_errors_are_retried(kind: Kind, status: int) -> None:
     async with asked(kind, [kind.text("At last.")]) as pair:
         pair.server.trouble.append(Trouble(status=status, retry_after="0.05"))
         reply = await pair.model.ask(request())
@@ -318,7 +318,7 @@ async def test_what_passes_is_tried_again(kind: Kind, status: int) -> None:
         assert reply.usage.up == sum(pair.server.bytes)
 
 
-async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) -> None:
+async def test_an_error_that_outlasts_the_retries_is_reported(kind: Kind) -> None:
     async with asked(kind, patience=replace(QUICK, longest=4)) as pair:
         pair.server.trouble.append(Trouble(status=429, retry_after="50"))
         begun = time.monotonic()
@@ -332,7 +332,7 @@ async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) ->
 @pytest.mark.parametrize(
     ("status", "remedy"), [(400, "try another model"), (401, "set a valid key in"), (404, "use another model")]
 )
-async def test_what_will_not_pass_is_not_tried_again(kind: Kind, status: int, remedy: str) -> None:
+async def test_permanent_errors_are_not_retried(kind: Kind, status: int, remedy: str) -> None:
     async with asked(kind) as pair:
         pair.server.trouble.append(Trouble(status=status, why=f"no\x1b {KEY}"))
         with pytest.raises(ModelError, match=remedy) as told:
@@ -345,7 +345,7 @@ async def test_what_will_not_pass_is_not_tried_again(kind: Kind, status: int, re
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-async def test_a_broken_off_answer_is_requested_again_whole(kind: Kind, after: int) -> None:
+async def test_an_interrupted_answer_is_requested_again_in_full(kind: Kind, after: int) -> None:
     said = [kind.thinking("Hm."), kind.text("All of it."), kind.tool("read", path="a")]
     async with asked(kind, said, said) as pair:
         pair.server.trouble.append(Trouble(cut=after))
@@ -354,7 +354,7 @@ async def test_a_broken_off_answer_is_requested_again_whole(kind: Kind, after: i
         assert reply.usage.up == sum(pair.server.bytes) > pair.server.bytes[0]
 
 
-async def test_an_answer_that_always_breaks_off_is_given_up(kind: Kind) -> None:
+async def test_an_answer_that_is_always_interrupted_is_given_up(kind: Kind) -> None:
     async with asked(kind, *[[kind.text("All of it.")]] * 3) as pair:
         pair.server.trouble.extend([Trouble(cut=1)] * 3)
         with pytest.raises(ModelError, match=r"was cut off.*3 times; resume the job later"):
@@ -362,13 +362,13 @@ async def test_an_answer_that_always_breaks_off_is_given_up(kind: Kind) -> None:
         assert len(pair.server.requests) == 3
 
 
-async def test_silence_is_an_answer_that_broke_off(kind: Kind) -> None:
+async def test_silence_counts_as_an_interrupted_answer(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")], [kind.text("B.")], patience=replace(QUICK, silence=0.3)) as pair:
         pair.server.trouble.append(Trouble(cut=1, stall=30))
         assert (await pair.model.ask(request())).text == "B."
 
 
-async def test_an_error_during_an_answer_is_tried_again_if_it_may_pass(kind: Kind) -> None:
+async def test_a_transient_error_during_an_answer_is_retried(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")], [kind.text("B.")], [kind.text("C.")]) as pair:
         pair.server.trouble.append(Trouble(cut=1, event=kind.passing))
         assert (await pair.model.ask(request())).text == "B."
@@ -378,7 +378,7 @@ async def test_an_error_during_an_answer_is_tried_again_if_it_may_pass(kind: Kin
         assert len(pair.server.requests) == 3
 
 
-async def test_an_answer_that_makes_no_sense_is_reported_kindly(kind: Kind) -> None:
+async def test_a_malformed_answer_is_reported(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")]) as pair:
         name = str(kind.garbage.get("type", ""))
         pair.server.trouble.append(Trouble(cut=1, event=kind.garbage, name=name))
@@ -396,7 +396,7 @@ async def test_an_unreachable_server_is_reported_with_a_remedy(kind: Kind) -> No
     await model.close()
 
 
-async def test_a_cancelled_ask_ends_at_once_and_the_next_one_works(kind: Kind) -> None:
+async def test_a_cancelled_request_ends_at_once_and_the_next_one_works(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")], [kind.text("B.")]) as pair:
         pair.server.trouble.append(Trouble(cut=1, stall=30))
         with anyio.move_on_after(0.3) as scope:
@@ -405,7 +405,7 @@ async def test_a_cancelled_ask_ends_at_once_and_the_next_one_works(kind: Kind) -
         assert (await pair.model.ask(request())).text == "B."
 
 
-async def test_asks_at_the_same_time_count_their_own_bytes(kind: Kind) -> None:
+async def test_concurrent_requests_count_their_own_bytes(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")], [kind.text("B.")]) as pair:
         ups: list[int] = []
 
@@ -426,14 +426,14 @@ async def test_a_redirection_is_not_followed(kind: Kind) -> None:
         assert len(pair.server.requests) == 1
 
 
-async def test_no_proxy_is_asked_about_this_machine(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_to_this_machine_use_no_proxy(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with asked(kind, [kind.text("A.")]) as pair:
         assert (await pair.model.ask(request())).text == "A."
 
 
-async def test_one_brain_behind_every_protocol_hears_and_says_the_same(kind: Kind) -> None:
+async def test_every_protocol_carries_the_same_requests_and_replies(kind: Kind) -> None:
     heard: list[Asked] = []
 
     def brain(told: Asked) -> Reply:

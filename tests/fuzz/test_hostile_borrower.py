@@ -101,7 +101,7 @@ LIES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_costs_the_borrower_its_loan_and_the_owner_nothing(corpus: Corpus, name: str) -> None:
+def test_a_borrower_that_lies_loses_access_and_the_owner_loses_nothing(corpus: Corpus, name: str) -> None:
     async def play() -> None:
         async with lent(corpus, Random(0), 0.0) as (link, borrower):
             async with anyio.create_task_group() as tasks:
@@ -122,7 +122,7 @@ async def say(sock: socket.socket, data: bytes) -> None:
         pass
 
 
-def test_a_call_that_is_over_is_forgotten_though_its_borrower_stays(corpus: Corpus) -> None:
+def test_an_ended_call_is_freed_although_its_borrower_stays(corpus: Corpus) -> None:
     async def play() -> None:
         async with lent(corpus, Random(0), 0.0) as (link, borrower):
             reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
@@ -135,7 +135,7 @@ def test_a_call_that_is_over_is_forgotten_though_its_borrower_stays(corpus: Corp
     run(play)
 
 
-def test_a_borrower_that_reads_nothing_is_not_stored_for(corpus: Corpus) -> None:
+def test_data_for_a_borrower_that_reads_nothing_is_not_buffered(corpus: Corpus) -> None:
     """The borrower opens many channels to a guest that answers each with much data, and never reads."""
     ending = (wire.REPLY, 1, encode({"code": 0, "text": "x" * 60_000}))
     loud = {"exec": [*[(DATA, 1, b"\1" + bytes(60_000))] * 4, ending]}

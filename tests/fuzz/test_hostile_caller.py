@@ -259,7 +259,7 @@ async def dial_often(runtime: RemoteRuntime) -> None:
             crowd.enter_context(await runtime.dial())
 
 
-def test_an_owner_that_never_answers_is_given_up(tmp_path: Path) -> None:
+def test_a_call_to_an_owner_that_never_answers_is_given_up(tmp_path: Path) -> None:
     async def play() -> None:
         with listen(tmp_path / "owner.sock"):
             async with background() as tasks:
@@ -273,7 +273,7 @@ def test_an_owner_that_never_answers_is_given_up(tmp_path: Path) -> None:
     run(play)
 
 
-def test_a_desk_too_large_to_describe_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_a_too_large_spec_is_refused_before_a_request_is_sent(tmp_path: Path) -> None:
     async def play() -> None:
         async with background() as tasks:
             with pytest.raises(BriefError, match="put the data into a file"):

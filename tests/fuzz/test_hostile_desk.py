@@ -201,5 +201,5 @@ async def test_an_owner_uses_desks_that_say_hostile_things_for_long(host: Host, 
     assert descriptors() <= before + 2
 
 
-def test_the_program_is_a_program() -> None:
+def test_the_hostile_program_compiles() -> None:
     compile(PROGRAM, str(Path("program.py")), "exec")

@@ -223,7 +223,7 @@ def play(corpus: Corpus, seed: int, malice: float, folder: Path) -> tuple[Case, 
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_fuzzers_guest_is_a_good_guest_when_it_does_no_wrong(corpus: Corpus, name: str, tmp_path: Path) -> None:
+def test_the_fuzzers_guest_without_malice_is_a_good_guest(corpus: Corpus, name: str, tmp_path: Path) -> None:
     async def honest() -> None:
         ours, theirs = socket.socketpair()
         link = Link(ours)
@@ -236,7 +236,7 @@ def test_the_fuzzers_guest_is_a_good_guest_when_it_does_no_wrong(corpus: Corpus,
     run(honest)
 
 
-def test_every_call_ends_whatever_its_guest_says(corpus: Corpus, tmp_path: Path) -> None:
+def test_every_call_ends_whatever_its_guest_sends(corpus: Corpus, tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     failed = worked = 0
     with memory_within(64 * MIB):
@@ -249,7 +249,7 @@ def test_every_call_ends_whatever_its_guest_says(corpus: Corpus, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_every_call_ends_whatever_its_guest_says_for_long(corpus: Corpus, tmp_path: Path, seeds: Seeds) -> None:
+def test_every_call_ends_whatever_its_guest_sends_for_long(corpus: Corpus, tmp_path: Path, seeds: Seeds) -> None:
     said = 0
     longest = 0.0
     before = len(os.listdir("/proc/self/fd"))

@@ -145,7 +145,7 @@ async def test_a_request_with_malformed_parts_is_answered(guest: RealGuest, ask:
     await prove(guest)
 
 
-async def test_a_program_that_cannot_be_keeps_no_descriptor(guest: RealGuest) -> None:
+async def test_a_program_that_cannot_start_leaves_no_open_descriptor(guest: RealGuest) -> None:
     await prove(guest)
     before = len(os.listdir(f"/proc/{guest.process.pid}/fd"))
     wrong = ({"cwd": "\0"}, {"env": {"A": "\0"}}, {"env": {"A=B": ""}}, {"argv": ["\0"]}, {"pty": [0, 0]}, {"pty": 5})
@@ -158,7 +158,7 @@ async def test_a_program_that_cannot_be_keeps_no_descriptor(guest: RealGuest) ->
 
 
 @pytest.mark.parametrize("path", [5, None, b"bytes", ["x"]], ids=str)
-async def test_a_path_that_is_not_a_text_is_an_error_and_not_the_end_of_the_desk(guest: RealGuest, path: str) -> None:
+async def test_a_path_that_is_not_a_text_is_an_error_and_does_not_end_the_desk(guest: RealGuest, path: str) -> None:
     link = Link(await guest.call())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)

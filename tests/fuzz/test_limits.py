@@ -120,27 +120,27 @@ async def test_a_guest_that_exceeds_a_limit_is_reported_and_dropped(name: str) -
     check(error, LinkError, "hotdesk's process in the desk broke the protocol", words, "open another desk")
 
 
-async def test_a_listing_has_a_most_of_entries() -> None:
+async def test_the_entries_of_a_listing_are_limited() -> None:
     error = await failure(lambda desk: desk.list("folder", limit=1000), [(EVENT, 1, SHORT_ENTRIES)] * 30)
     check(error, FileError, "folder", "more than 1000 entries", "list a smaller folder")
 
 
-async def test_a_listing_has_a_most_of_bytes() -> None:
+async def test_the_bytes_of_a_listing_are_limited() -> None:
     error = await failure(lambda desk: desk.list("folder"), [(EVENT, 1, LONG_ENTRY)] * 600)
     check(error, FileError, "folder", "more than 32 MiB of names", "list a smaller folder")
 
 
-async def test_a_look_at_a_watched_folder_has_a_most_of_changes() -> None:
+async def test_the_changes_of_a_watched_folder_are_limited() -> None:
     error = await failure(watch, [(EVENT, 1, SHORT_CHANGES)] * 180)
     check(error, FileError, "more than 100000 changes", "folder", "read the changes more often")
 
 
-async def test_a_look_at_a_watched_folder_has_a_most_of_bytes() -> None:
+async def test_the_bytes_of_a_watched_folders_changes_are_limited() -> None:
     error = await failure(watch, [(EVENT, 1, CHANGE)] * 600)
     check(error, FileError, "more than 32 MiB of changes", "folder", "read the changes more often")
 
 
-async def test_a_file_that_is_read_whole_has_a_most_of_bytes() -> None:
+async def test_the_bytes_of_a_file_that_is_read_at_once_are_limited() -> None:
     said = [(DATA, 1, b"\0" + bytes(30_000))] * 100
     error = await failure(lambda desk: desk.read("file", limit=100_000), said)
     check(error, FileError, "file", "more than 100000 bytes", "read it as a stream")
@@ -152,7 +152,7 @@ async def test_output_beyond_its_limit_is_cut_and_reported() -> None:
     assert (len(done.stdout), done.truncated, done.exit_code) == (40_000, True, 0)
 
 
-async def test_a_reason_is_cut() -> None:
+async def test_a_long_reason_is_cut() -> None:
     async with asked({"exec": [(REPLY, 1, encode({"code": 127, "text": "x" * 60_000}))]}) as desk:
         assert len((await desk.run(["x"])).reason) == 500
     error = await failure(lambda desk: desk.stat("x"), [(REPLY, 1, encode({"error": "other", "text": "x" * 60_000}))])
@@ -175,7 +175,7 @@ async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) 
         os.close(above)
 
 
-async def test_what_comes_out_has_a_most_of_bytes(tmp_path: Path) -> None:
+async def test_the_bytes_copied_out_are_limited(tmp_path: Path) -> None:
     large = Entry("x", "/x", "file", MAX_BYTES + 1, 0, 0, 0, 0.0)
     check(await fetch(tmp_path, large, []), FileError, "x is larger than the limit of 16 GiB", "copy less")
     liar = Entry("x", "/x", "file", 0, 0, 0, 0, 0.0)
@@ -189,7 +189,7 @@ async def test_what_comes_out_has_a_most_of_bytes(tmp_path: Path) -> None:
     )
 
 
-async def test_what_comes_out_has_a_most_of_entries(tmp_path: Path) -> None:
+async def test_the_entries_copied_out_are_limited(tmp_path: Path) -> None:
     folder = Entry("x", "/x", "directory", 0, 0, 0, 0, 0.0)
     said = [(EVENT, 1, encode([{"name": str(n), "path": "/x", **ENTRY, "kind": "other"} for n in range(50)]))] * 4
     said.append(END)
@@ -200,13 +200,13 @@ async def test_what_comes_out_has_a_most_of_entries(tmp_path: Path) -> None:
 # -- limits of an owner's requests ------------------------------------------------------------------------------------
 
 
-async def test_a_request_to_a_desk_has_a_most_of_bytes() -> None:
+async def test_the_bytes_of_a_request_to_a_desk_are_limited() -> None:
     error = await failure(lambda desk: desk.run(["x", "y" * wire.HOST_LIMIT]), [])
     check(error, BriefError, "too large for a desk (8388", "put the data into a file")
 
 
 @pytest.mark.container
-async def test_a_request_to_a_keeper_has_a_most_of_bytes(settings: Config) -> None:
+async def test_the_bytes_of_a_request_to_a_keeper_are_limited(settings: Config) -> None:
     async with container_runtime(settings) as runtime:
         with pytest.raises(BriefError) as caught:
             await runtime.open(Spec(env={"A": "x" * 70_000}))
@@ -214,7 +214,7 @@ async def test_a_request_to_a_keeper_has_a_most_of_bytes(settings: Config) -> No
 
 
 @pytest.mark.container
-async def test_a_request_to_an_owner_has_a_most_of_bytes(settings: Config) -> None:
+async def test_the_bytes_of_a_request_to_an_owner_are_limited(settings: Config) -> None:
     async with Host(settings):
         sock = socket.socket(socket.AF_UNIX)
         with sock:
@@ -231,7 +231,7 @@ async def test_a_request_to_an_owner_has_a_most_of_bytes(settings: Config) -> No
         assert word in said
 
 
-async def test_an_owners_answer_has_a_most_of_bytes(tmp_path: Path) -> None:
+async def test_the_bytes_of_an_owners_answer_are_limited(tmp_path: Path) -> None:
     async def answer(listener: socket.socket) -> None:
         with await accept(listener) as sock:
             sock.setblocking(False)

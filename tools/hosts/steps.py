@@ -41,7 +41,7 @@ SAMPLES = {
     ),
     "e2e": (
         "test_door.py::test_every_request_is_refused_with_a_reason",
-        "test_door.py::test_a_step_has_its_own_rules_and_cuts_what_was_open",
+        "test_door.py::test_a_step_has_its_own_rules_and_cuts_earlier_connections",
     ),
 }
 """A few tests that depend on the host: in emulation, each takes seconds to minutes."""
