@@ -48,13 +48,13 @@ class Served:
 
 
 GVISOR_FAILURES: dict[str, str] = {
-    "test_notes_stay_with_a_file_until_it_is_written_again": "its files have no extended attributes",
-    "test_async_files_do_all_of_it": "its files have no extended attributes",
-    "test_a_search_for_windows_does_not_fail_while_others_come_and_go": (
+    "test_metadata_of_a_file_stays_until_it_is_written_again": "its files have no extended attributes",
+    "test_async_files_have_every_operation": "its files have no extended attributes",
+    "test_a_search_for_windows_does_not_fail_while_others_open_and_close": (
         "it depends on how soon many programs start: behind gVisor not within the time that the SDK waits"
     ),
-    "test_where_one_fork_cannot_begin_none_is_left": "a fork goes on with its memory: nothing in it begins anew",
-    "test_notes_about_a_file_have_limits": "its files have no extended attributes: it depends on what is noted",
+    "test_if_one_fork_cannot_start_none_is_left": "a fork goes on with its memory: nothing in it begins anew",
+    "test_metadata_of_a_file_is_limited": "its files have no extended attributes: it depends on what is noted",
 }
 """Tests of E2B's programs that cannot pass behind gVisor, and why. Each still runs, and must fail."""
 

@@ -64,7 +64,7 @@ def test_a_server_gets_its_certificate_and_renews_it_without_a_signal(home: Path
         assert server.log.read_text().count("a new certificate is in use") >= 2
 
 
-def test_an_authority_that_finds_nobody_is_not_asked_again_and_again(home: Path, tmp_path: Path) -> None:
+def test_a_failed_certificate_request_is_not_repeated_at_once(home: Path, tmp_path: Path) -> None:
     port, elsewhere = free_ports(2)
     with pebble(tmp_path) as authority:
         text = config(authority, port).replace(f"acme_port = {authority.http_port}", f"acme_port = {elsewhere}")

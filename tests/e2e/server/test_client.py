@@ -75,7 +75,7 @@ async def asked(client: Client, job: str, kind: str) -> Approval:
             await anyio.sleep(0.1)
 
 
-async def test_secrets_go_in_are_listed_by_name_and_are_forgotten(server: Served) -> None:
+async def test_secrets_are_stored_listed_by_name_and_removed(server: Served) -> None:
     async with Client(server.url, server.key) as client:
         assert await client.vault.ls() == []
         for version in (1, 2):
@@ -101,7 +101,7 @@ async def test_an_invalid_key_is_reported_at_once(server: Served) -> None:
             pass
 
 
-def test_the_same_without_async(server: Served) -> None:
+def test_the_client_works_without_async(server: Served) -> None:
     with hotdesk.blocking.Client(server.url, server.key) as client:
         with client.open_desk(SMALL) as desk:
             assert desk.run(["echo", "hi"]).text == "hi\n"

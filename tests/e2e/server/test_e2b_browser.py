@@ -60,7 +60,7 @@ def server(home: Path, origins: tuple[str, str]) -> Iterator[Served]:
         yield found
 
 
-def test_a_listed_page_may_ask_and_others_may_not(server: Served, origins: tuple[str, str]) -> None:
+def test_pages_of_listed_origins_may_use_the_api_and_others_may_not(server: Served, origins: tuple[str, str]) -> None:
     wants = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-api-key,authorization"}
     with httpx.Client(base_url=server.url, timeout=60) as client:
         asked = client.options("/v2/sandboxes", headers={"Origin": origins[0], **wants})

@@ -76,7 +76,7 @@ def test_a_template_is_listed_described_and_deleted(server: Served) -> None:
         assert client.post("/v2/sandboxes", json={"templateID": "listed"}).status_code == 404
 
 
-def test_a_snapshot_goes_before_a_template_of_its_name(server: Served) -> None:
+def test_a_snapshot_takes_precedence_over_a_template_of_its_name(server: Served) -> None:
     build(Template().from_base_image(), "doubled", server.e2b)
     with Sandbox.create(**server.e2b) as made:
         made.create_snapshot(name="doubled")
@@ -103,7 +103,7 @@ MALFORMED: dict[str, tuple[str, str, Any, int]] = {
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_call_that_cannot_be_meant_is_refused(server: Served, method: str, path: str, body: Any, status: int) -> None:
+def test_an_invalid_call_is_refused(server: Served, method: str, path: str, body: Any, status: int) -> None:
     answer = httpx.request(method, server.url + path, json=body, headers={"X-API-Key": server.key}, timeout=30)
     assert answer.status_code == status, answer.text
     assert answer.json()["code"] == status
@@ -163,7 +163,7 @@ def test_templates_are_there_after_a_restart(home: Path) -> None:
         ("1.dkr.ecr.test/a:1", lambda template: template.from_aws_registry("1.dkr.ecr.test/a:1", "i", "k", "r")),
     ],
 )
-def test_a_base_image_that_is_not_here_is_named(server: Served, name: str, begin: Callable[[Template], Any]) -> None:
+def test_a_missing_base_image_is_named(server: Served, name: str, begin: Callable[[Template], Any]) -> None:
     with pytest.raises(BuildException, match=f"base image '{re.escape(name)}' is not on this server"):
         build(begin(Template()), "based", server.e2b)
 
@@ -207,7 +207,7 @@ def test_a_template_is_written_as_json_and_dockerfile() -> None:
         Template.to_dockerfile(Template().from_template("x"))
 
 
-def test_gateways_and_containers_of_developers_are_not_here(server: Served) -> None:
+def test_gateways_and_developer_containers_are_not_supported(server: Served) -> None:
     gateway = Template().from_template("mcp-gateway").add_mcp_server("exa")
     with pytest.raises(BuildException, match="'mcp-gateway' does not exist"):
         build(gateway, "gateway", server.e2b)
@@ -219,7 +219,7 @@ def test_gateways_and_containers_of_developers_are_not_here(server: Served) -> N
 
 
 @pytest.mark.long
-def test_packages_of_npm_are_installed_and_bun_is_missed(server: Served) -> None:
+def test_packages_of_npm_are_installed_and_missing_bun_is_reported(server: Served) -> None:
     build(Template().from_template("office").npm_install("is-odd", g=True), "odd", server.e2b)
     with sandbox("odd", server.e2b) as made:
         assert "is-odd" in made.commands.run("npm ls -g").stdout

@@ -48,7 +48,7 @@ async def remote(server: Served, sandbox: Sandbox) -> AsyncIterator[AsyncSandbox
         ("cat", "", ""),
     ],
 )
-def test_a_command_says_what_it_says(sandbox: Sandbox, command: str, stdout: str, stderr: str) -> None:
+def test_a_commands_output_is_returned(sandbox: Sandbox, command: str, stdout: str, stderr: str) -> None:
     done = sandbox.commands.run(command)
     assert (done.stdout, done.stderr, done.exit_code) == (stdout, stderr, 0)
 
@@ -134,7 +134,7 @@ def test_a_program_without_input_takes_none(sandbox: Sandbox) -> None:
     handle.kill()
 
 
-def test_what_runs_is_listed_until_it_is_killed(sandbox: Sandbox) -> None:
+def test_running_programs_are_listed_until_they_are_killed(sandbox: Sandbox) -> None:
     handle = sandbox.commands.run("sleep 77", background=True, envs={"LISTED": "yes"}, cwd="/tmp")
     found = {one.pid: one for one in sandbox.commands.list()}[handle.pid]
     assert (found.cmd, found.args, found.cwd) == ("/bin/bash", ["-l", "-c", "sleep 77"], "/tmp")
@@ -146,7 +146,7 @@ def test_what_runs_is_listed_until_it_is_killed(sandbox: Sandbox) -> None:
     assert handle.pid not in {one.pid for one in sandbox.commands.list()}
 
 
-def test_what_was_killed_is_gone_when_the_call_returns(sandbox: Sandbox) -> None:
+def test_a_killed_program_is_gone_when_the_call_returns(sandbox: Sandbox) -> None:
     for _ in range(20):
         pid = sandbox.commands.run("exec sleep 300", background=True).pid
         assert sandbox.commands.kill(pid)
@@ -154,7 +154,7 @@ def test_what_was_killed_is_gone_when_the_call_returns(sandbox: Sandbox) -> None
         assert not sandbox.commands.kill(pid)
 
 
-def test_a_killed_program_whose_output_nobody_reads_keeps_its_killer_only_a_moment(sandbox: Sandbox) -> None:
+def test_killing_a_program_with_unread_output_takes_only_a_moment(sandbox: Sandbox) -> None:
     handle = sandbox.commands.run("exec yes", background=True)
     while sandbox.commands.run(f"cut -d' ' -f3 /proc/{handle.pid}/stat").stdout != "S\n":
         pass  # until every buffer in between is full
@@ -183,7 +183,7 @@ def test_a_program_outlives_its_followers(sandbox: Sandbox) -> None:
     assert again.wait().stdout == "late\n"
 
 
-def test_several_followers_hear_everything(sandbox: Sandbox) -> None:
+def test_several_followers_get_all_output(sandbox: Sandbox) -> None:
     handle = sandbox.commands.run("read x; echo $x", background=True, stdin=True)
     others = [sandbox.commands.connect(handle.pid) for _ in range(2)]
     handle.send_stdin("told\n")
@@ -199,7 +199,7 @@ def test_an_exit_is_kept_for_a_late_follower(sandbox: Sandbox) -> None:
     assert caught.value.exit_code == 5
 
 
-def test_following_what_never_was_is_not_found(sandbox: Sandbox) -> None:
+def test_following_an_unknown_program_is_not_found(sandbox: Sandbox) -> None:
     with pytest.raises(NotFoundException, match="process with pid 999999 not found"):
         sandbox.commands.connect(999_999)
 
@@ -209,7 +209,7 @@ def test_a_handle_is_iterated(sandbox: Sandbox) -> None:
     assert sorted((out or "") + (err or "") for out, err, _ in handle) == ["a\n", "b\n"]
 
 
-def test_a_killed_sandbox_breaks_its_streams_off(server: Served) -> None:
+def test_a_killed_sandbox_interrupts_its_streams(server: Served) -> None:
     made = Sandbox.create(**server.e2b)
     handle = made.commands.run("sleep 60", background=True)
     threading.Timer(0.5, made.kill).start()

@@ -69,7 +69,7 @@ def test_a_screenshot_can_be_read_as_a_stream(desktop: Sandbox) -> None:
     assert data.startswith(b"\x89PNG")
 
 
-def test_the_screen_says_its_size(desktop: Sandbox) -> None:
+def test_the_size_of_the_screen_is_returned(desktop: Sandbox) -> None:
     assert desktop.get_screen_size() == (1024, 768)
 
 
@@ -82,7 +82,7 @@ SEARCH = "for n in $(seq 40); do xdotool search --name watcher || exit $?; done"
 
 
 @pytest.mark.long
-def test_a_search_for_windows_does_not_fail_while_others_come_and_go(desktop: Sandbox) -> None:
+def test_a_search_for_windows_does_not_fail_while_others_open_and_close(desktop: Sandbox) -> None:
     flicker = desktop.commands.run(FLICKER, background=True, timeout=0)
     try:
         until(lambda: len(desktop.commands.run("cat /tmp/flickered || true").stdout) >= 8, "no window comes and goes")
@@ -102,7 +102,7 @@ def test_a_search_for_windows_does_not_fail_while_others_come_and_go(desktop: Sa
     ],
     ids=["nothing", "chained"],
 )
-def test_a_search_says_what_xdotool_says(desktop: Sandbox, command: str, said: str) -> None:
+def test_a_search_returns_the_output_of_xdotool(desktop: Sandbox, command: str, said: str) -> None:
     assert desktop.commands.run(command).stdout.strip() == said
 
 
@@ -125,7 +125,7 @@ def test_a_template_that_is_not_a_desktop_gives_none_and_is_killed(server: Serve
     assert Plain.list(query=SandboxQuery(metadata={"no": "desktop"}), **server.e2b).next_items() == []
 
 
-def test_without_a_screen_nothing_is_seen_moved_or_typed(dark: Sandbox) -> None:
+def test_without_a_screen_every_call_fails(dark: Sandbox) -> None:
     with pytest.raises(CommandExitException):
         dark.screenshot()
     with pytest.raises(CommandExitException):
@@ -207,7 +207,7 @@ def test_a_window_sees_what_the_mouse_does(
     seen(desktop, lambda: act(desktop), *words)
 
 
-def test_a_click_at_half_a_place_is_refused(desktop: Sandbox) -> None:
+def test_a_click_with_one_coordinate_is_refused(desktop: Sandbox) -> None:
     with pytest.raises(ValueError, match="together"):
         desktop.right_click(x=5)
 
@@ -307,7 +307,7 @@ async def offered(server: Served, headers: dict[str, str]) -> list[int]:
         return list(ways[1:])
 
 
-def test_its_screen_is_not_ours_and_our_tools_for_one_are_not_offered(server: Served) -> None:
+def test_our_screen_tools_are_not_offered_for_e2bs_screen(server: Served) -> None:
     host = Host(server.settings)
     assert [host.has_screen(name) for name in ("desktop", "e2b-desktop", "base")] == [True, False, False]
     assert not [

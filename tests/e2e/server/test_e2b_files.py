@@ -37,7 +37,7 @@ def own(server: Served, sandbox: Sandbox) -> dict[str, str]:
 
 @pytest.mark.parametrize("gzip", [False, True])
 @pytest.mark.parametrize("octets", [False, True])
-def test_what_is_written_is_read(sandbox: Sandbox, gzip: bool, octets: bool) -> None:
+def test_a_written_file_is_read_back(sandbox: Sandbox, gzip: bool, octets: bool) -> None:
     name = f"w/{gzip}-{octets}.txt"
     info = sandbox.files.write(name, "hä?\n" * 1000, gzip=gzip, use_octet_stream=octets or gzip)
     assert (info.name, info.path) == (f"{gzip}-{octets}.txt", f"/home/user/{name}")
@@ -66,7 +66,7 @@ def test_many_files_go_where_their_names_say(sandbox: Sandbox) -> None:
     assert sandbox.files.write_files([]) == []
 
 
-def test_a_written_file_is_its_users(sandbox: Sandbox) -> None:
+def test_a_written_file_belongs_to_its_user(sandbox: Sandbox) -> None:
     sandbox.files.write("/opt/mine/file", "x")
     sandbox.files.write("/etc/theirs", "x", user="root")
     found = sandbox.commands.run("stat -c '%U:%G %a' /opt/mine /opt/mine/file /etc/theirs").stdout
@@ -78,11 +78,11 @@ def test_root_and_user_have_homes_of_their_own(sandbox: Sandbox) -> None:
     assert sandbox.files.read("/root/x") == "r"
 
 
-def test_what_the_kernel_tells_is_read(sandbox: Sandbox) -> None:
+def test_a_file_in_proc_is_read(sandbox: Sandbox) -> None:
     assert "MemTotal" in sandbox.files.read("/proc/meminfo")
 
 
-def test_notes_stay_with_a_file_until_it_is_written_again(sandbox: Sandbox) -> None:
+def test_metadata_of_a_file_stays_until_it_is_written_again(sandbox: Sandbox) -> None:
     assert sandbox.files.write("noted", "x", metadata={"Who": "me"}).metadata == {"who": "me"}
     assert sandbox.files.get_info("noted").metadata == {"who": "me"}
     assert [one.metadata for one in sandbox.files.list(".") if one.name == "noted"] == [{"who": "me"}]
@@ -149,7 +149,7 @@ def test_a_path_is_described(sandbox: Sandbox) -> None:
     assert sandbox.files.exists("d")
 
 
-def test_a_link_is_described_by_what_it_leads_to(sandbox: Sandbox) -> None:
+def test_a_link_is_described_by_its_target(sandbox: Sandbox) -> None:
     sandbox.commands.run("mkdir -p l && echo x > l/real && chmod 600 l/real && ln -s real l/link && ln -s /none l/lost")
     info = sandbox.files.get_info("l/link")
     assert (info.type, info.mode, info.symlink_target) == (FileType.FILE, 0o600, "/home/user/l/real")
@@ -180,7 +180,7 @@ def test_removing_does_not_follow_links(sandbox: Sandbox) -> None:
     assert sandbox.files.exists("kept/f")
 
 
-def test_names_are_taken_as_they_are(sandbox: Sandbox) -> None:
+def test_unusual_names_are_used_unchanged(sandbox: Sandbox) -> None:
     for name in ("with space", "ümläut", "a;b", "-rf", "x\ny"):
         sandbox.files.write(f"odd/{name}", name)
         assert sandbox.files.read(f"odd/{name}") == name
@@ -209,7 +209,7 @@ def test_a_part_of_a_file_is_read(
     assert body is None or answer.content == body
 
 
-def test_a_file_is_never_what_a_browser_runs(server: Served, sandbox: Sandbox) -> None:
+def test_a_downloaded_file_is_never_run_by_a_browser(server: Served, sandbox: Sandbox) -> None:
     sandbox.files.write("page.html", "<script>")
     answer = httpx.get(sandbox.download_url("page.html"))
     assert answer.headers["content-type"] == "application/octet-stream"
@@ -223,7 +223,7 @@ def test_a_signed_address_reads_and_writes(sandbox: Sandbox) -> None:
     assert httpx.get(sandbox.download_url("signed.txt", user="user")).text == "by address"
 
 
-def test_an_address_is_good_only_for_what_was_signed(sandbox: Sandbox) -> None:
+def test_a_signed_url_is_valid_only_for_its_request(sandbox: Sandbox) -> None:
     sandbox.files.write("one", "1")
     url = sandbox.download_url("one")
     for wrong in (url.replace("path=one", "path=two"), f"{url}x", f"{url}&username=root"):
@@ -234,7 +234,7 @@ def test_an_address_is_good_only_for_what_was_signed(sandbox: Sandbox) -> None:
     assert httpx.get(bare).json()["message"] == "missing signature query parameter"
 
 
-def test_an_address_expires(sandbox: Sandbox) -> None:
+def test_a_signed_url_expires(sandbox: Sandbox) -> None:
     answer = httpx.get(sandbox.download_url("one", use_signature_expiration=-10))
     assert answer.json() == {"code": 401, "message": "signature is already expired"}
 
@@ -243,7 +243,7 @@ def test_a_signed_name_has_no_colon(sandbox: Sandbox) -> None:
     assert httpx.get(sandbox.download_url("one", user="a:b")).status_code == 400
 
 
-def test_envd_tells_variables_and_use_and_nothing_of_its_own(server: Served, sandbox: Sandbox) -> None:
+def test_envd_reports_variables_and_metrics_and_nothing_of_its_own(server: Served, sandbox: Sandbox) -> None:
     headers = own(server, sandbox)
     assert httpx.get(f"{server.url}/health", headers=headers).status_code == 204
     assert httpx.get(f"{server.url}/envs", headers=headers).status_code == 200
@@ -252,7 +252,7 @@ def test_envd_tells_variables_and_use_and_nothing_of_its_own(server: Served, san
         assert httpx.post(f"{server.url}{path}", headers=headers).status_code == 404
 
 
-async def test_async_files_do_all_of_it(server: Served) -> None:
+async def test_async_files_have_every_operation(server: Served) -> None:
     remote = await AsyncSandbox.create(**server.e2b)
     files = remote.files
     assert (await files.write("a/b", "x", metadata={"k": "v"})).metadata == {"k": "v"}

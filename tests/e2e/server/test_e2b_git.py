@@ -50,7 +50,7 @@ def sandbox(server: Served) -> Iterator[Sandbox]:
     made.kill()
 
 
-def test_a_repository_is_made_filled_and_described(sandbox: Sandbox) -> None:
+def test_a_repository_is_created_filled_and_described(sandbox: Sandbox) -> None:
     git = sandbox.git
     git.init("made", initial_branch="trunk")
     sandbox.files.write("made/new", "x")
@@ -64,7 +64,7 @@ def test_a_repository_is_made_filled_and_described(sandbox: Sandbox) -> None:
     assert git.status("made").is_clean
 
 
-def test_branches_come_and_go(sandbox: Sandbox) -> None:
+def test_branches_are_created_and_deleted(sandbox: Sandbox) -> None:
     git = sandbox.git
     git.create_branch(HOME, "side")
     found = git.branches(HOME)
@@ -80,7 +80,7 @@ def test_branches_come_and_go(sandbox: Sandbox) -> None:
         git.delete_branch(HOME, "nowhere")
 
 
-def test_what_was_changed_is_put_back(sandbox: Sandbox) -> None:
+def test_changed_files_are_restored(sandbox: Sandbox) -> None:
     git = sandbox.git
     sandbox.files.write(f"{HOME}/a", "two")
     git.restore(HOME, paths=["a"])
@@ -95,7 +95,7 @@ def test_what_was_changed_is_put_back(sandbox: Sandbox) -> None:
         git.reset(HOME, target="nothing")
 
 
-def test_commits_go_out_and_come_in(sandbox: Sandbox) -> None:
+def test_commits_are_pushed_and_pulled(sandbox: Sandbox) -> None:
     git = sandbox.git
     git.clone(FAR, "/home/user/clone", branch="main", depth=1)
     git.commit("/home/user/clone", "empty", allow_empty=True)
@@ -105,7 +105,7 @@ def test_commits_go_out_and_come_in(sandbox: Sandbox) -> None:
     assert git.status("/home/user/clone").upstream == "origin/main"
 
 
-def test_remotes_and_settings_are_kept(sandbox: Sandbox) -> None:
+def test_remotes_and_settings_are_stored(sandbox: Sandbox) -> None:
     git = sandbox.git
     git.remote_add(HOME, "other", "https://a.test/x.git", overwrite=True)
     assert git.remote_get(HOME, "other") == "https://a.test/x.git"
@@ -116,14 +116,14 @@ def test_remotes_and_settings_are_kept(sandbox: Sandbox) -> None:
     assert git.get_config("user.email") == "ada@example.test"
 
 
-def test_credentials_are_stored_where_a_program_asks_for_that(sandbox: Sandbox) -> None:
+def test_credentials_are_stored_on_request(sandbox: Sandbox) -> None:
     git = sandbox.git
     git.dangerously_authenticate("ada", "a-token", host="git.test")
     assert sandbox.files.read(".git-credentials").strip().endswith("ada:a-token@git.test")
     sandbox.commands.run("rm .git-credentials; git config --global --unset credential.helper")
 
 
-def test_git_fails_with_the_error_it_has_for_that(sandbox: Sandbox) -> None:
+def test_git_failures_raise_their_own_errors(sandbox: Sandbox) -> None:
     git = sandbox.git
     with pytest.raises(CommandExitException):
         git.init("/proc/nowhere")
@@ -175,7 +175,7 @@ async def remote(sandbox: Sandbox, server: Served) -> AsyncSandbox:
     return await AsyncSandbox.connect(sandbox.sandbox_id, **server.e2b)
 
 
-async def test_a_repository_is_made_filled_and_described_asynchronously(remote: AsyncSandbox) -> None:
+async def test_a_repository_is_created_filled_and_described_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     await git.init("made-too", initial_branch="trunk")
     await remote.files.write("made-too/new", "x")
@@ -191,7 +191,7 @@ async def test_a_repository_is_made_filled_and_described_asynchronously(remote: 
     assert (await git.status("made-too")).is_clean
 
 
-async def test_branches_come_and_go_asynchronously(remote: AsyncSandbox) -> None:
+async def test_branches_are_created_and_deleted_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     await git.create_branch(HOME, "aside")
     found = await git.branches(HOME)
@@ -207,7 +207,7 @@ async def test_branches_come_and_go_asynchronously(remote: AsyncSandbox) -> None
         await git.delete_branch(HOME, "nowhere")
 
 
-async def test_what_was_changed_is_put_back_asynchronously(remote: AsyncSandbox) -> None:
+async def test_changed_files_are_restored_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     await remote.files.write(f"{HOME}/a", "two")
     await git.restore(HOME, paths=["a"])
@@ -222,7 +222,7 @@ async def test_what_was_changed_is_put_back_asynchronously(remote: AsyncSandbox)
         await git.reset(HOME, target="nothing")
 
 
-async def test_commits_go_out_and_come_in_asynchronously(remote: AsyncSandbox) -> None:
+async def test_commits_are_pushed_and_pulled_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     await git.clone(FAR, "/home/user/clone-too", branch="main", depth=1)
     await git.commit("/home/user/clone-too", "empty", allow_empty=True)
@@ -232,7 +232,7 @@ async def test_commits_go_out_and_come_in_asynchronously(remote: AsyncSandbox) -
     assert (await git.status("/home/user/clone-too")).upstream == "origin/main"
 
 
-async def test_remotes_and_settings_are_kept_asynchronously(remote: AsyncSandbox) -> None:
+async def test_remotes_and_settings_are_stored_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     await git.remote_add(HOME, "other", "https://a.test/x.git", overwrite=True)
     assert await git.remote_get(HOME, "other") == "https://a.test/x.git"
@@ -243,14 +243,14 @@ async def test_remotes_and_settings_are_kept_asynchronously(remote: AsyncSandbox
     assert await git.get_config("user.email") == "ada@example.test"
 
 
-async def test_credentials_are_stored_where_a_program_asks_for_that_asynchronously(remote: AsyncSandbox) -> None:
+async def test_credentials_are_stored_on_request_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     await git.dangerously_authenticate("ada", "a-token", host="git.test")
     assert (await remote.files.read(".git-credentials")).strip().endswith("ada:a-token@git.test")
     await remote.commands.run("rm .git-credentials; git config --global --unset credential.helper")
 
 
-async def test_git_fails_with_the_error_it_has_for_that_asynchronously(remote: AsyncSandbox) -> None:
+async def test_git_failures_raise_their_own_errors_asynchronously(remote: AsyncSandbox) -> None:
     git = remote.git
     with pytest.raises(CommandExitException):
         await git.init("/proc/nowhere")

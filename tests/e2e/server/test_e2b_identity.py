@@ -52,7 +52,7 @@ def verify(server: Served, token: str, audience: str) -> dict[str, Any]:
     return claims
 
 
-def test_a_request_says_which_sandbox_asks(server: Served, outside: Upstream) -> None:
+def test_a_request_identifies_its_sandbox(server: Served, outside: Upstream) -> None:
     iam: Any = {"tokens": {"erp": Secret.iam_token(audience="erp.example", token_type="JWT-SVID")}}
     sandbox = Sandbox.create(network=network(as_bearer), iam=iam, **server.e2b)
     try:
@@ -78,7 +78,7 @@ def test_a_request_says_which_sandbox_asks(server: Served, outside: Upstream) ->
 
 
 @pytest.mark.long
-def test_a_token_that_cannot_be_had_is_refused(server: Served) -> None:
+def test_an_unavailable_token_is_refused(server: Served) -> None:
     for token in ({"audience": "a", "token_type": "X509-SVID"}, {"audience": "", "token_type": "JWT-SVID"}):
         iam: Any = {"tokens": {"erp": token}}
         with pytest.raises(SandboxException, match="400"):
@@ -87,7 +87,7 @@ def test_a_token_that_cannot_be_had_is_refused(server: Served) -> None:
         Sandbox.create(network=network(as_bearer), **server.e2b)
 
 
-def test_a_stranger_learns_the_public_key_and_nothing_else(server: Served) -> None:
+def test_a_caller_without_a_key_gets_the_public_key_and_nothing_else(server: Served) -> None:
     with httpx.Client(base_url=server.url) as client:
         keys = client.get("/identity/default/jwks.json").json()["keys"]
         assert all(set(key) == {"kty", "crv", "alg", "use", "kid", "x", "y"} for key in keys)

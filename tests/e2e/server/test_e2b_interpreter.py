@@ -44,7 +44,7 @@ async def same(sandbox: Sandbox, server: Served) -> AsyncSandbox:
 # -- Python ----------------------------------------------------------------------------------------------------
 
 
-def test_code_runs_only_for_who_may_run_commands(server: Served, sandbox: Sandbox) -> None:
+def test_only_callers_who_may_run_commands_may_run_code(server: Served, sandbox: Sandbox) -> None:
     aim = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49999", "X-Access-Token": "guessed"}
     told = httpx.post(f"{server.url}/execute", headers=aim, json={"code": "1"})
     assert told.status_code == 401
@@ -106,7 +106,7 @@ def test_what_python_prints_is_reported(sandbox: Sandbox, code: str, stdout: str
         ),
     ],
 )
-def test_values_come_in_every_form_they_have(sandbox: Sandbox, code: str, form: str, value: object) -> None:
+def test_values_are_returned_in_every_format_they_have(sandbox: Sandbox, code: str, form: str, value: object) -> None:
     done = sandbox.run_code(code)
     assert done.error is None
     assert done.results[-1][form] == value
@@ -175,7 +175,7 @@ def test_an_error_is_reported_without_colours(sandbox: Sandbox, code: str, name:
     assert "\x1b" not in error.traceback
 
 
-def test_a_kernel_that_dies_says_so_and_the_next_code_gets_a_new_one(sandbox: Sandbox) -> None:
+def test_a_dead_kernel_is_reported_and_the_next_code_gets_a_new_one(sandbox: Sandbox) -> None:
     context = sandbox.create_code_context()
     error = sandbox.run_code("import os; os._exit(4)", context=context).error
     assert error is not None
@@ -203,7 +203,7 @@ def test_everything_is_reported_as_it_happens(sandbox: Sandbox) -> None:
     assert [each.name for each in errors] == ["ZeroDivisionError"]
 
 
-def test_what_happened_can_be_written_down_as_json(sandbox: Sandbox) -> None:
+def test_an_execution_can_be_serialised_as_json(sandbox: Sandbox) -> None:
     done = sandbox.run_code("print('o')\ndisplay('r')\n1/0")
     told = json.loads(done.to_json())
     assert json.loads(told["logs"]) == json.loads(done.logs.to_json()) == {"stdout": ["o\n"], "stderr": []}
@@ -270,7 +270,7 @@ def test_errors_of_other_languages_are_reported(
 
 
 @pytest.mark.parametrize("language", ["typescript", "r", "java", "cobol"])
-def test_a_language_that_is_not_offered_is_refused_with_what_is(sandbox: Sandbox, language: str) -> None:
+def test_an_unsupported_language_is_refused_with_the_supported_ones(sandbox: Sandbox, language: str) -> None:
     with pytest.raises(SandboxException, match="the languages are python, javascript, bash"):
         sandbox.run_code("1", language=language)
 
@@ -286,7 +286,7 @@ def test_a_language_that_is_not_offered_is_refused_with_what_is(sandbox: Sandbox
         pytest.param("bash", "echo $CITY ${ONCE-None}", id="bash"),
     ],
 )
-def test_variables_of_a_call_are_put_back(sandbox: Sandbox, language: str, code: str) -> None:
+def test_variables_of_a_call_are_restored_afterwards(sandbox: Sandbox, language: str, code: str) -> None:
     told = sandbox.run_code(code, language=language, envs={"CITY": "It's Oslo", "ONCE": "a b"})
     assert told.logs.stdout == ["It's Oslo a b\n"]
     assert sandbox.run_code(code, language=language).logs.stdout == ["Bern None\n"]
@@ -312,7 +312,7 @@ def test_contexts_are_made_listed_restarted_and_removed(sandbox: Sandbox) -> Non
         sandbox.run_code("1", context=context)
 
 
-def test_a_context_is_read_from_what_the_server_tells(server: Served, sandbox: Sandbox) -> None:
+def test_a_context_is_read_from_the_servers_reply(server: Served, sandbox: Sandbox) -> None:
     aim = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49999"}
     aim["E2B-Traffic-Access-Token"] = str(sandbox.traffic_access_token)
     told = [Context.from_json(each) for each in httpx.get(f"{server.url}/contexts", headers=aim).json()]
@@ -369,7 +369,7 @@ def test_code_that_takes_too_long_is_stopped_and_its_state_kept(
     assert sandbox.run_code(kept, context=context, timeout=30).logs.stdout == ["1\n"]
 
 
-def test_code_that_will_not_be_stopped_loses_its_kernel(sandbox: Sandbox) -> None:
+def test_code_that_ignores_an_interrupt_loses_its_kernel(sandbox: Sandbox) -> None:
     context = sandbox.create_code_context()
     stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
     with pytest.raises(TimeoutException):
@@ -385,7 +385,7 @@ def test_code_may_be_silent_for_longer_than_a_keepalive(sandbox: Sandbox) -> Non
 # -- asynchronous programs ---------------------------------------------------------------------------------------
 
 
-async def test_an_async_program_runs_code_and_hears_of_it(same: AsyncSandbox) -> None:
+async def test_an_async_program_runs_code_and_gets_its_output(same: AsyncSandbox) -> None:
     heard: list[str] = []
 
     async def hear(message: OutputMessage) -> None:
@@ -406,7 +406,7 @@ async def test_an_async_program_manages_contexts(same: AsyncSandbox) -> None:
         await same.run_code("1", context=context)
 
 
-async def test_an_async_program_is_told_what_is_wrong(same: AsyncSandbox) -> None:
+async def test_an_async_program_gets_errors(same: AsyncSandbox) -> None:
     errors: list[str] = []
     results: list[str | None] = []
     done = await same.run_code(
@@ -439,7 +439,7 @@ async def test_code_in_one_context_waits_its_turn(same: AsyncSandbox) -> None:
 # -- sandboxes that run no code -----------------------------------------------------------------------------------
 
 
-async def test_a_sandbox_that_runs_no_code_or_has_ended_says_so(server: Served) -> None:
+async def test_code_in_a_sandbox_without_an_interpreter_or_in_an_ended_one_is_refused(server: Served) -> None:
     plain = Sandbox.create("base", timeout=60, **server.e2b)
     other = await AsyncSandbox.connect(plain.sandbox_id, **server.e2b)
     with pytest.raises(SandboxException, match="port is not open"):

@@ -48,7 +48,7 @@ def sandbox(server: Served) -> Iterator[Sandbox]:
 
 
 @pytest.mark.parametrize("language", CELLS)
-def test_a_language_remembers_shows_and_fails(sandbox: Sandbox, language: str) -> None:
+def test_a_language_keeps_state_shows_values_and_reports_errors(sandbox: Sandbox, language: str) -> None:
     context = sandbox.create_code_context(language=language)
     for code, expected in CELLS[language]:
         done = sandbox.run_code(code, context=context, timeout=120)

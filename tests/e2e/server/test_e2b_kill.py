@@ -66,7 +66,7 @@ def together(api: httpx.Client, sandbox: str, *asks: Ask, apart: float = 0.0) ->
         pytest.param((), MEASURE, id="measured"),
     ],
 )
-def test_a_sandbox_is_killed_whatever_else_happens_to_it(api: httpx.Client, before: tuple[Ask, ...], act: Ask) -> None:
+def test_a_sandbox_is_killed_during_any_other_request(api: httpx.Client, before: tuple[Ask, ...], act: Ask) -> None:
     for number in range(ROUNDS):
         sandbox = made(api, autoPause=act is END)
         for each in before:

@@ -85,7 +85,7 @@ def changed(record: Path, **values: object) -> None:
     record.write_text(json.dumps({**json.loads(record.read_bytes()), **values}))
 
 
-def test_a_sandbox_that_is_left_continues_under_its_id_and_killed_nothing_of_it_is_left(state: State) -> None:
+def test_a_sandbox_that_is_left_continues_under_its_id_and_leaves_nothing_once_killed(state: State) -> None:
     with state.served() as server:
         sandbox = Sandbox.create(metadata={"whose": "ours"}, envs={"WORD": "kept"}, timeout=600, **server.e2b)
         sandbox.commands.run("echo on > note; sudo sh -c 'echo root > /opt/note'")
@@ -112,7 +112,7 @@ def test_a_sandbox_that_is_left_continues_under_its_id_and_killed_nothing_of_it_
 
 
 @pytest.mark.long
-def test_each_is_left_as_it_was_and_again_until_it_continues(state: State) -> None:
+def test_every_state_of_a_sandbox_is_left_and_restored_repeatedly(state: State) -> None:
     with state.served() as server:
         kinds = [Sandbox.create(timeout=600, **server.e2b) for _ in range(3)]
         for sandbox in kinds:
@@ -254,7 +254,7 @@ def test_left_sandboxes_count_as_disk_and_are_invisible_to_other_tenants(state: 
 
 
 @pytest.mark.long
-def test_asked_to_burn_or_killed_a_server_leaves_nothing(state: State) -> None:
+def test_a_server_that_is_told_to_burn_or_killed_leaves_nothing(state: State) -> None:
     with state.served(BURN) as server:
         sandbox = Sandbox.create(timeout=600, **server.e2b)
     assert (state.records, state.images) == ([], set())

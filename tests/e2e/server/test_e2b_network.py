@@ -52,7 +52,7 @@ async def status(desk: Desk, url: str) -> str:
     return (await desk.run(argv)).text
 
 
-async def test_only_what_is_allowed_is_reached(host: Host) -> None:
+async def test_only_allowed_hosts_are_reached(host: Host) -> None:
     async with host.open_desk(Spec(), resolve_scope(Serving(), ONLY_API)) as desk:
         assert await status(desk, "https://api.erp.test/") == "200"
         assert await status(desk, "https://other.erp.test/") == "000"
@@ -70,7 +70,7 @@ async def test_an_attached_header_is_unreadable_inside(host: Host, outside: Upst
     assert SECRET.encode() not in written
 
 
-async def test_a_live_desk_reaches_something_else_once_its_network_is_changed(host: Host, outside: Upstream) -> None:
+async def test_changed_network_rules_apply_to_an_open_desk(host: Host, outside: Upstream) -> None:
     async with host.open_desk(Spec(), resolve_scope(Serving(), None, False)) as desk:
         assert await status(desk, "https://api.erp.test/") == "000"
         await host.change_scope(desk.id, resolve_scope(Serving(), WITH_HEADER))
@@ -83,7 +83,7 @@ async def test_a_live_desk_reaches_something_else_once_its_network_is_changed(ho
         assert await status(desk, "https://api.erp.test/") == "000"
 
 
-async def test_a_change_cuts_what_was_open(host: Host) -> None:
+async def test_a_change_of_rules_cuts_open_connections(host: Host) -> None:
     asked = "CONNECT api.erp.test:443 HTTP/1.1\\r\\nHost: api.erp.test:443\\r\\n\\r\\n"
     keep = f"exec 3<>/dev/tcp/127.0.0.1/3128; printf '{asked}' >&3; head -c 39 <&3; echo ready >&2; cat <&3; echo over"
     async with host.open_desk(Spec(), resolve_scope(Serving(), ONLY_API)) as desk:
@@ -95,7 +95,7 @@ async def test_a_change_cuts_what_was_open(host: Host) -> None:
         assert (await process.wait()).exit_code == 0
 
 
-async def test_a_desk_without_a_way_out_gets_none(host: Host) -> None:
+async def test_a_desk_without_egress_gets_none_later(host: Host) -> None:
     async with host.open_desk(Spec()) as desk:
         with pytest.raises(BriefError, match="without a door"):
             await host.change_scope(desk.id, resolve_scope(Serving(), ONLY_API))
@@ -149,7 +149,7 @@ def index() -> str:
         ("http://door", "open", None, None, False),
     ],
 )  # fmt: skip
-def test_a_network_means_what_e2b_says(
+def test_network_options_mean_the_same_as_e2bs(
     url: str, egress: Egress, network: Mapping[str, object] | None, internet: bool | None, expected: bool
 ) -> None:
     assert reaches(index() if url == "INDEX" else url, egress, network, internet) is expected
@@ -195,7 +195,7 @@ def test_an_address_that_is_denied_is_denied_by_every_name() -> None:
         ({"allowOut": ["1.1.1.1"] * 201}, 400, "allowOut"),
     ],
 )  # fmt: skip
-def test_a_network_that_cannot_be_had_is_refused_with_a_reason(
+def test_unsupported_network_options_are_refused_with_a_reason(
     network: Mapping[str, object], code: int, why: str
 ) -> None:
     with pytest.raises(E2bError, match=why) as refused:

@@ -77,7 +77,7 @@ def test_requests_go_out_by_a_proxy_with_a_password(server: Served, plain: Socks
     assert PASSWORD.encode() not in written
 
 
-def test_a_proxy_is_spoken_to_by_tls(server: Served, secured: SocksServer, outside: Upstream) -> None:
+def test_a_proxy_is_reached_over_tls(server: Served, secured: SocksServer, outside: Upstream) -> None:
     authority = outside.ca.read_text()
     for tls in (True, {"ca_cert": authority}, {"ca_cert": authority, "server_name": "api.erp.test"}):
         proxy = {"address": "proxy.erp.test:1080", "tls": tls}
@@ -106,7 +106,7 @@ async def test_a_proxy_that_does_not_connect_lets_nothing_out(
     assert len(outside.seen) == before
 
 
-def test_a_proxy_beside_the_internet_is_refused(server: Served) -> None:
+def test_a_proxy_in_a_private_network_is_refused(server: Served) -> None:
     for address in ("127.0.0.1:1080", "10.0.0.1:1080", "169.254.169.254:80", "[::1]:1080"):
         with pytest.raises(SandboxException, match=r"400.*not a public internet address"):
             Sandbox.create(network=network({"address": address}), **server.e2b)

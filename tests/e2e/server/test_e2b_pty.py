@@ -19,7 +19,7 @@ def sandbox(server: Served) -> Iterator[Sandbox]:
     made.kill()
 
 
-def test_a_terminal_has_the_size_asked_for_and_takes_another(sandbox: Sandbox) -> None:
+def test_a_terminal_has_the_requested_size_and_can_be_resized(sandbox: Sandbox) -> None:
     terminal = sandbox.pty.create(PtySize(rows=30, cols=100), cwd="/tmp", envs={"A": "b"})
     sandbox.pty.send_stdin(terminal.pid, b"stty size; echo $A-$TERM-$PWD\n")
     sandbox.pty.resize(terminal.pid, PtySize(rows=11, cols=22))
@@ -33,7 +33,7 @@ def test_a_terminal_has_the_size_asked_for_and_takes_another(sandbox: Sandbox) -
     assert b"11 22" in said
 
 
-def test_a_terminal_is_fed_by_a_stream_and_followed_by_another(sandbox: Sandbox) -> None:
+def test_a_terminal_gets_input_by_a_stream_and_is_followed_by_another(sandbox: Sandbox) -> None:
     terminal = sandbox.pty.create(PtySize(rows=24, cols=80))
     other = sandbox.pty.connect(terminal.pid)
     sandbox.pty.stream_input(terminal.pid, iter([b"echo $((40", b"+2))\n", b"exit\n"]))
@@ -58,14 +58,14 @@ def test_a_terminals_input_is_not_closed(sandbox: Sandbox) -> None:
     terminal.kill()
 
 
-def test_a_terminal_that_never_was_is_not_found(sandbox: Sandbox) -> None:
+def test_an_unknown_terminal_is_not_found(sandbox: Sandbox) -> None:
     with pytest.raises(NotFoundException):
         sandbox.pty.connect(999_999)
     with pytest.raises(NotFoundException):
         sandbox.pty.resize(999_999, PtySize(rows=1, cols=1))
 
 
-async def test_async_terminals_do_all_of_it(server: Served) -> None:
+async def test_async_terminals_have_every_operation(server: Served) -> None:
     remote = await AsyncSandbox.create(**server.e2b)
     heard: list[bytes] = []
     terminal = await remote.pty.create(PtySize(rows=24, cols=80), on_data=heard.append, user="root")

@@ -29,13 +29,13 @@ def raw(server: Served, sandbox: Sandbox) -> Iterator[Envd]:
         yield found
 
 
-def test_a_silent_program_is_shown_to_live(raw: Envd) -> None:
+def test_a_silent_programs_stream_has_keepalives(raw: Envd) -> None:
     with raw.stream(f"{PROCESS}/Start", raw.start("sleep 2.5"), Keepalive_Ping_Interval="1") as events:
         kinds = [next(iter(event.get("event", {"last": 0}))) for event in events]
     assert kinds == ["start", "keepalive", "keepalive", "end", "last"]
 
 
-def test_a_silent_folder_is_shown_to_be_watched(raw: Envd) -> None:
+def test_a_silent_folders_stream_has_keepalives(raw: Envd) -> None:
     with raw.stream(f"{FILESYSTEM}/WatchDir", {"path": "/tmp"}, Keepalive_Ping_Interval="1") as events:
         assert [next(events), next(events)] == [{"start": {}}, {"keepalive": {}}]
 
@@ -92,7 +92,9 @@ def test_a_watch_has_a_deadline(raw: Envd) -> None:
         ("*;q=0", 406, None),
     ],
 )
-def test_a_file_is_sent_as_its_caller_reads_it(raw: Envd, accepted: str, status: int, encoding: str | None) -> None:
+def test_a_file_is_sent_in_an_encoding_its_caller_accepts(
+    raw: Envd, accepted: str, status: int, encoding: str | None
+) -> None:
     raw.client.post("/files?path=f", content=b"text" * 100, headers={"Content-Type": "application/octet-stream"})
     answer = raw.client.get("/files?path=f", headers={"Accept-Encoding": accepted})
     assert (answer.status_code, answer.headers.get("content-encoding")) == (status, encoding)
@@ -111,7 +113,7 @@ def test_a_file_is_sent_as_its_caller_reads_it(raw: Envd, accepted: str, status:
     ],
     ids=["one", "a long name", "too long a name", "many", "too many", "no ASCII"],
 )
-def test_notes_about_a_file_have_limits(raw: Envd, notes: dict[str, str], status: int) -> None:
+def test_metadata_of_a_file_is_limited(raw: Envd, notes: dict[str, str], status: int) -> None:
     lines = [(f"X-Metadata-{key}".encode(), value.encode("latin-1")) for key, value in notes.items()]
     lines.append((b"Content-Type", b"application/octet-stream"))
     answer = raw.client.post("/files?path=noted", content=b"", headers=lines)
@@ -131,7 +133,7 @@ def test_programs_have_the_variables_of_the_sandbox_and_their_own_above_them(raw
     assert raw.client.get("/envs").json()["GIVEN"] == "by the sandbox"
 
 
-def test_what_is_streamed_to_a_program_arrives_in_order(raw: Envd) -> None:
+def test_input_streamed_to_a_program_arrives_in_order(raw: Envd) -> None:
     with raw.stream(f"{PROCESS}/Start", raw.start("head -c 3", stdin=True)) as events:
         chosen = {"process": {"pid": next(events)["event"]["start"]["pid"]}}
         letters = [envelope({"data": {"input": {"stdin": octets(letter)}}}) for letter in "abc"]
@@ -158,7 +160,7 @@ def killed_while(server: Served, act: Callable[[Envd, Callable[[], None]], None]
     assert (gone.status_code, gone.json()["message"]) == (502, "The sandbox was not found")
 
 
-def test_an_upload_breaks_off_with_its_sandbox(server: Served) -> None:
+def test_an_upload_is_interrupted_when_its_sandbox_is_killed(server: Served) -> None:
     def upload(raw: Envd, kill: Callable[[], None]) -> None:
         def data() -> Iterator[bytes]:
             yield bytes(1 << 16)
@@ -172,7 +174,7 @@ def test_an_upload_breaks_off_with_its_sandbox(server: Served) -> None:
     killed_while(server, upload)
 
 
-def test_a_download_breaks_off_with_its_sandbox(server: Served) -> None:
+def test_a_download_is_interrupted_when_its_sandbox_is_killed(server: Served) -> None:
     def download(raw: Envd, kill: Callable[[], None]) -> None:
         with raw.stream(f"{PROCESS}/Start", raw.start("truncate -s 500G big")) as events:
             list(events)
@@ -184,7 +186,7 @@ def test_a_download_breaks_off_with_its_sandbox(server: Served) -> None:
     killed_while(server, download)
 
 
-def test_a_watch_breaks_off_with_its_sandbox(server: Served) -> None:
+def test_a_watch_is_interrupted_when_its_sandbox_is_killed(server: Served) -> None:
     def watch(raw: Envd, kill: Callable[[], None]) -> None:
         with raw.stream(f"{FILESYSTEM}/WatchDir", {"path": "/tmp"}) as events:
             kill()

@@ -54,7 +54,7 @@ def wait_for(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_sandbox_is_made_used_and_killed(server: Served) -> None:
+def test_a_sandbox_is_created_used_and_killed(server: Served) -> None:
     sandbox = Sandbox.create(**server.e2b)
     assert sandbox.commands.run("echo hello").stdout == "hello\n"
     assert sandbox.is_running()
@@ -89,7 +89,7 @@ def test_an_unknown_sandbox_is_not_found(server: Served) -> None:
         Sandbox.set_timeout("i" + "0" * 20, 10, **server.e2b)
 
 
-def test_a_template_that_is_not_here_is_not_found(server: Served) -> None:
+def test_an_unknown_template_is_not_found(server: Served) -> None:
     with pytest.raises(SandboxException, match="template 'nobodys' not found"):
         Sandbox.create("nobodys", **server.e2b)
 
@@ -192,7 +192,7 @@ def test_what_a_sandbox_uses_is_measured(server: Served) -> None:
         b'{"templateID": "base", "autoPause": true, "autoPauseMemory": false, "autoResume": {"enabled": true}}',
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_reason(api: httpx.Client, body: bytes) -> None:
+def test_invalid_requests_are_refused_with_a_reason(api: httpx.Client, body: bytes) -> None:
     told = api.post("/v2/sandboxes", content=body)
     assert (told.status_code, told.json()["code"]) == (400, 400)
     assert told.json()["message"]
@@ -209,7 +209,7 @@ def test_an_older_sdk_gets_a_token_only_for_a_secure_sandbox(api: httpx.Client) 
         assert api.delete(f"/sandboxes/{each['sandboxID']}").status_code == 204
 
 
-def test_a_request_that_comes_twice_with_one_key_is_carried_out_once(api: httpx.Client) -> None:
+def test_a_request_repeated_with_its_idempotency_key_is_carried_out_once(api: httpx.Client) -> None:
     headers = {"Idempotency-Key": "once-only"}
     body = {"templateID": "base", "timeout": 60}
     first = api.post("/v2/sandboxes", json=body, headers=headers)
@@ -247,7 +247,7 @@ def test_a_request_that_comes_twice_with_one_key_is_carried_out_once(api: httpx.
         ("GET", "/sandboxes/metrics?sandbox_ids=nobody", 200),
     ],
 )
-def test_every_answer_is_json_with_its_number(api: httpx.Client, method: str, path: str, status: int) -> None:
+def test_every_error_is_json_with_its_status_code(api: httpx.Client, method: str, path: str, status: int) -> None:
     told = api.request(method, path)
     assert told.status_code == status, told.text
     assert status == 200 or (told.json()["code"] == status and told.json()["message"])
@@ -273,7 +273,7 @@ def test_a_sandboxs_network_rules_are_returned_and_can_be_changed(server: Served
             sandbox.update_network({})
 
 
-def test_what_only_rarely_used_clients_ask_for_is_answered(api: httpx.Client, server: Served) -> None:
+def test_requests_of_rarely_used_clients_are_answered(api: httpx.Client, server: Served) -> None:
     with made(server, timeout=30) as sandbox:
         path = f"/sandboxes/{sandbox.sandbox_id}"
         assert api.get(f"{path}/logs").json() == {"logs": [], "logEntries": []}
@@ -293,7 +293,7 @@ def test_a_sandbox_whose_desk_was_burnt_by_its_operator_is_gone(server: Served) 
             sandbox.get_info()
 
 
-def test_a_sandbox_says_where_it_is_reached(server: Served) -> None:
+def test_a_sandbox_reports_its_addresses(server: Served) -> None:
     with made(server, network={"allow_public_traffic": False}) as sandbox:
         domain = server.url.rpartition("/")[2].replace("127.0.0.1", "localhost")
         assert sandbox.sandbox_domain == domain
@@ -335,7 +335,7 @@ def test_a_configured_client_makes_sandboxes(server: Served) -> None:
         assert [each.sandbox_id for each in page.next_items()] == [sandbox.sandbox_id]
 
 
-def test_a_page_is_asked_for_by_its_token(server: Served) -> None:
+def test_a_page_is_requested_by_its_token(server: Served) -> None:
     mark = {"token": "yes"}
     with made(server, metadata=mark), made(server, metadata=mark) as last:
         pages = Sandbox.list(query=SandboxQuery(metadata=mark), limit=1, order="asc", **server.e2b)

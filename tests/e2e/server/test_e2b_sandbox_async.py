@@ -49,7 +49,7 @@ async def test_an_unknown_sandbox_is_not_found(server: Served) -> None:
     assert not await AsyncSandbox.kill(NOBODY, **server.e2b)
 
 
-async def test_a_sandbox_says_where_it_is_reached(server: Served) -> None:
+async def test_a_sandbox_reports_its_addresses(server: Served) -> None:
     async with await AsyncSandbox.create(network={"allow_public_traffic": False}, **server.e2b) as sandbox:
         domain = server.url.rpartition("/")[2].replace("127.0.0.1", "localhost")
         assert sandbox.sandbox_domain == domain

@@ -78,7 +78,7 @@ def test_a_paused_sandbox_outlives_the_end_of_its_time(server: Served) -> None:
         assert sandbox.is_running()
 
 
-def test_a_sandbox_is_paused_at_its_time_and_stays_so_where_its_program_wants_that(server: Served) -> None:
+def test_a_sandbox_is_paused_at_its_timeout_on_request(server: Served) -> None:
     with made(server, timeout=1, lifecycle={"on_timeout": "pause"}) as sandbox:
         wait_for(lambda: sandbox.get_info().state == SandboxState.PAUSED)
         assert not sandbox.is_running()
@@ -95,7 +95,7 @@ def test_unauthorised_traffic_wakes_no_sandbox(server: Served) -> None:
         assert sandbox.get_info().state == "paused"
 
 
-def test_traffic_wakes_a_sandbox_that_wants_that(server: Served) -> None:
+def test_traffic_wakes_a_sandbox_with_auto_resume(server: Served) -> None:
     with made(server, timeout=60, lifecycle={"on_timeout": "pause", "auto_resume": True}) as sandbox:
         boot = sandbox.commands.run(BOOT).stdout
         sandbox.set_timeout(0)
@@ -104,7 +104,7 @@ def test_traffic_wakes_a_sandbox_that_wants_that(server: Served) -> None:
         assert sandbox.get_info().state == SandboxState.RUNNING
 
 
-def test_a_fork_begins_with_the_files_and_then_goes_its_own_way(server: Served) -> None:
+def test_a_fork_begins_with_the_files_and_then_changes_independently(server: Served) -> None:
     with made(server, metadata={"line": "one"}, envs={"COLOUR": "red"}) as sandbox:
         sandbox.commands.run("echo first > note")
         forks = sandbox.fork(count=2, timeout=60)
@@ -117,7 +117,7 @@ def test_a_fork_begins_with_the_files_and_then_goes_its_own_way(server: Served) 
         assert sandbox.commands.run("cat note").stdout == "first\n"
 
 
-def test_where_one_fork_cannot_begin_none_is_left(server: Served) -> None:
+def test_if_one_fork_cannot_start_none_is_left(server: Served) -> None:
     with made(server, "code-interpreter-v1") as sandbox:
         sandbox.commands.run("printf '#!/bin/sh\\nexit 3\\n' > /usr/local/lib/hotdesk/ready", user="root")
         with pytest.raises(SandboxException, match="500"):
@@ -148,7 +148,7 @@ def test_a_snapshot_is_a_template_of_its_owners(server: Served, sandbox: Sandbox
         Sandbox.create(taken.snapshot_id, **server.e2b)
 
 
-def test_a_snapshot_is_found_by_its_name_which_the_next_may_take(server: Served, sandbox: Sandbox) -> None:
+def test_a_snapshot_is_found_by_its_name_which_a_newer_one_may_take(server: Served, sandbox: Sandbox) -> None:
     sandbox.commands.run("echo one > note")
     first = sandbox.create_snapshot(name="mine")
     assert first.names == [first.snapshot_id] == ["default/mine:default"]
@@ -161,7 +161,7 @@ def test_a_snapshot_is_found_by_its_name_which_the_next_may_take(server: Served,
 
 
 @pytest.mark.parametrize("name", ["other/mine", "mine:v2", "../mine", "a b", "-x"])
-def test_a_snapshot_cannot_have_a_name_that_is_another_team_s_or_none(sandbox: Sandbox, name: str) -> None:
+def test_a_snapshot_cannot_have_an_invalid_name_or_one_of_another_team(sandbox: Sandbox, name: str) -> None:
     with pytest.raises(SandboxException, match="400"):
         sandbox.create_snapshot(name=name)
 

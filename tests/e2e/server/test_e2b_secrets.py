@@ -49,7 +49,7 @@ def rules(value: str, header: str = "Authorization") -> Any:
     return {"allow_out": ["api.erp.test"], "deny_out": ["0.0.0.0/0"], "rules": {"api.erp.test": [transform]}}
 
 
-def test_a_secret_is_made_listed_replaced_and_destroyed(server: Served) -> None:
+def test_a_secret_is_created_listed_replaced_and_deleted(server: Served) -> None:
     made = Secret.create("First-Key", VALUE, {"team": "a"}, **server.e2b)
     assert (made.name, made.version, made.metadata) == ("first-key", 1, {"team": "a"})
     with pytest.raises(SecretException, match="409"):
@@ -77,12 +77,12 @@ def test_a_secret_is_made_listed_replaced_and_destroyed(server: Served) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("a/b", VALUE), ("../x", VALUE), ("short", "x"), ("line", "a\nb" * 9)])
-def test_what_cannot_be_guarded_is_refused(server: Served, name: str, value: str) -> None:
+def test_a_secret_that_cannot_be_protected_is_refused(server: Served, name: str, value: str) -> None:
     with pytest.raises(SecretException, match="400"):
         Secret.create(name, value, **server.e2b)
 
 
-def test_a_key_without_that_power_has_no_secrets(server: Served) -> None:
+def test_a_key_without_the_power_for_secrets_gets_none(server: Served) -> None:
     weak = {**server.e2b, "api_key": ApiKeys(server.settings.lib / "serve").make("weak", powers=["sandboxes"])}
     with pytest.raises(SecretException, match="403"):
         Secret.create("mine", VALUE, **weak)

@@ -79,7 +79,7 @@ def visit(server: Served, url: str, **more: Any) -> httpx.Response:
     return httpx.request(more.pop("method", "GET"), f"{server.url}{parts.path}?{parts.query}", headers=headers, **more)
 
 
-def test_a_link_admits_its_holders_and_nobody_else(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
+def test_a_share_link_admits_only_those_who_have_it(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
     made = share(api, sandbox, path="/page")
     assert urlsplit(made["url"]).netloc == sandbox.get_host(PORT)
     assert visit(server, f"http://{sandbox.get_host(PORT)}/page").status_code == 403
@@ -98,7 +98,7 @@ def test_a_link_admits_its_holders_and_nobody_else(server: Served, sandbox: Sand
     assert posted.json()["path"] == "/page?b=2"
 
 
-def test_a_link_is_for_one_port_and_ends(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
+def test_a_share_link_is_for_one_port_and_expires(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
     made = share(api, sandbox, expiresIn=3600)
     shown = {"hotdesk-share": made["token"]}
     assert visit(server, f"http://{sandbox.get_host(8001)}/", headers=shown).status_code == 403

@@ -172,7 +172,7 @@ def test_a_server_inside_is_reached_by_header(server: Served, sandbox: Sandbox) 
     assert httpx.get(f"{server.url}/x", headers=headers).json()["path"] == "/x"
 
 
-def test_names_of_headers_arrive_as_e2bs_proxy_spells_them(server: Served, sandbox: Sandbox) -> None:
+def test_header_names_are_spelled_as_by_e2bs_proxy(server: Served, sandbox: Sandbox) -> None:
     more = {"x-CUSTOM-id": "1", "etag": "2", "Sec-Fetch-Mode": "cors", "x_y": "3"}
     answer = httpx.get(f"{server.url}/", headers={**at(server, sandbox, ECHO), **more}, timeout=20)
     arrived = [name for name, _ in answer.json()["headers"]]
@@ -212,11 +212,11 @@ def test_a_head_is_answered_without_a_body(server: Served, sandbox: Sandbox) -> 
     assert int(answer.headers["content-length"]) > 0
 
 
-def test_an_answer_that_is_only_announced_is_waited_for(server: Served, sandbox: Sandbox) -> None:
+def test_an_interim_answer_is_followed_by_the_final_one(server: Served, sandbox: Sandbox) -> None:
     assert get(server, sandbox, "/interim").text == "ok"
 
 
-def test_what_follows_a_body_is_dropped(server: Served, sandbox: Sandbox) -> None:
+def test_trailers_after_a_body_are_dropped(server: Served, sandbox: Sandbox) -> None:
     answer = get(server, sandbox, "/trailers")
     assert (answer.text, "x-after" in answer.headers) == ("ok", False)
 
@@ -245,7 +245,7 @@ def test_one_connection_serves_many_requests(server: Served, sandbox: Sandbox) -
         assert [client.get(f"{server.url}/{n}").json()["path"] for n in range(5)] == [f"/{n}" for n in range(5)]
 
 
-def test_a_client_that_leaves_ends_its_request_inside(server: Served, sandbox: Sandbox) -> None:
+def test_a_client_that_disconnects_ends_its_request_inside(server: Served, sandbox: Sandbox) -> None:
     with connected(server) as sock:
         sock.sendall(f"GET /hang HTTP/1.1\r\nHost: {at(server, sandbox, ECHO)['Host']}\r\n\r\n".encode())
         seen(sandbox, "/tmp/began")
@@ -273,7 +273,7 @@ def test_a_sandbox_that_is_not_there_is_reported(server: Served) -> None:
     assert (answer.status_code, answer.json()) == (502, told)
 
 
-def test_killing_a_sandbox_cuts_what_is_under_way(server: Served) -> None:
+def test_killing_a_sandbox_cuts_open_requests(server: Served) -> None:
     made = Sandbox.create(**server.e2b)
     serve_inside(made)
     with connected(server) as sock:
@@ -331,7 +331,7 @@ def test_a_websocket_that_is_refused_is_told_why(
 # -- headers and cookies -------------------------------------------------------------------------------------------
 
 
-def test_a_server_inside_sees_what_its_client_says(server: Served, sandbox: Sandbox) -> None:
+def test_a_server_inside_sees_its_clients_headers(server: Served, sandbox: Sandbox) -> None:
     told = names(
         get(server, sandbox, "/", ECHO, **{"Authorization": "Bearer x", "Cookie": "a=1; b=2", "X-Mine": "yes"})
     )

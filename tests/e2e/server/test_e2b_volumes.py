@@ -73,7 +73,7 @@ def mounted(server: Served, volume: Volume | str, path: str = "/data") -> Iterat
         sandbox.kill()
 
 
-def test_a_volume_is_made_listed_found_and_destroyed(server: Served) -> None:
+def test_a_volume_is_created_listed_found_and_destroyed(server: Served) -> None:
     made = Volume.create("models", **server.e2b)
     assert (made.name, len(str(made.token))) == ("models", 64)
     assert [(each.volume_id, each.name) for each in Volume.list(**server.e2b)] == [(made.volume_id, "models")]
@@ -102,7 +102,7 @@ def test_an_invalid_name_is_refused(server: Served, name: str) -> None:
         Volume.create(name, **server.e2b)
 
 
-def test_without_a_key_there_are_no_volumes(server: Served) -> None:
+def test_volumes_need_a_key(server: Served) -> None:
     wrong = {**server.e2b, "api_key": f"e2b_{'0' * 40}"}
     with pytest.raises(AuthenticationException):
         Volume.list(**wrong)
@@ -204,7 +204,7 @@ def test_sandboxes_share_a_volume_as_programs_of_one_machine_share_a_file_system
 
 
 @pytest.mark.long
-def test_uploads_at_once_leave_one_whole_file(volume: Volume) -> None:
+def test_concurrent_uploads_leave_one_whole_file(volume: Volume) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda word: volume.write_file("/a", word * 100_000), "abcdefgh"))
     found = volume.read_file("/a")
@@ -326,7 +326,7 @@ def test_a_volume_is_shared_by_desks_behind_different_walls(server: Served, volu
             two.kill()
 
 
-def test_what_happens_to_volumes_is_in_the_journal(server: Served, volume: Volume) -> None:
+def test_changes_of_volumes_are_in_the_journal(server: Served, volume: Volume) -> None:
     with mounted(server, volume) as sandbox:
         pass
     headers = {"Authorization": f"Bearer {server.key}"}

@@ -61,7 +61,7 @@ def test_folders_made_later_are_watched_too(sandbox: Sandbox) -> None:
     deep.stop()
 
 
-def test_an_event_comes_with_its_entry_when_asked(sandbox: Sandbox) -> None:
+def test_an_event_has_its_entry_on_request(sandbox: Sandbox) -> None:
     sandbox.files.make_dir("info")
     watch = sandbox.files.watch_dir("info", include_entry=True)
     sandbox.files.write("info/f", "123")
@@ -72,7 +72,7 @@ def test_an_event_comes_with_its_entry_when_asked(sandbox: Sandbox) -> None:
     watch.stop()
 
 
-def test_only_a_folder_that_is_there_is_watched(sandbox: Sandbox) -> None:
+def test_only_an_existing_folder_can_be_watched(sandbox: Sandbox) -> None:
     sandbox.files.write("file", "x")
     with pytest.raises(FileNotFoundException):
         sandbox.files.watch_dir("nowhere")
@@ -80,7 +80,7 @@ def test_only_a_folder_that_is_there_is_watched(sandbox: Sandbox) -> None:
         sandbox.files.watch_dir("file")
 
 
-async def test_async_watching_tells_as_it_happens(server: Served) -> None:
+async def test_async_watching_reports_changes_as_they_happen(server: Served) -> None:
     remote = await AsyncSandbox.create(**server.e2b)
     await remote.files.make_dir("w")
     heard: list[FilesystemEvent] = []

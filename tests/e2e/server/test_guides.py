@@ -74,7 +74,7 @@ def test_a_program_written_for_e2b_runs_by_the_lines_of_the_guide(server: Served
 
 
 @pytest.mark.parametrize("lines", [readme(), typed("e2b"), typed("server")], ids=["readme", "e2b", "server"])
-def test_the_first_line_makes_a_key_that_the_server_knows(server: Served, lines: list[str]) -> None:
+def test_the_first_command_creates_a_key_that_the_server_accepts(server: Served, lines: list[str]) -> None:
     key = run(lines[0], server).strip()
     assert httpx.get(f"{server.url}/api/v1/session", headers={"X-API-Key": key}, timeout=30).status_code == 200
 
@@ -93,7 +93,7 @@ def test_curl_opens_a_desk_and_lists_it(server: Served) -> None:
     assert made["id"] in [each["id"] for each in listed["items"]]
 
 
-def test_a_body_that_is_not_called_json_is_told_what_it_lacks(server: Served) -> None:
+def test_a_body_without_a_json_content_type_gets_an_error_with_the_remedy(server: Served) -> None:
     told = httpx.post(f"{server.url}/api/v1/desks", content="{}", headers={"X-API-Key": server.key}, timeout=30)
     assert told.status_code == 422
     assert "`Content-Type: application/json`" in told.json()["message"]
@@ -138,7 +138,7 @@ async def test_an_mcp_client_configured_by_the_guide_has_a_computer(server: Serv
         assert "Linux" in text_of(await client.call_tool("run", {"argv": ["uname", "-a"]}))
 
 
-def test_claude_code_is_told_what_the_other_clients_are() -> None:
+def test_claude_code_is_configured_like_other_clients() -> None:
     stdio, http = map(shlex.split, CLAUDE)
     assert stdio[stdio.index("--") + 1 :] == ["sudo", "-n", "hotdesk", "mcp", "--allow", "pypi"]
     asked = SNIPPETS[2]["mcpServers"]["desk"]

@@ -99,7 +99,7 @@ def test_harbor_builds_uploads_runs_and_verifies(server: Served, tmp_path: Path,
     assert list_sandboxes(server) == []
 
 
-def test_harbor_ends_an_agent_whose_time_is_up_and_verifies_what_is_there(server: Served, tmp_path: Path) -> None:
+def test_harbor_ends_an_agent_at_its_timeout_and_verifies_its_files(server: Served, tmp_path: Path) -> None:
     result, _ = run_harbor(server, tmp_path, "slow", "oracle")
     assert result["exception_info"]["exception_type"] == "AgentTimeoutError", result["exception_info"]
     assert result["verifier_result"]["rewards"] == {"reward": 0.5}

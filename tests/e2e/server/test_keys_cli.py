@@ -45,7 +45,7 @@ def test_a_new_key_is_one_line_that_opens_a_running_server_at_once(server: Serve
     assert status(server, done.stdout.strip()) == 200
 
 
-def test_a_new_key_as_json_says_what_it_is_for(server: Served) -> None:
+def test_a_new_key_as_json_has_its_tenant_and_powers(server: Served) -> None:
     told = json.loads(
         made(server, "--name", "anna", "--tenant", "acme", "--power", "jobs", "--expires", "30d", "--json")
     )
@@ -60,7 +60,7 @@ def test_a_key_has_every_power_by_default(server: Served) -> None:
     assert listed(server)[shown[4:12]]["powers"] == sorted(POWERS)
 
 
-def test_a_key_opens_nothing_it_has_no_power_for(server: Served) -> None:
+def test_a_key_is_refused_where_it_lacks_the_power(server: Served) -> None:
     shown = made(server, "--name", "e2b", "--power", "sandboxes")
     assert status(server, shown, "/sandboxes") == 200
     assert status(server, shown) == 403
@@ -83,7 +83,7 @@ def test_a_list_may_be_of_one_tenant_alone(server: Served) -> None:
     assert list(listed(server, "--tenant", "lonely")) == [shown[4:12]]
 
 
-def test_a_revoked_key_is_over_at_once_and_stays_in_the_list(server: Served) -> None:
+def test_a_revoked_key_is_invalid_at_once_and_stays_in_the_list(server: Served) -> None:
     shown = made(server, "--name", "leaver")
     assert status(server, shown) == 200
     assert key(server, "revoke", shown[4:12]).returncode == 0
@@ -104,7 +104,7 @@ def test_a_browser_that_signed_in_is_signed_out_with_its_key(server: Served) -> 
 
 
 @pytest.mark.long
-def test_a_key_ends_by_itself(server: Served) -> None:
+def test_a_key_expires(server: Served) -> None:
     shown = made(server, "--name", "brief", "--expires", "2s")
     end = listed(server)[shown[4:12]]["expires"]
     assert status(server, shown) == 200 or time.time() >= end
@@ -125,7 +125,7 @@ def test_a_key_ends_by_itself(server: Served) -> None:
     ],
     ids=["name", "tenant", "expires", "power", "unknown"],
 )
-def test_what_cannot_be_meant_is_refused_and_says_what_helps(server: Served, argv: list[str], why: str) -> None:
+def test_invalid_options_are_refused_with_the_remedy(server: Served, argv: list[str], why: str) -> None:
     before = listed(server)
     done = key(server, *argv)
     assert done.returncode != 0

@@ -65,7 +65,7 @@ def test_every_part_is_counted_by_its_routes_and_by_nothing_a_caller_wrote(clien
     client.delete(f"/sandboxes/{name}")
 
 
-def test_every_number_says_what_it_is_and_is_exact(server: Served) -> None:
+def test_every_metric_has_a_description_and_is_exact(server: Served) -> None:
     text = httpx.get(f"{server.url}/metrics", headers={"X-API-Key": server.key}, timeout=30).text
     lines = text.splitlines()
     kinds = dict(line.split(" ")[2:4] for line in lines if line.startswith("# TYPE "))
@@ -109,7 +109,7 @@ def test_a_server_whose_keeper_cannot_start_is_not_ready_until_it_can(server: Se
 
 
 @pytest.mark.long
-def test_a_server_whose_disk_is_full_is_not_ready_and_tells_strangers_nothing_of_it(home: Path) -> None:
+def test_a_server_with_a_full_disk_is_not_ready_and_tells_unauthenticated_callers_nothing(home: Path) -> None:
     folder = home / f"full-{time.monotonic_ns()}"
     with served(folder, config=f"disk_floor = {1 << 60}\n") as full:
         told = ready_when(full.url, 503).json()

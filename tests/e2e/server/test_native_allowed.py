@@ -101,7 +101,7 @@ def delivered(api: httpx.Client, job: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_what_was_allowed_holds_after_a_stop_and_at_a_fresh_desk_and_for_this_job_alone(
+def test_an_allowed_rule_applies_after_a_stop_and_at_a_new_desk_of_the_same_job_only(
     server: Served, api: httpx.Client
 ) -> None:
     job = begun(api)

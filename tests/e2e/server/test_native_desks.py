@@ -38,7 +38,7 @@ def desk(api: httpx.Client) -> str:
     return str(made.json()["id"])
 
 
-def test_a_key_says_whose_it_is(api: httpx.Client) -> None:
+def test_a_keys_tenant_is_shown(api: httpx.Client) -> None:
     told = api.get("/session").json()
     assert (told["tenant"], told["name"]) == ("default", "test")
     assert "desks" in told["powers"]
@@ -52,13 +52,13 @@ def test_without_a_key_only_liveness_is_shown(server: Served) -> None:
     assert httpx.get(f"{server.url}/metrics").status_code == 401
 
 
-def test_a_program_runs_and_its_end_is_a_result(api: httpx.Client, desk: str) -> None:
+def test_a_program_runs_and_its_exit_is_a_result(api: httpx.Client, desk: str) -> None:
     order = {"argv": ["sh", "-c", "cat; echo no >&2; exit 3"], "stdin": "yes"}
     told = api.post(f"/desks/{desk}/run", json=order).json()
     assert (told["exit_code"], told["stdout"], told["stderr"], told["timed_out"]) == (3, "yes", "no\n", False)
 
 
-def test_the_same_order_twice_opens_one_desk(api: httpx.Client) -> None:
+def test_a_repeated_request_opens_one_desk(api: httpx.Client) -> None:
     headers = {"Idempotency-Key": "one-desk"}
     first, again = (api.post("/desks", json={"memory": "256M"}, headers=headers).json() for _ in range(2))
     other = api.post("/desks", json={"memory": "300M"}, headers=headers)
@@ -83,7 +83,7 @@ def test_files_come_back_as_they_were_sent_and_are_never_shown(api: httpx.Client
     assert (gone.status_code, gone.json()["code"]) == (404, "desk.file.missing")
 
 
-def test_a_paused_desk_refuses_and_continues_when_it_is_let(api: httpx.Client, desk: str) -> None:
+def test_a_paused_desk_refuses_requests_until_it_is_resumed(api: httpx.Client, desk: str) -> None:
     assert api.post(f"/desks/{desk}/pause").status_code == 204
     refused = api.post(f"/desks/{desk}/run", json={"argv": ["true"]})
     assert (refused.status_code, refused.json()["code"]) == (409, "desk.paused")
@@ -117,7 +117,7 @@ def type_on(line: ClientConnection) -> None:
         line.recv(timeout=30)
 
 
-def test_a_terminal_whose_desk_burns_ends_without_a_word_in_the_log(server: Served, api: httpx.Client) -> None:
+def test_a_terminal_whose_desk_burns_ends_without_a_log_entry(server: Served, api: httpx.Client) -> None:
     desk = api.post("/desks", json={}).raise_for_status().json()["id"]
     url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/terminal"
     before = server.log.read_text()
@@ -131,7 +131,7 @@ def test_a_terminal_whose_desk_burns_ends_without_a_word_in_the_log(server: Serv
 
 
 @pytest.mark.long
-def test_a_terminal_in_which_nobody_types_continues(server: Served, desk: str) -> None:
+def test_an_idle_terminal_continues(server: Served, desk: str) -> None:
     url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/terminal"
     with connect(url, additional_headers={"X-API-Key": server.key}) as line:
         line.send(f"sleep {protocol.HEAD_TIMEOUT_S + 3:.0f}; echo $((6 * 7)) there; exit\n".encode())
@@ -166,7 +166,7 @@ def test_unknown_objects_are_not_found(api: httpx.Client) -> None:
         assert api.get(path).status_code == 404, path
 
 
-def test_every_desk_and_key_is_in_the_journal_with_who_made_it(server: Served, api: httpx.Client) -> None:
+def test_every_desk_and_key_is_in_the_journal_with_its_creator(server: Served, api: httpx.Client) -> None:
     who = f"test key {server.key[4:12]}"
     desks = {api.post("/desks", json=body).json()["id"] for body in ({}, {"allow": ["GET https://a.test"]})}
     with Sandbox.create(**server.e2b) as sandbox:

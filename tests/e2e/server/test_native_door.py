@@ -70,7 +70,7 @@ def looking(server: Served, desk: str) -> ClientConnection:
 
 
 @pytest.mark.long
-def test_a_screen_speaks_rfb_and_who_looks_takes_the_wheel_and_gives_it_back(
+def test_a_screen_speaks_rfb_and_a_viewer_takes_the_wheel_and_gives_it_back(
     server: Served, api: httpx.Client, job: str
 ) -> None:
     desk = desk_of(api, job)
@@ -90,7 +90,7 @@ def test_a_screen_speaks_rfb_and_who_looks_takes_the_wheel_and_gives_it_back(
     assert api.get(f"/desks/{desk}/wheel").json()["viewers"] == 0
 
 
-def test_what_was_refused_is_allowed_by_one_click_for_this_job_and_the_journal_says_by_whom(
+def test_a_refused_request_is_allowed_by_one_click_for_its_job_and_the_journal_names_the_person(
     api: httpx.Client, job: str
 ) -> None:
     [refused] = [each for each in api.get(f"/jobs/{job}/door").json()["items"] if each["path"] == "/more"]
@@ -115,7 +115,7 @@ def test_a_job_that_waits_is_neither_resumed_nor_forgotten(api: httpx.Client, jo
     assert api.delete(f"/jobs/{job}").json()["code"] == "job.running"
 
 
-def test_a_file_of_a_live_desk_is_looked_at_at_the_second_origin(api: httpx.Client, job: str) -> None:
+def test_a_file_of_an_open_desk_is_shown_at_the_second_origin(api: httpx.Client, job: str) -> None:
     desk = desk_of(api, job)
     assert api.put(f"/desks/{desk}/file", params={"path": "a.txt"}, content=b"<b>hello</b>").status_code == 204
     url = api.post("/content", json={"kind": "file", "desk": desk, "path": "a.txt"}).json()["url"]
@@ -126,9 +126,7 @@ def test_a_file_of_a_live_desk_is_looked_at_at_the_second_origin(api: httpx.Clie
     assert not found.headers["content-type"].startswith("text/html")
 
 
-def test_what_was_allowed_passes_what_was_denied_does_not_and_what_was_asked_was_approved(
-    api: httpx.Client, over: dict[str, Any]
-) -> None:
+def test_the_door_log_has_allowed_denied_and_approved_requests(api: httpx.Client, over: dict[str, Any]) -> None:
     [item] = over["deliverables"]
     found = api.get(f"/drive/{item['name']}").json()
     assert {name: found[name] for name in ("open", "later", "denied", "asked")} == {
@@ -136,7 +134,7 @@ def test_what_was_allowed_passes_what_was_denied_does_not_and_what_was_asked_was
     }  # fmt: skip
 
 
-def test_frames_and_the_report_are_looked_at_and_are_nothing_a_desk_wrote(
+def test_frames_and_the_report_are_shown_and_contain_nothing_a_desk_wrote(
     api: httpx.Client, over: dict[str, Any]
 ) -> None:
     rows = api.get(f"/jobs/{over['id']}/events", params={"follow": "false"}).text

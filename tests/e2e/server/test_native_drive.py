@@ -26,7 +26,7 @@ def api(server: Served) -> Iterator[httpx.Client]:
         yield made
 
 
-def test_a_file_is_kept_by_name_and_version_and_its_change_is_written_down(api: httpx.Client) -> None:
+def test_a_file_is_stored_by_name_and_version_and_its_change_is_in_the_journal(api: httpx.Client) -> None:
     for data in (b"one", b"two"):
         assert api.put("/drive/reports/june.txt", content=data).status_code == 201
     assert api.get("/drive/reports/june.txt").content == b"two"
@@ -42,7 +42,7 @@ def test_a_file_is_kept_by_name_and_version_and_its_change_is_written_down(api: 
 
 
 @pytest.mark.parametrize("name", ["%2e%2e/up", "a/%2e%2e/%2e%2e/b", "a//b", "a%00b", "a%2f..%2fb"])
-def test_a_name_that_leads_elsewhere_is_refused(api: httpx.Client, name: str) -> None:
+def test_a_name_that_is_a_path_traversal_is_refused(api: httpx.Client, name: str) -> None:
     assert api.put(f"/drive/x/{name}", content=b"1").status_code in (400, 404, 405)
 
 
@@ -54,7 +54,7 @@ def test_secrets_are_listed_by_name_and_never_by_value(api: httpx.Client, server
     assert "hunter2" not in told.text
 
 
-def test_a_key_is_made_with_powers_its_maker_has_and_opens_no_more(api: httpx.Client, server: Served) -> None:
+def test_a_new_key_has_only_the_requested_powers(api: httpx.Client, server: Served) -> None:
     made = api.post("/keys", json={"name": "anna", "powers": ["drive"], "seconds": 600}).json()
     assert made["id"] in {each["id"] for each in api.get("/keys").json()["items"]}
     assert made["key"] not in api.get("/keys").text

@@ -47,7 +47,7 @@ def done(api: httpx.Client) -> str:
     return str(job)
 
 
-def test_a_job_is_done_and_what_it_delivered_is_verified(api: httpx.Client, done: str) -> None:
+def test_a_job_ends_with_a_verified_deliverable(api: httpx.Client, done: str) -> None:
     told = api.get(f"/jobs/{done}").json()
     [item] = told["deliverables"]
     assert (told["task"], told["by"], told["state"]) == ("Greet Anna: write hello.json.", "test", "done")
@@ -55,7 +55,7 @@ def test_a_job_is_done_and_what_it_delivered_is_verified(api: httpx.Client, done
     assert [(step["name"], step["outcome"]) for step in told["steps"]] == [("greet", "done")]
 
 
-def test_events_continue_from_the_number_one_saw_last(api: httpx.Client, done: str) -> None:
+def test_events_continue_after_a_given_number(api: httpx.Client, done: str) -> None:
     rows = events(api, f"/jobs/{done}/events?follow=false")
     again = events(api, f"/jobs/{done}/events?follow=false", {"Last-Event-ID": str(rows[3]["id"])})
     names = [row["name"] for row in rows]
@@ -70,7 +70,7 @@ def test_events_from_now_on_begin_with_the_newest_number_and_nothing_old(api: ht
     assert told.splitlines() == [f"id: {rows[-1]['id']}", "retry: 2000", ""]
 
 
-def test_no_model_and_half_a_name_are_answered_in_words(api: httpx.Client) -> None:
+def test_a_missing_or_incomplete_model_name_gets_a_clear_error(api: httpx.Client) -> None:
     brief = 'goal = "x"\ndeliverables = [{path = "a.json", check = "json"}]\n'
     assert api.get("/jobs/models").json() == {"items": [], "default": None, "providers": ["anthropic", "openai"]}
     for models, words in ((None, "this server has no default"), (["gpt-5"], "write openai:gpt-5"),

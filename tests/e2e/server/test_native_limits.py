@@ -84,7 +84,7 @@ def decided(api: httpx.Client, waiting: dict[str, Any], **told: str) -> httpx.Re
 
 
 @pytest.mark.long
-def test_a_plan_is_edited_by_somebody_else_and_the_job_stops_continues_and_is_done(
+def test_a_plan_is_edited_by_another_person_and_the_job_is_stopped_resumed_and_done(
     api: httpx.Client, boss: httpx.Client
 ) -> None:
     job = started(api)
@@ -151,7 +151,7 @@ def ended(api: httpx.Client, job: str) -> dict[str, Any]:
     return told
 
 
-def test_one_desk_more_than_a_tenant_may_have_is_refused_until_one_is_burnt(api: httpx.Client) -> None:
+def test_a_desk_beyond_the_tenants_quota_is_refused_until_one_is_burnt(api: httpx.Client) -> None:
     desk, other = (api.post("/desks", json={"memory": "256M"}).json()["id"] for _ in range(2))
     for refused in (api.post("/desks", json={"memory": "256M"}), api.post(f"/desks/{desk}/fork", json={})):
         assert (refused.status_code, refused.json()["code"]) == (429, "quota")
@@ -164,13 +164,13 @@ def test_one_desk_more_than_a_tenant_may_have_is_refused_until_one_is_burnt(api:
 
 
 @pytest.mark.parametrize("field", RESERVED)
-def test_a_brief_says_nothing_that_is_the_operators_to_say(api: httpx.Client, field: str) -> None:
+def test_a_brief_cannot_set_options_of_the_operator(api: httpx.Client, field: str) -> None:
     refused = api.post("/jobs", json={"brief": f"{RESERVED[field]}\n{BRIEF}"})
     assert (refused.status_code, refused.json()["code"]) == (400, "brief.reserved"), refused.text
 
 
 @pytest.mark.parametrize("rule", NEAR)
-def test_neither_a_brief_nor_a_desk_reaches_what_is_near_the_machine(api: httpx.Client, rule: str) -> None:
+def test_neither_a_brief_nor_a_desk_reaches_private_addresses(api: httpx.Client, rule: str) -> None:
     refused = api.post("/jobs", json={"brief": f"egress = [{json.dumps(rule)}]\n{BRIEF}"})
     assert refused.status_code == 400
     assert "is not a public internet host" in refused.json()["message"]
@@ -188,7 +188,7 @@ def test_a_key_that_is_revoked_opens_nothing_from_then_on(server: Served, api: h
     assert api.delete("/keys/00000000").json()["code"] == "key.missing"
 
 
-def test_secrets_are_kept_replaced_and_forgotten_and_never_told(server: Served, api: httpx.Client) -> None:
+def test_secrets_are_stored_replaced_and_removed_and_never_shown(server: Served, api: httpx.Client) -> None:
     for version, value in enumerate(("hunter2-first", "hunter2-second"), 1):
         told = api.put("/vault/crm-token", json={"value": value})
         assert (told.status_code, told.json()["version"]) == (200, version), told.text
@@ -211,7 +211,7 @@ def test_secrets_are_kept_replaced_and_forgotten_and_never_told(server: Served, 
     ]  # fmt: skip
 
 
-def test_too_many_uploads_wait_for_no_job(server: Served, api: httpx.Client) -> None:
+def test_uploads_that_belong_to_no_job_are_limited(server: Served, api: httpx.Client) -> None:
     api.post("/uploads", params={"name": "first"}, content=b"x").raise_for_status()
     folder = server.settings.lib / "serve/uploads"
     for number in range(MOST_UPLOADS):
@@ -227,7 +227,7 @@ def test_trying_keys_is_slowed_down(server: Served) -> None:
 
 
 @pytest.mark.long
-def test_streams_are_counted_and_say_that_they_live_when_nothing_happens(server: Served) -> None:
+def test_streams_are_counted_and_have_keepalives(server: Served) -> None:
     with ExitStack() as open_streams:
         lines = [open_streams.enter_context(stream(server)) for _ in range(MOST_STREAMS)]
         with stream(server) as refused:
@@ -239,7 +239,7 @@ def test_streams_are_counted_and_say_that_they_live_when_nothing_happens(server:
 
 
 @pytest.mark.long
-def test_a_burst_opens_as_many_streams_as_may_be_and_not_one_more(server: Served) -> None:
+def test_a_burst_opens_no_more_streams_than_the_limit(server: Served) -> None:
     with ExitStack() as open_streams:
         lines = [open_streams.enter_context(begun(server)) for _ in range(MOST_STREAMS + 40)]
         for line in lines:

@@ -49,7 +49,7 @@ def test_group_members_run_programs_at_desks(server: Served) -> None:
     assert as_somebody(server, [GROUP], "run", "--", "echo", "hello") == (0, "hello\n", "")
 
 
-def test_group_members_run_programs_with_a_way_out(server: Served) -> None:
+def test_group_members_run_programs_with_egress(server: Served) -> None:
     code, said, complained = as_somebody(server, [GROUP], "run", "--allow", "example.test", "printenv", "HTTPS_PROXY")
     assert (code, complained) == (0, ""), complained
     assert said.startswith("http://")
@@ -79,7 +79,7 @@ def test_the_socket_is_open_to_the_group_only(server: Served) -> None:
 
 
 @pytest.mark.parametrize("argv", [("run", "--", "true"), ("ps",), ("burn", "i" + "0" * 20)], ids=["run", "ps", "burn"])
-def test_a_user_outside_the_group_is_told_whom_to_ask(server: Served, argv: tuple[str, ...]) -> None:
+def test_a_user_outside_the_group_gets_an_error_with_the_remedy(server: Served, argv: tuple[str, ...]) -> None:
     code, said, complained = as_somebody(server, [], *argv)
     assert (code, said) == (125, "")
     assert "group hotdesk" in complained

@@ -106,7 +106,7 @@ def test_a_port_is_reached_by_a_key(room: FarRoom) -> None:
 @pytest.mark.parametrize(
     ("key", "why"), [("", b"no key for http"), ("e2b_" + "0" * 40, b"the server refused the connection")]
 )
-def test_without_a_good_key_nobody_signs_in(room: FarRoom, key: str, why: bytes) -> None:
+def test_signing_in_needs_a_valid_key(room: FarRoom, key: str, why: bytes) -> None:
     other = FarRoom(room.folder, room.settings, room.desk, {"HOTDESK_API_KEY": key}, room.url)
     done = other.ssh("--", "true")
     assert (done.returncode, why in done.stderr) == (255, True), done.stderr
@@ -118,7 +118,7 @@ def test_a_desk_that_is_not_there_is_reported(room: FarRoom) -> None:
     assert (done.returncode, b"the server refused the connection" in done.stderr) == (255, True), done.stderr
 
 
-def test_a_key_is_sent_in_the_clear_to_this_machine_only(room: FarRoom) -> None:
+def test_a_key_is_sent_unencrypted_to_this_machine_only(room: FarRoom) -> None:
     done = room.hotdesk("ssh", "--stdio", "--server", "http://192.0.2.1:3700", room.desk)
     assert (done.returncode, b"must use https" in done.stderr) == (125, True), done.stderr
 
@@ -178,7 +178,7 @@ def test_group_members_sign_in_and_copy(server: Served, home: Path) -> None:
         as_nobody(server, home, [GROUP], *HOTDESK, "burn", desk)
 
 
-def test_a_group_members_port_has_an_address(server: Served, home: Path) -> None:
+def test_a_group_members_port_is_forwarded_to_a_local_address(server: Served, home: Path) -> None:
     opened = as_nobody(server, home, [GROUP], *HOTDESK, "open")
     desk = opened.stdout.decode().strip()
     try:
@@ -190,7 +190,7 @@ def test_a_group_members_port_has_an_address(server: Served, home: Path) -> None
 
 
 @pytest.mark.parametrize("to", ["3128", "65536", "99999"])
-def test_a_port_that_nobody_is_let_in_at_says_why(room: FarRoom, to: str) -> None:
+def test_a_refused_port_reports_the_reason(room: FarRoom, to: str) -> None:
     url = f"{room.url.replace('http', 'ws')}/api/v1/desks/{room.desk}/stream?to={to}"
     headers = {"X-API-Key": room.env["HOTDESK_API_KEY"]}
     with connect(url, additional_headers=headers) as line, pytest.raises(ConnectionClosed) as closed:

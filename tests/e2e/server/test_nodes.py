@@ -44,7 +44,7 @@ def node_names(*sandboxes: Sandbox) -> set[str]:
     }
 
 
-def test_an_e2b_program_has_all_of_a_sandbox_on_a_node(server: ServerProcess) -> None:
+def test_every_operation_of_a_sandbox_works_on_a_node(server: ServerProcess) -> None:
     with Sandbox.create("base", timeout=120, **server.e2b) as sandbox:
         assert node_names(sandbox)
         done = sandbox.commands.run("echo $((6 * 7)); id -un; echo no >&2", timeout=30)
@@ -79,7 +79,9 @@ def test_sandboxes_are_spread_and_paused(server: ServerProcess) -> None:
     assert not Sandbox.list(**server.e2b).next_items()
 
 
-def test_a_node_that_dies_takes_its_own_sandboxes_and_no_time(server: ServerProcess, nodes: list[NodeProcess]) -> None:
+def test_a_node_that_dies_loses_only_its_own_sandboxes_and_causes_no_delay(
+    server: ServerProcess, nodes: list[NodeProcess]
+) -> None:
     here = [Sandbox.create("base", timeout=120, **server.e2b) for _ in range(2)]
     [lost] = [each for each in here if node_names(each) == {"n1"}]
     [safe] = [each for each in here if each is not lost]
@@ -149,7 +151,7 @@ def test_a_drained_node_opens_no_more_desks_and_lets_those_end_that_are_open(
         each.kill()
 
 
-def test_events_of_nodes_are_brought_home(room: ClusterRoom, server: ServerProcess) -> None:
+def test_events_of_nodes_reach_the_servers_journal(room: ClusterRoom, server: ServerProcess) -> None:
     sandbox = Sandbox.create("base", timeout=120, **server.e2b)
     sandbox.commands.run("id -u", user="root")
     sandbox.kill()

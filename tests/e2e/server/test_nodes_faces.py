@@ -112,7 +112,7 @@ def test_a_terminal_and_a_stream_reach_a_desk_on_a_node(api: httpx.Client, serve
 
 
 @pytest.mark.anyio
-async def test_a_client_of_mcp_has_a_computer_on_a_node_and_delivers(server: ServerProcess, room: ClusterRoom) -> None:
+async def test_an_mcp_client_has_a_desk_on_a_node_and_delivers(server: ServerProcess, room: ClusterRoom) -> None:
     async with connected(server.url, server.key) as client:
         listed = {each.name for each in (await client.list_tools()).tools}
         assert {"shell", "file_create", "deliver"} <= listed
@@ -124,7 +124,7 @@ async def test_a_client_of_mcp_has_a_computer_on_a_node_and_delivers(server: Ser
     assert {"Used", "DriveChanged", "WallProven"} <= set(names)
 
 
-def test_what_is_done_with_keys_is_written_down_at_home(api: httpx.Client, room: ClusterRoom) -> None:
+def test_changes_of_keys_are_in_the_servers_journal(api: httpx.Client, room: ClusterRoom) -> None:
     made = api.post("/keys", json={"name": "another", "powers": ["desks"]})
     assert made.status_code == 201, made.text
     assert "KeyChanged" in read_journal(room)
@@ -152,7 +152,7 @@ def rules(value: str, host: str = "api.erp.test") -> Any:
     return {"allow_out": [host], "deny_out": ["0.0.0.0/0"], "rules": {host: [transform]}}
 
 
-def test_a_secret_of_the_vault_is_attached_by_the_door_of_a_node_and_lies_nowhere_there(
+def test_a_secret_of_the_vault_is_attached_by_a_nodes_door_and_stored_nowhere_on_the_node(
     server: ServerProcess, outside: Upstream, room: ClusterRoom
 ) -> None:
     Secret.create("erp", VALUE, **server.e2b)
@@ -170,6 +170,6 @@ def test_a_secret_of_the_vault_is_attached_by_the_door_of_a_node_and_lies_nowher
             assert VALUE.encode() not in path.read_bytes(), path
 
 
-def test_what_the_operator_of_the_server_does_not_allow_is_reached_over_no_node(server: ServerProcess) -> None:
+def test_hosts_that_the_servers_operator_forbids_are_unreachable_from_nodes(server: ServerProcess) -> None:
     with pytest.raises(SandboxException, match="ceiling"):
         Sandbox.create(network={"allow_out": ["example.org"], "deny_out": ["0.0.0.0/0"]}, **server.e2b)

@@ -126,7 +126,7 @@ def check_done(api: httpx.Client, room: ClusterRoom, job: str) -> None:
     assert any(file.read_bytes() == b'{"hello": "2"}' for file in found), found
 
 
-def test_a_job_is_asked_for_answered_verified_and_signed_over_nodes(room: ClusterRoom) -> None:
+def test_a_job_on_a_node_is_started_answered_verified_and_signed(room: ClusterRoom) -> None:
     FOLDERS[:] = [room.folder]
     with room.serve(*(each.address for each in room.nodes.values())) as server, client(server) as api:
         upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()
@@ -156,7 +156,7 @@ def test_a_job_is_asked_for_answered_verified_and_signed_over_nodes(room: Cluste
         assert api.get("/desks").json()["items"] == []
 
 
-def test_a_job_goes_on_elsewhere_when_its_node_is_killed(room: ClusterRoom) -> None:
+def test_a_job_continues_elsewhere_when_its_node_is_killed(room: ClusterRoom) -> None:
     with room.serve(*(each.address for each in room.nodes.values())) as server, client(server) as api:
         job, node = begin_slow(api, room)
         room.nodes[node].kill()
@@ -167,7 +167,7 @@ def test_a_job_goes_on_elsewhere_when_its_node_is_killed(room: ClusterRoom) -> N
         print(f"resumed {resumed.at / 1000 - killed:.1f} s after its node was killed")
 
 
-def test_a_job_goes_on_when_its_server_was_killed(room: ClusterRoom) -> None:
+def test_a_job_continues_after_its_server_was_killed(room: ClusterRoom) -> None:
     addresses = [each.address for each in room.nodes.values()]
     with room.serve(*addresses) as first, client(first) as api:
         job, _ = begin_slow(api, room)
@@ -224,7 +224,7 @@ def settle(api: httpx.Client, waiting: dict[str, Any], **answer: str) -> None:
     assert told.status_code == 200, told.text
 
 
-def test_a_worker_at_a_screen_on_a_node_asks_at_its_door_and_a_person_answers(room: ClusterRoom) -> None:
+def test_a_request_of_a_worker_at_a_screen_on_a_node_is_approved_by_a_person(room: ClusterRoom) -> None:
     FOLDERS[:] = [room.folder]
     addresses = [each.address for each in room.nodes.values()]
     with (

@@ -77,7 +77,7 @@ def fill(client: httpx.Client) -> list[str]:
     return [each.json()["sandboxID"] for each in made]
 
 
-def test_one_desk_too_many_is_refused_with_what_there_is_and_what_helps(client: httpx.Client) -> None:
+def test_a_desk_beyond_the_quota_is_refused_with_the_quota_and_the_remedy(client: httpx.Client) -> None:
     fill(client)
     told = client.post("/sandboxes", json=NEW)
     assert (told.status_code, told.json()["code"]) == (429, 429)
@@ -85,20 +85,20 @@ def test_one_desk_too_many_is_refused_with_what_there_is_and_what_helps(client: 
     assert told.headers["should-retry"] == "false"
 
 
-def test_our_own_api_says_it_in_its_own_words(client: httpx.Client) -> None:
+def test_our_own_api_reports_a_full_quota_with_its_own_code(client: httpx.Client) -> None:
     fill(client)
     told = client.post("/api/v1/desks", json={"image": "base"})
     assert (told.status_code, told.json()["code"]) == (429, "quota")
     assert told.headers["should-retry"] == "false"
 
 
-def test_a_sandbox_that_is_killed_makes_room(client: httpx.Client) -> None:
+def test_a_killed_sandbox_frees_quota(client: httpx.Client) -> None:
     first, *_ = fill(client)
     assert client.delete(f"/sandboxes/{first}").status_code == 204
     assert client.post("/sandboxes", json=NEW).status_code == 201
 
 
-def test_a_sandbox_that_is_killed_makes_room_at_once_though_its_desk_still_burns(server: Served) -> None:
+def test_a_killed_sandbox_frees_quota_at_once_although_its_desk_still_burns(server: Served) -> None:
     with as_tenant(server, "single") as one:
         desks, killed = get_tenant_settings(server.settings, "single").run / "desks", set()
         for _ in range(4):
@@ -114,7 +114,7 @@ def test_a_sandbox_that_is_killed_makes_room_at_once_though_its_desk_still_burns
             time.sleep(0.02)
 
 
-def test_a_sandbox_whose_time_is_over_makes_room(client: httpx.Client) -> None:
+def test_an_expired_sandbox_frees_quota(client: httpx.Client) -> None:
     first, *_ = fill(client)
     client.post(f"/sandboxes/{first}/timeout", json={"timeout": 0})
     end = time.monotonic() + PATIENCE
@@ -123,7 +123,7 @@ def test_a_sandbox_whose_time_is_over_makes_room(client: httpx.Client) -> None:
         time.sleep(0.1)
 
 
-def test_a_burst_gets_as_many_as_may_be_and_not_one_more(server: Served, client: httpx.Client) -> None:
+def test_a_burst_opens_no_more_desks_than_the_quota(server: Served, client: httpx.Client) -> None:
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda _: client.post("/sandboxes", json=NEW).status_code, range(12)))
     assert sorted(answers) == [201] * DESKS + [429] * (12 - DESKS)
@@ -146,13 +146,13 @@ def test_a_paused_sandbox_counts_until_it_is_killed(client: httpx.Client) -> Non
     assert client.post("/sandboxes", json=NEW).status_code == 201
 
 
-def test_an_e2b_program_gets_the_exception_it_knows(server: Served, client: httpx.Client) -> None:
+def test_an_e2b_program_gets_its_sdks_quota_exception(server: Served, client: httpx.Client) -> None:
     fill(client)
     with pytest.raises(RateLimitException, match="desks at once"):
         Sandbox.create(**server.e2b)
 
 
-def test_another_tenant_is_not_in_the_way(server: Served, client: httpx.Client) -> None:
+def test_quotas_of_other_tenants_do_not_interfere(server: Served, client: httpx.Client) -> None:
     fill(client)
     with as_tenant(server, "other") as other:
         told = other.post("/sandboxes", json=NEW)
@@ -214,14 +214,14 @@ def ended(client: httpx.Client, job: str) -> None:
         time.sleep(0.1)
 
 
-def test_a_job_that_needs_more_desks_than_its_tenant_may_have_at_all_is_told_so(server: Served) -> None:
+def test_a_job_that_needs_more_desks_than_the_quota_is_refused(server: Served) -> None:
     with as_tenant(server, "single") as single:
         refused = started(single)
         assert refused.status_code == 429
         assert "2 desks at once exceed the quota of tenant single, which is 1" in refused.json()["message"]
 
 
-def test_a_keeper_that_is_killed_takes_nothing_of_the_quota_with_it(server: Served) -> None:
+def test_a_killed_keeper_frees_its_quota(server: Served) -> None:
     with as_tenant(server, "robbed") as robbed:
         fill(robbed)
         mine = [pid for pid in keepers(server.settings.run.parent) if "/tenants/robbed" in cmdline(pid)]
@@ -278,7 +278,7 @@ def test_calls_of_envd_and_ports_count_for_the_tenant_and_strangers_calls_do_not
         assert paced.delete(f"/sandboxes/{id}").status_code == 204
 
 
-def test_as_many_calls_of_envd_may_be_under_way_as_it_has_room_for(server: Served, client: httpx.Client) -> None:
+def test_concurrent_calls_of_envd_are_limited(server: Served, client: httpx.Client) -> None:
     made = client.post("/sandboxes", json={**NEW, "secure": True}).json()
     sandbox = Sandbox.connect(made["sandboxID"], **server.e2b | {"api_key": client.headers["X-API-Key"]})
     headers = {"E2b-Sandbox-Id": made["sandboxID"], "X-Access-Token": made["envdAccessToken"]}
@@ -303,7 +303,7 @@ def test_as_many_calls_of_envd_may_be_under_way_as_it_has_room_for(server: Serve
     program.kill()
 
 
-def test_a_quota_that_cannot_be_meant_stops_the_server_from_starting(home: Path) -> None:
+def test_an_invalid_quota_stops_the_server_from_starting(home: Path) -> None:
     with (
         pytest.raises(pytest.fail.Exception, match="desk"),
         served(home / f"quota-{time.monotonic_ns()}", config="[serve.quota]\ndeks = 1\n"),

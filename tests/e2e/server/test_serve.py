@@ -70,7 +70,7 @@ def fails(home: Path, *options: str) -> str:
     ],
     ids=["no TLS", "egress", "ready", "no certificate", "port", "no file", "no PEM", "no template"],
 )
-def test_what_cannot_be_is_refused_in_one_line(home: Path, options: list[str], why: str) -> None:
+def test_invalid_options_are_refused_in_one_line(home: Path, options: list[str], why: str) -> None:
     said = fails(home, *options)
     assert why in said
     assert said.count("\n") == 1
@@ -84,7 +84,7 @@ def test_settings_are_checked_before_the_server_is_imported(home: Path) -> None:
     assert (done.returncode, done.stdout) == (125, b"False False\n")
 
 
-def test_without_a_key_it_says_how_to_make_one(home: Path) -> None:
+def test_a_server_without_keys_prints_how_to_create_one(home: Path) -> None:
     folder = home / f"serve-{time.monotonic_ns()}"
     folder.mkdir(mode=0o755)
     argv = [PROGRAM, "serve", "--port", "0", "--json"]
@@ -123,7 +123,7 @@ def test_a_signal_cuts_streams_burns_desks_and_ends_it_well(home: Path, number: 
         assert not (server.settings.run / "serve.sock").exists()
 
 
-def test_killing_a_sandbox_cuts_its_streams_and_says_so(server: Served) -> None:
+def test_killing_a_sandbox_cuts_its_streams_with_an_error(server: Served) -> None:
     sandbox = Sandbox.create(**server.e2b)
     handle = sandbox.commands.run("echo on; sleep 300", background=True, timeout=0)
     sandbox.kill()

@@ -93,7 +93,7 @@ def test_the_audit_runs_from_its_template_to_a_verified_workbook_whose_red_rows_
     demo.judge()
 
 
-def test_somebody_at_a_browser_starts_the_audit_approves_it_and_downloads_the_workbook(demo: Demo) -> None:
+def test_a_person_at_a_browser_starts_the_audit_approves_it_and_downloads_the_workbook(demo: Demo) -> None:
     with chromium() as browser, opened(browser) as seen:
         seen.sign_in(demo)
         page = seen.page

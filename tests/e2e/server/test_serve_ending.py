@@ -126,7 +126,7 @@ def test_a_second_signal_ends_the_server_at_once_and_its_desks_burn(server: Serv
     until(lambda: desks(server) == set())
 
 
-def test_killed_its_desks_burn_and_another_starts_where_it_was(server: Served) -> None:
+def test_desks_of_a_killed_server_burn_and_another_starts_on_its_state(server: Served) -> None:
     sandbox = Sandbox.create(**server.e2b)
     server.process.kill()
     server.process.wait()
@@ -141,7 +141,7 @@ def test_killed_its_desks_burn_and_another_starts_where_it_was(server: Served) -
         assert ended(again) == 0
 
 
-def test_killed_with_its_keepers_the_next_one_burns_what_is_left(server: Served) -> None:
+def test_desks_of_a_server_killed_with_its_keepers_are_burnt_by_the_next_one(server: Served) -> None:
     sandbox = Sandbox.create(**server.e2b)
     mine = keepers(server.settings.run.parent)
     server.process.send_signal(signal.SIGSTOP)  # stopped, so that it cannot react
@@ -172,7 +172,7 @@ def test_a_tenant_whose_keeper_is_killed_gets_another_and_the_server_continues(s
     assert "Errno" not in server.log.read_text()
 
 
-def test_where_no_desk_can_be_opened_it_does_not_start(home: Path) -> None:
+def test_a_server_that_cannot_open_desks_does_not_start(home: Path) -> None:
     folder = home / f"closed-{time.monotonic_ns()}"
     (folder / "state").mkdir(parents=True)
     folder.chmod(0o700)

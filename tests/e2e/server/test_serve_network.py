@@ -137,7 +137,7 @@ def test_an_unchanged_program_of_e2bs_works_from_another_machine(far: Far, tmp_p
         assert program.wait(PATIENCE) == 0
 
 
-def test_a_browser_signs_in_with_a_cookie_no_script_and_no_other_site_gets(far: Far, tmp_path: Path) -> None:
+def test_a_browsers_session_cookie_is_hidden_from_scripts_and_other_sites(far: Far, tmp_path: Path) -> None:
     origin, jar = f"https://{NAME}:{PORT}", str(tmp_path / "jar")
     told = ["-H", f"Origin: {origin}", "-H", "Content-Type: application/json", "-d", json.dumps({"key": far.key})]
     begun = far.curl(f"{origin}/api/v1/session", "--include", "--cookie-jar", jar, *told).stdout.lower()
@@ -150,7 +150,7 @@ def test_a_browser_signs_in_with_a_cookie_no_script_and_no_other_site_gets(far: 
     assert "401" in far.curl(f"{origin}/api/v1/session", "--include").stdout.splitlines()[0]
 
 
-def test_a_browser_comes_back_by_tls_to_names_that_are_the_operators(far: Far) -> None:
+def test_strict_transport_security_is_sent_for_the_operators_names_only(far: Far) -> None:
     page = far.curl(f"https://{NAME}:{PORT}/", "--include").stdout.lower()
     assert "strict-transport-security: max-age=31536000\n" in page
     other = far.curl(f"https://{NAME}:{PORT}/", "--include", "-H", "Host: localhost").stdout.lower()
@@ -163,13 +163,13 @@ def test_a_name_that_is_not_the_servers_is_misdirected(far: Far, host: str) -> N
     assert "421" in told.splitlines()[0]
 
 
-def test_without_tls_the_port_says_nothing_and_continues(far: Far) -> None:
+def test_a_plain_connection_to_the_tls_port_is_closed_and_the_server_continues(far: Far) -> None:
     plain = far.curl(f"http://{NAME}:{PORT}/health")
     assert (plain.stdout, plain.returncode in (52, 56)) == ("", True)
     assert far.curl(f"https://{NAME}:{PORT}/health").stdout == '{"status":"ok"}'
 
 
-def test_the_port_without_tls_is_not_reached_from_elsewhere(far: Far) -> None:
+def test_the_port_without_tls_is_unreachable_from_other_machines(far: Far) -> None:
     argv = far.argv("curl", "--silent", "--max-time", "10", f"http://{SERVER}:3700/health")
     refused = subprocess.run(argv, capture_output=True, check=False)
     assert refused.returncode == 7

@@ -78,7 +78,9 @@ def test_sighup_changes_certificate_and_quota_and_no_desk_ends(home: Path, tmp_p
 @pytest.mark.long
 @pytest.mark.gvisor
 @pytest.mark.container
-def test_a_wall_that_is_set_up_while_a_server_runs_is_used_and_its_lack_is_reported(home: Path, tmp_path: Path) -> None:
+def test_a_wall_that_is_set_up_while_a_server_runs_is_used_and_a_missing_one_is_reported(
+    home: Path, tmp_path: Path
+) -> None:
     program = tmp_path / "runsc"
     config = f'[serve]\nwall = "gvisor"\nready = {{}}\n[wall.gvisor]\nprogram = "{program}"\n'
     with served(home / f"serve-{time.monotonic_ns()}", config=config) as server:

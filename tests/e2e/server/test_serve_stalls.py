@@ -29,7 +29,7 @@ def silent_resolver(folder: Path) -> Iterator[list[str]]:
         yield ["unshare", "--mount", "sh", "-c", line, "sh"]
 
 
-def test_a_slow_resolver_holds_nobody_else_up(home: Path, tmp_path: Path) -> None:
+def test_a_slow_resolver_delays_no_other_request(home: Path, tmp_path: Path) -> None:
     with (
         silent_resolver(tmp_path) as through,
         served(home / f"serve-{time.monotonic_ns()}", config='[serve]\negress = "deny"\n', through=through) as server,

@@ -84,7 +84,7 @@ async def live(server: Served, count: int) -> None:
             tasks.start_soon(one_after_another)
 
 
-async def test_sandboxes_that_come_and_go_leave_nothing_in_a_server_or_what_works_for_it(server: Served) -> None:
+async def test_a_server_and_its_helpers_do_not_grow_with_sandboxes_that_come_and_go(server: Served) -> None:
     await live(server, WARM)
     before = sizes(server)
     await live(server, CYCLES - WARM)

@@ -172,17 +172,17 @@ def running(booted: Booted) -> Booted:
     return booted
 
 
-def test_the_unit_has_nothing_systemd_would_complain_of(booted: Booted) -> None:
+def test_systemd_finds_no_fault_in_the_unit(booted: Booted) -> None:
     done = booted.inside("systemd-analyze", "verify", "--man=no", str(booted.folder / "units/hotdesk.service"))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_it_counts_as_started_once_it_answers(running: Booted) -> None:
+def test_the_unit_counts_as_started_once_the_server_answers(running: Booted) -> None:
     assert (running.show("ActiveState"), running.show("Type")) == ("active", "notify")
     assert running.ask("/health") == '{"status":"ok"}'
 
 
-def test_stopping_it_leaves_no_desk_and_no_process(running: Booted) -> None:
+def test_stopping_the_unit_leaves_no_desk_and_no_process(running: Booted) -> None:
     sandbox = running.open_sandbox()
     assert sandbox in running.desks()
     assert running.inside("systemctl", "stop", "hotdesk").returncode == 0
@@ -192,7 +192,7 @@ def test_stopping_it_leaves_no_desk_and_no_process(running: Booted) -> None:
     assert running.ask("/health") == ""
 
 
-def test_killed_it_comes_back_and_what_it_left_is_gone(running: Booted) -> None:
+def test_a_killed_server_is_restarted_and_its_leftovers_are_removed(running: Booted) -> None:
     sandbox, before = running.open_sandbox(), running.show("MainPID")
     assert running.inside("kill", "-KILL", before).returncode == 0
     until(lambda: running.show("NRestarts") == "1" and running.show("ActiveState") == "active")

@@ -124,9 +124,7 @@ def attributes(told: dict[str, Any]) -> dict[str, str]:
     return {each["key"]: str(next(iter(each["value"].values()))) for each in told["attributes"]}
 
 
-def test_a_collector_hears_of_requests_and_of_nothing_a_caller_wrote(
-    home: Path, python: Path, collector: Collector
-) -> None:
+def test_a_collector_gets_requests_and_no_text_of_a_caller(home: Path, python: Path, collector: Collector) -> None:
     with serving(python, home / f"serve-{time.monotonic_ns()}", collector.url) as (url, key, log):
         ask(url, key)
     requests = decoded(python, collector.posted)
@@ -151,7 +149,7 @@ def test_a_collector_hears_of_requests_and_of_nothing_a_caller_wrote(
     assert log.read_text().strip() == url
 
 
-def test_without_its_packages_the_server_works_and_says_nothing_of_it(home: Path, collector: Collector) -> None:
+def test_without_opentelemetrys_packages_the_server_works_and_logs_nothing(home: Path, collector: Collector) -> None:
     folder = home / f"serve-{time.monotonic_ns()}"
     with serving(Path(sys.executable), folder, collector.url) as (url, key, log):
         ask(url, key)
@@ -159,6 +157,6 @@ def test_without_its_packages_the_server_works_and_says_nothing_of_it(home: Path
     assert collector.posted == []
 
 
-def test_a_collector_that_is_not_there_holds_nothing_up(home: Path, python: Path) -> None:
+def test_an_unreachable_collector_delays_nothing(home: Path, python: Path) -> None:
     with serving(python, home / f"serve-{time.monotonic_ns()}", "http://127.0.0.1:9") as (url, key, _):
         ask(url, key)

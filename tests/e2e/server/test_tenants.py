@@ -97,7 +97,7 @@ def answer(server: Served, key: str, method: str, path: str) -> tuple[int, str]:
 
 
 @pytest.mark.long
-def test_no_route_tells_or_does_anything_of_anothers(server: Served, other: str, owned: Owned) -> None:
+def test_no_route_shows_or_changes_objects_of_another_tenant(server: Served, other: str, owned: Owned) -> None:
     wrong = []
     for method, route in routes(server):
         if (method, route) == ("POST", "/api/v1/fleet/stop"):
@@ -123,7 +123,7 @@ def test_every_desk_is_shown_with_the_wall_its_keeper_proved(server: Served, oth
 
 
 @pytest.mark.long
-def test_several_tenants_get_no_desk_on_the_hosts_kernel_unless_the_operator_says_so(home: Path) -> None:
+def test_several_tenants_get_no_desk_on_the_hosts_kernel_unless_the_operator_allows_it(home: Path) -> None:
     with served(
         home / f"walls-{time.monotonic_ns()}", config='[serve.tenants.trusted]\nwall = "container"\n'
     ) as server:
@@ -151,7 +151,7 @@ def test_stopping_everything_stops_only_the_tenants_own(server: Served, other: s
     assert answer(server, server.key, "GET", f"/api/v1/desks/{owned.desk}")[0] == 200
 
 
-def test_the_operator_sees_every_tenants_numbers_and_a_tenant_its_own(
+def test_the_operator_sees_every_tenants_metrics_and_a_tenant_its_own(
     server: Served, other: str, owned: Owned, hotdesk: Hotdesk
 ) -> None:
     with httpx.Client(base_url=server.url, headers={"X-API-Key": other}, timeout=30) as client:
@@ -174,7 +174,7 @@ def test_the_operator_sees_every_tenants_numbers_and_a_tenant_its_own(
         client.delete(f"/api/v1/desks/{theirs}")
 
 
-def test_without_a_key_there_is_nothing_but_health(server: Served, owned: Owned) -> None:
+def test_without_a_key_only_health_is_shown(server: Served, owned: Owned) -> None:
     wrong = []
     for method, route in routes(server):
         status, _ = answer(server, "", method, filled(route, owned))
@@ -184,13 +184,13 @@ def test_without_a_key_there_is_nothing_but_health(server: Served, owned: Owned)
     assert wrong == []
 
 
-def test_a_tenants_state_lies_apart(server: Served, other: str, owned: Owned) -> None:
+def test_tenants_have_separate_state_directories(server: Served, other: str, owned: Owned) -> None:
     answer(server, other, "GET", "/api/v1/desks")
     assert (server.settings.lib / "tenants" / "other" / "keys").is_dir()
     assert (server.settings.run / "tenants" / "other" / "desks").is_dir()
 
 
-def test_what_belongs_to_another_looks_like_what_never_was(server: Served, other: str, owned: Owned) -> None:
+def test_objects_of_another_tenant_look_like_unknown_ones(server: Served, other: str, owned: Owned) -> None:
     theirs = answer(server, other, "GET", f"/api/v1/desks/{owned.desk}")
     never = answer(server, other, "GET", "/api/v1/desks/i" + "0" * 20)
     assert theirs[0] == never[0] == 404

@@ -130,7 +130,7 @@ def at(seen: Seen, server: Served, place: str) -> Page:
 
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("place", PLACES)
-def test_everything_that_is_read_has_contrast(seen: Seen, server: Served, ids: dict[str, str], place: str) -> None:
+def test_every_text_has_contrast(seen: Seen, server: Served, ids: dict[str, str], place: str) -> None:
     assert at(seen, server, place.format(**ids)).evaluate(FAINT) == []
 
 
@@ -172,7 +172,7 @@ def reach(page: Page, role: str, name: str) -> None:
     pytest.fail(f"Tab does not lead to the {role} {name}")
 
 
-def test_a_keyboard_is_enough_to_sign_in_approve_and_answer(
+def test_signing_in_approving_and_answering_work_with_a_keyboard_alone(
     server: Served, browser: Browser, api: httpx.Client, ids: dict[str, str]
 ) -> None:
     job = begun(api)
@@ -216,7 +216,7 @@ def test_the_focus_comes_back_from_a_dialog(one: Seen, server: Served, ids: dict
     expect(burn).to_be_focused()
 
 
-def test_what_has_the_focus_shows_it(seen: Seen, server: Served) -> None:
+def test_a_focused_element_is_marked(seen: Seen, server: Served) -> None:
     page = at(seen, server, "jobs")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")

@@ -119,9 +119,7 @@ def test_a_file_is_kept_on_the_drive_and_removed(seen: Seen, server: Served, api
 # -- keys -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_revoked_key_ends_the_session_it_began(
-    seen: Seen, server: Served, api: httpx.Client, browser: Browser
-) -> None:
+def test_a_revoked_key_ends_its_session(seen: Seen, server: Served, api: httpx.Client, browser: Browser) -> None:
     made = api.post("/keys", json={"name": "leaver", "powers": ["jobs", "drive"]}).raise_for_status().json()["key"]
     with opened(browser) as other:
         other.sign_in(server, made)
@@ -148,9 +146,7 @@ def test_a_revoked_key_ends_the_session_it_began(
     ],
     ids=["shape", "word", "reserved"],
 )
-def test_mistakes_of_a_typed_brief_are_shown_where_it_was_typed(
-    seen: Seen, server: Served, text: str, why: str
-) -> None:
+def test_faults_of_a_typed_brief_are_shown_beside_it(seen: Seen, server: Served, text: str, why: str) -> None:
     page = at(seen, server, "new?as=brief")
     page.get_by_label("The brief, in TOML").fill(text)
     page.get_by_role("button", name="Start").click()
@@ -160,7 +156,7 @@ def test_mistakes_of_a_typed_brief_are_shown_where_it_was_typed(
     seen.require_peace()
 
 
-def test_words_become_a_brief(seen: Seen, server: Served, tmp_path: Path) -> None:
+def test_a_goal_in_plain_words_becomes_a_brief(seen: Seen, server: Served, tmp_path: Path) -> None:
     sent = tmp_path / "offers.csv"
     sent.write_bytes(b"oak,1\n")
     page = at(seen, server, "new?as=words")
@@ -183,7 +179,7 @@ def test_words_become_a_brief(seen: Seen, server: Served, tmp_path: Path) -> Non
     seen.require_peace()
 
 
-def test_a_screen_without_novnc_says_what_helps(seen: Seen, server: Served, api: httpx.Client) -> None:
+def test_a_screen_without_novnc_shows_the_remedy(seen: Seen, server: Served, api: httpx.Client) -> None:
     desk = api.post("/desks", json={"image": "desktop"}).raise_for_status().json()["id"]
     try:
         page = at(seen, server, f"desks/{desk}/screen")

@@ -56,7 +56,7 @@ def test_a_desk_is_watched_once_it_opens_taken_over_and_handed_back(seen: Seen, 
     seen.require_peace()
 
 
-def test_a_terminal_shows_what_is_typed_and_said(seen: Seen, asked: Page) -> None:
+def test_a_terminal_shows_input_and_output(seen: Seen, asked: Page) -> None:
     asked.get_by_role("tab", name="Terminal").click()
     expect(asked.locator(".panel .chip")).to_have_text("live")
     asked.get_by_label("Terminal input").press_sequentially("echo $((6 * 7))-\n")
@@ -72,7 +72,7 @@ def test_a_hostile_file_name_is_shown_as_it_is_written(seen: Seen, asked: Page) 
     seen.require_peace()
 
 
-def test_the_door_log_says_what_was_refused(seen: Seen, asked: Page) -> None:
+def test_the_door_log_shows_refused_requests(seen: Seen, asked: Page) -> None:
     asked.get_by_role("tab", name="Door").click()
     row = asked.get_by_role("row").filter(has_text="thief.example")
     expect(row).to_contain_text("refused")

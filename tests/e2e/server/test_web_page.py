@@ -62,7 +62,7 @@ def begun(api: httpx.Client) -> str:
 
 
 @pytest.mark.long
-def test_a_wrong_key_is_refused_in_words(server: Served, browser: Browser) -> None:
+def test_a_wrong_key_is_refused_with_an_explanation(server: Served, browser: Browser) -> None:
     with opened(browser) as seen:
         seen.page.goto(server.url)
         seen.page.get_by_label("Key").fill("e2b_" + "0" * 40)
@@ -103,19 +103,21 @@ def test_the_page_is_small(server: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["static/app.js", "%2e%2e/page.py", "..%2fpage.py", "nothing.js", ""])
-def test_only_the_files_of_the_page_are_there(server: Served, name: str) -> None:
+def test_only_the_files_of_the_page_are_served(server: Served, name: str) -> None:
     assert httpx.get(f"{server.url}/web/{name}").status_code in (400, 404)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_rule_is_broken_in_normal_use_and_everything_has_a_name(seen: Seen, server: Served, place: str) -> None:
+def test_the_page_breaks_no_rule_of_its_own_and_every_element_has_a_name(
+    seen: Seen, server: Served, place: str
+) -> None:
     seen.page.goto(f"{server.url}/#/{place}")
     seen.page.get_by_role("heading", level=1).wait_for()
     assert seen.page.evaluate(NAMELESS) == []
     seen.require_peace()
 
 
-def test_it_fits_a_phone(server: Served, browser: Browser) -> None:
+def test_the_page_fits_a_phone(server: Served, browser: Browser) -> None:
     with opened(browser, 360, 740, dark=True) as seen:
         seen.sign_in(server)
         for place in PLACES:
@@ -128,7 +130,7 @@ def test_it_fits_a_phone(server: Served, browser: Browser) -> None:
 
 
 @pytest.mark.long
-def test_a_plan_is_edited_and_what_was_edited_is_carried_out(seen: Seen, api: httpx.Client, server: Served) -> None:
+def test_an_edited_plan_is_carried_out(seen: Seen, api: httpx.Client, server: Served) -> None:
     job = begun(api)
     plan = waits(api, job, "plan")
     seen.page.goto(f"{server.url}/#/jobs/{job}")
@@ -165,7 +167,7 @@ def test_the_list_of_jobs_is_live(seen: Seen, api: httpx.Client, server: Served)
     api.post(f"/jobs/{job}/stop")
 
 
-def test_a_job_that_was_killed_while_it_waits_is_gone_on_with_by_one_button(
+def test_a_job_that_was_killed_while_it_waits_is_resumed_by_one_button(
     seen: Seen, api: httpx.Client, server: Served
 ) -> None:
     job = begun(api)
@@ -186,7 +188,9 @@ def test_a_job_that_was_killed_while_it_waits_is_gone_on_with_by_one_button(
     seen.require_peace()
 
 
-def test_everything_is_stopped_by_one_button_after_a_question(seen: Seen, api: httpx.Client, server: Served) -> None:
+def test_everything_is_stopped_by_one_button_after_a_confirmation(
+    seen: Seen, api: httpx.Client, server: Served
+) -> None:
     desk = api.post("/desks", json={}).json()["id"]
     seen.page.goto(f"{server.url}/#/fleet")
     expect(seen.page.get_by_text(desk)).to_be_visible()
@@ -225,7 +229,7 @@ def test_a_page_that_a_desk_wrote_is_shown_as_text_at_another_origin(
     ],
     ids=["markup", "bidi", "zero-width", "escape", "line", "selector", "letters"],
 )
-def test_a_text_hides_nothing(seen: Seen, text: str, shown: str) -> None:
+def test_invisible_characters_of_a_text_are_shown(seen: Seen, text: str, shown: str) -> None:
     made = "async (text) => (await import('/web/dom.js')).h('p', null, text).textContent"
     assert seen.page.evaluate(made, text) == shown
 
@@ -257,7 +261,7 @@ def test_a_terminal_draws(seen: Seen, written: list[str], lines: list[str]) -> N
     assert seen.page.evaluate(TERMINAL, [3, 10, written])[0] == lines
 
 
-def test_a_terminal_says_where_its_cursor_is_and_nothing_else(seen: Seen) -> None:
+def test_a_terminal_reports_its_cursor_and_type_and_nothing_else(seen: Seen) -> None:
     written = ["ab\x1b[6n\x1b[c\x1b]0;?\x07\x1bP+q544e\x1b\\\x1b[21t"]
     assert seen.page.evaluate(TERMINAL, [3, 10, written])[1] == ["\x1b[1;3R", "\x1b[?6c"]
 
@@ -275,7 +279,7 @@ def test_a_key_is_shown_once_and_opens_the_page(seen: Seen, server: Served, brow
     seen.page.get_by_role("button", name="Close").click()
 
 
-def test_a_dialog_goes_with_the_place_it_was_opened_at(seen: Seen, server: Served) -> None:
+def test_a_dialog_closes_when_its_place_is_left(seen: Seen, server: Served) -> None:
     seen.page.goto(f"{server.url}/#/drive")
     seen.page.goto(f"{server.url}/#/keys")
     seen.page.get_by_role("button", name="New key").click()

@@ -72,7 +72,7 @@ def no_wider(page: Page) -> None:
 # -- the plan -------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_says_first_and_in_words_what_is_at_stake(seen: Seen, server: Served, waiting: str) -> None:
+def test_a_plan_begins_with_its_risks_in_sentences(seen: Seen, server: Served, waiting: str) -> None:
     card = at(seen, server, f"jobs/{waiting}").get_by_role("article", name="Carry out this plan?")
     stakes = card.get_by_role("region", name="What is at stake")
     expect(stakes).to_contain_text(
@@ -104,7 +104,7 @@ def test_a_plan_fits_a_phone(server: Served, browser: Browser, waiting: str) -> 
 # -- the timeline ---------------------------------------------------------------------------------------------------
 
 
-def test_the_timeline_tells_of_an_act_what_the_report_tells(seen: Seen, server: Served, done: str) -> None:
+def test_the_timeline_describes_an_act_like_the_report(seen: Seen, server: Served, done: str) -> None:
     page = at(seen, server, f"jobs/{done}/timeline")
     act = page.locator("#act-1")
     expect(act).to_contain_text("sh -c 'echo half of it is done; echo the printer is on fire >&2; exit 3'")
@@ -141,7 +141,7 @@ def test_a_timeline_fits_a_phone(server: Served, browser: Browser, done: str) ->
         no_wider(page)
 
 
-def test_a_story_is_read_on_in_pieces_and_whole(api: httpx.Client, done: str) -> None:
+def test_a_story_is_read_in_pieces_and_as_a_whole(api: httpx.Client, done: str) -> None:
     whole = api.get(f"/jobs/{done}/story").raise_for_status().json()
     assert [each["act"] for each in whole["acts"]] == [1, 2, 3, 4]
     assert [each["outcome"] for each in whole["steps"]] == ["done"]
@@ -150,7 +150,7 @@ def test_a_story_is_read_on_in_pieces_and_whole(api: httpx.Client, done: str) ->
 
 
 @pytest.mark.parametrize("place", ["jobs/{}/acts/99", "jobs/iaaaaaaaaaaaaaaaaaaaa/story"])
-def test_what_never_happened_is_not_there(api: httpx.Client, done: str, place: str) -> None:
+def test_an_unknown_act_is_not_found(api: httpx.Client, done: str, place: str) -> None:
     assert api.get(f"/{place.format(done)}").status_code == 404
 
 
@@ -160,7 +160,7 @@ def test_what_never_happened_is_not_there(api: httpx.Client, done: str, place: s
 @pytest.mark.parametrize(
     ("name", "pages"), [("Totals.xlsx", 1), ("Letter.docx", 1), ("Paper.pdf", 2)], ids=["xlsx", "docx", "pdf"]
 )
-def test_a_file_is_looked_at_as_the_pages_a_check_drew(
+def test_a_file_is_shown_as_the_pages_that_its_check_rendered(
     seen: Seen, server: Served, done: str, name: str, pages: int
 ) -> None:
     page = at(seen, server, f"jobs/{done}")
@@ -172,7 +172,7 @@ def test_a_file_is_looked_at_as_the_pages_a_check_drew(
     seen.require_peace()
 
 
-def test_text_is_looked_at_as_text(seen: Seen, server: Served, done: str) -> None:
+def test_a_text_file_is_shown_as_text(seen: Seen, server: Served, done: str) -> None:
     page = at(seen, server, "drive")
     row = page.get_by_role("listitem").filter(has_text="rows.csv")
     row.get_by_role("button", name="Preview").click()
@@ -219,7 +219,7 @@ def test_missing_pages_are_reported(seen: Seen, server: Served, place: str) -> N
 
 
 @pytest.mark.parametrize("place", ["fleet", "keys", "drive"])
-def test_the_first_card_keeps_its_distance_from_the_heading(seen: Seen, server: Served, place: str) -> None:
+def test_the_first_card_is_clear_of_the_heading(seen: Seen, server: Served, place: str) -> None:
     page = at(seen, server, place)
     page.locator(".rows, .tiles, .empty").first.wait_for()
     gap = page.locator(".rows, .tiles, .empty").first.evaluate(TOP) - page.locator(".top").evaluate(LEFT)

@@ -105,7 +105,7 @@ def reach(api: httpx.Client, job: str, step: str) -> None:
     pytest.fail(f"{job} does not get as far as {step}: {told}")
 
 
-def test_programs_of_ones_own_desk_run_while_one_drives_and_hear_what_is_typed(
+def test_programs_of_a_persons_own_desk_run_during_a_takeover_and_get_the_input(
     server: Served, seen: Seen, api: httpx.Client
 ) -> None:
     page = seen.page

@@ -84,7 +84,7 @@ def test_the_image_is_chosen_by_the_requested_deliverables(seen: Seen, goal: str
     assert seen.page.evaluate(code, [goal, names]) == image
 
 
-def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
+def test_a_paused_job_shows_the_reason_and_the_remedy(seen: Seen, paused: Page) -> None:
     banner = paused.get_by_role("region", name="Paused")
     expect(banner).to_contain_text(f"{KEYLESS} could not be called: no API key was found")
     expect(banner).to_contain_text("Choose another model, or enter a key for this one.")
@@ -93,7 +93,7 @@ def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
 
 
 @pytest.mark.long
-def test_a_page_sees_that_a_jobs_process_ended_though_no_event_tells(server: Served, paused: Page) -> None:
+def test_a_page_notices_that_a_jobs_process_ended_without_an_event(server: Served, paused: Page) -> None:
     job = paused.url.rpartition("/")[2]
     banner = paused.get_by_role("region", name="Paused")
     with hold_lock(server.settings.lib / JOBS / job):  # its process holds the lock for a moment after it has paused
@@ -103,7 +103,7 @@ def test_a_page_sees_that_a_jobs_process_ended_though_no_event_tells(server: Ser
     expect(banner).to_be_visible(timeout=LONG)
 
 
-def test_the_list_of_jobs_says_why_one_is_paused(seen: Seen, paused: Page) -> None:
+def test_the_list_of_jobs_shows_why_one_is_paused(seen: Seen, paused: Page) -> None:
     address = paused.url
     paused.get_by_role("navigation", name="Main").get_by_role("link", name="Jobs").click()
     expect(paused.get_by_role("listitem").filter(has_text="Put the numbers")).to_contain_text("no API key was found")
@@ -111,7 +111,7 @@ def test_the_list_of_jobs_says_why_one_is_paused(seen: Seen, paused: Page) -> No
     seen.require_peace()
 
 
-def test_a_key_that_cannot_be_one_is_refused_in_words(server: Served, paused: Page) -> None:
+def test_an_invalid_key_is_refused_with_an_explanation(server: Served, paused: Page) -> None:
     banner = paused.get_by_role("region", name="Paused")
     banner.get_by_label("Key of the model's provider").fill("x" * 501)
     banner.get_by_role("button", name="Resume with this model").click()
@@ -138,7 +138,7 @@ def test_another_model_carries_it_out_to_the_certificate(seen: Seen, paused: Pag
 
 
 @pytest.mark.long
-def test_a_key_that_a_client_supplies_goes_to_its_provider_and_is_kept_nowhere(
+def test_a_key_that_a_client_supplies_goes_to_its_provider_and_is_stored_nowhere(
     server: Served, keyless: Provider, provider: Provider
 ) -> None:
     brief = 'goal = "x"\ninputs = ["numbers.csv"]\ndeliverables = [{path = "Report.xlsx", checks = []}]\n'
