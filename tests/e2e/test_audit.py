@@ -157,7 +157,7 @@ def test_killed_and_resumed_it_ends_with_the_same_cells(moment: str, demo: Demo)
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_thief_at_the_desk_gets_nowhere(demo: Demo) -> None:
+def test_a_worker_that_steals_data_gets_nothing_out(demo: Demo) -> None:
     said = demo.run("--seed", str(secrets.randbelow(10**6)), "--count", str(FEW), "--brain", "hijacked", seconds=800)
     assert "brain    adversary hijacked" in said
     assert "The thief's server got 0 requests; the ERP got 0 requests outside the brief." in said

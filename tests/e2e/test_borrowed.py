@@ -108,7 +108,7 @@ async def test_a_terminal_is_borrowed(settings: Config) -> None:
         assert (await again.wait()).exit_code == 4
 
 
-async def test_much_comes_from_a_borrowed_terminal_without_loss(settings: Config) -> None:
+async def test_large_output_of_a_borrowed_terminal_has_no_loss(settings: Config) -> None:
     async with lent(settings) as (_, borrowed):
         process = await borrowed.start(["seq", "100000"], pty=Size())
         said = b"".join([data async for _, data in process.output()])
@@ -149,7 +149,7 @@ async def test_a_server_is_dialled_by_a_borrower(settings: Config) -> None:
 
 
 @pytest.mark.long
-async def test_a_server_that_never_answers_keeps_no_borrower(settings: Config) -> None:
+async def test_a_server_that_never_answers_does_not_block_a_borrower(settings: Config) -> None:
     async with lent(settings) as (_, borrowed):
         port = await serve(borrowed, "silent")
         kept: list[socket.socket] = []
@@ -246,7 +246,7 @@ async def test_a_desk_with_root_is_opened_through_an_owner(settings: Config) -> 
                 await call()
 
 
-async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings: Config) -> None:
+async def test_the_journal_is_readable_by_its_keys_process_only_and_records_acts_of_root(settings: Config) -> None:
     file = settings.lib / "keys" / FILE
     async with Host(settings, control=False) as host, host.open_desk(Spec(root=True)) as desk:
         await desk.run(["sudo", "echo", "line\nbreak", "\x1b[31m"])
@@ -279,7 +279,7 @@ async def test_a_borrower_cannot_use_the_owners_calls(settings: Config, user: st
 
 
 @pytest.mark.parametrize("digits", [b"4", b"04", b"0004"])
-def test_no_spelling_of_an_owners_request_is_a_borrowers(digits: bytes) -> None:
+def test_no_encoding_of_an_owners_request_is_accepted_from_a_borrower(digits: bytes) -> None:
     payload = b"ds2:ops" + digits + b":actse"
     assert wire.decode(payload) == {"op": "acts"}
     assert OWNERS_ALONE.search(payload)

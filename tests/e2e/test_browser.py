@@ -134,7 +134,7 @@ async def test_a_form_is_filled_by_reference(place: Place) -> None:
     ]  # fmt: skip
 
 
-async def test_what_a_field_does_not_take_is_reported(place: Place) -> None:
+async def test_input_that_a_field_does_not_accept_is_reported(place: Place) -> None:
     await place.at("form.html")
     day = await place.use("browser_fill", ref=await place.ref("Day"), text="31.1.2026")
     assert not day.ok
@@ -166,7 +166,7 @@ async def test_a_page_is_read_as_markdown(place: Place) -> None:
     assert part.length == len(read.text)
 
 
-async def test_downloads_are_known_to_be_complete_or_not(place: Place) -> None:
+async def test_downloads_are_reported_as_complete_or_incomplete(place: Place) -> None:
     await place.at("odds.html")
     before = len((await place.browser.list_downloads()).downloads)
     await place.browser.click(await place.ref("Slow"))
@@ -189,7 +189,7 @@ async def test_downloads_are_known_to_be_complete_or_not(place: Place) -> None:
     assert "replacing an earlier file" in listed.text
 
 
-async def test_a_dialog_never_holds_anybody_up(place: Place) -> None:
+async def test_a_dialog_never_blocks_a_call(place: Place) -> None:
     await place.at("odds.html")
     ask = await place.ref("Ask")
     asked = await place.use("browser_click", ref=ask)

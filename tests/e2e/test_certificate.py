@@ -108,7 +108,7 @@ def test_the_guide_to_certificates_works(guide: Guide) -> None:
 
 
 @pytest.mark.container
-def test_elsewhere_a_certificate_is_worth_what_its_signer_is(guide: Guide) -> None:
+def test_on_another_machine_a_certificate_is_trusted_as_far_as_its_signer(guide: Guide) -> None:
     line = "hotdesk verify results/report.xlsx"
     code, said = guide.elsewhere(line)
     assert (code, "VERIFIED" in said) == (3, False)
@@ -144,7 +144,7 @@ def test_a_file_that_was_changed_by_a_byte_fails(guide: Guide) -> None:
 
 
 @pytest.mark.container
-def test_show_and_key_say_what_is_certified_and_by_whom(guide: Guide) -> None:
+def test_show_and_key_print_the_certificates_claims_and_signer(guide: Guide) -> None:
     told = json.loads((guide.folder / "copy.json").read_text())
     job = told["job"]["id"]
     assert f"report.xlsx{SUFFIX}, sha256" in guide.run(f"hotdesk show {job}")[1]

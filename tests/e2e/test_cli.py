@@ -38,7 +38,7 @@ def test_the_exit_code_is_the_commands(hotdesk: Hotdesk, argv: list[str], code: 
     assert hotdesk("run", "--", *argv).returncode == code
 
 
-def test_every_desk_secret_and_key_is_in_the_journal_with_who_made_it(hotdesk: Hotdesk) -> None:
+def test_every_desk_secret_and_key_is_in_the_journal_with_its_creator(hotdesk: Hotdesk) -> None:
     assert hotdesk("run", "--", "true").returncode == 0
     assert hotdesk("vault", "set", "erp-token", stdin=b"a-token-of-some-length").returncode == 0
     key = hotdesk("key", "new", "--name", "ci").stdout.decode().strip()
@@ -73,7 +73,7 @@ def test_hotdesks_own_failure_is_125_in_one_line(hotdesk: Hotdesk) -> None:
 @pytest.mark.parametrize(
     "argv", [["run"], ["run", "--memory", "lots", "--", "true"], ["exec", "nonsense", "--", "true"]]
 )
-def test_a_wrong_call_says_what_is_wrong_and_no_traceback(hotdesk: Hotdesk, argv: list[str]) -> None:
+def test_a_wrong_call_gets_an_error_without_a_traceback(hotdesk: Hotdesk, argv: list[str]) -> None:
     done = hotdesk(*argv)
     assert done.returncode == 125
     assert b"Traceback" not in done.stderr
@@ -84,7 +84,7 @@ def test_debug_shows_the_traceback(hotdesk: Hotdesk) -> None:
     assert b"Traceback" in hotdesk("run", "--debug", "--image", "no-such-image", "--", "true").stderr
 
 
-def test_streams_pass_through_whole_and_apart(hotdesk: Hotdesk) -> None:
+def test_stdout_and_stderr_are_complete_and_separate(hotdesk: Hotdesk) -> None:
     data = os.urandom(300_000)
     done = hotdesk("run", "--", "sh", "-c", "cat; echo aside >&2", stdin=data)
     assert done.stdout == data
@@ -97,7 +97,7 @@ def test_options_reach_the_desk(hotdesk: Hotdesk) -> None:
     assert done.stdout.split() == [b"hello=there", str(64 << 20).encode()]
 
 
-def test_files_go_in_and_come_out_also_after_a_failure(hotdesk: Hotdesk, tmp_path: Path) -> None:
+def test_files_are_copied_in_and_out_even_after_a_failure(hotdesk: Hotdesk, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.txt").write_text("one\n")
     (tmp_path / "in/run.sh").write_text("#!/bin/sh\nmkdir -p out/deep; cp in/a.txt out/deep/; exit 7\n")
@@ -247,7 +247,7 @@ def test_help_shows_examples_and_every_command(hotdesk: Hotdesk) -> None:
 
 
 @pytest.mark.long
-def test_a_desk_pauses_resumes_and_tells_what_it_uses(hotdesk: Hotdesk) -> None:
+def test_a_desk_pauses_resumes_and_reports_its_use(hotdesk: Hotdesk) -> None:
     desk = hotdesk("open").stdout.decode().strip()
     assert hotdesk("pause", desk).returncode == 0
     assert json.loads(hotdesk("ps", "--json").stdout)[0]["state"] == "paused"
@@ -274,7 +274,7 @@ def test_root_inside_is_there_only_where_it_was_allowed(hotdesk: Hotdesk) -> Non
     hotdesk("burn", desk)
 
 
-def test_a_workers_tools_are_used_by_hand_and_live_on_between_calls(hotdesk: Hotdesk, tmp_path: Path) -> None:
+def test_a_workers_tools_are_used_by_hand_and_keep_their_state_between_calls(hotdesk: Hotdesk, tmp_path: Path) -> None:
     desk = hotdesk("open").stdout.decode().strip()
     assert hotdesk("use", desk, "shell", "command=cd /tmp && word=kept").returncode == 0
     told = hotdesk("use", desk, "shell", "command=echo $word in $PWD")

@@ -239,7 +239,7 @@ print(total)
 """
 
 
-def test_the_briefs_can_be_carried_out_and_what_is_wrong_is_not_delivered(trials: list[Trial]) -> None:
+def test_the_briefs_can_be_carried_out_and_wrong_results_are_not_delivered(trials: list[Trial]) -> None:
     create = {"path": "add.py", "content": RIGHT_PROGRAM}
     wrong_create = {"path": "add.py", "content": RIGHT_PROGRAM.replace("print(total", "print(total + 1")}
     old = "amount + amount"

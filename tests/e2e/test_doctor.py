@@ -368,7 +368,7 @@ def mutate(source: Path, lost: Loss) -> None:
         file.write_text(text.replace(old, new))
 
 
-def test_every_measure_is_held_or_has_a_reason_why_it_was_not_tested(settings: Config) -> None:
+def test_every_measure_passes_or_has_a_reason_why_it_was_not_tested(settings: Config) -> None:
     code, told = examine(settings, SOURCE)
     assert (code, named(told, "failed")) == (0, set()), told
     assert [measure["name"] for measure in told["measures"]] == sorted_names(told)
@@ -388,18 +388,18 @@ def sorted_names(told: dict[str, Any]) -> list[str]:
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("what", QUICK)
-def test_a_measure_goes_red_when_its_guard_is_gone(settings: Config, home: Path, what: str) -> None:
+def test_a_measure_fails_when_its_guard_is_removed(settings: Config, home: Path, what: str) -> None:
     see_red(settings, home / "mutant", QUICK[what])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", SLOW)
-def test_every_measure_goes_red_when_its_guard_is_gone(settings: Config, home: Path, what: str) -> None:
+def test_every_measure_fails_when_its_guard_is_removed(settings: Config, home: Path, what: str) -> None:
     see_red(settings, home / "mutant", SLOW[what])
 
 
 @pytest.mark.gvisor
-def test_every_measure_of_a_desk_on_a_sentry_is_held(settings: Config) -> None:
+def test_every_measure_of_a_desk_behind_gvisor_passes(settings: Config) -> None:
     code, told = examine(settings, SOURCE, "gvisor", HOTDESK_GVISOR_PROGRAM=settings.gvisor_program)
     assert (code, named(told, "failed")) == (0, set()), told
     behind = {measure["name"]: measure["state"] for measure in told["measures"] if measure["wall"] == "gvisor"}
@@ -413,7 +413,7 @@ def test_every_measure_of_a_desk_on_a_sentry_is_held(settings: Config) -> None:
 @pytest.mark.long
 @pytest.mark.gvisor
 @pytest.mark.parametrize("what", SENTRY)
-def test_every_measure_of_a_sentry_goes_red_when_its_guard_is_gone(settings: Config, home: Path, what: str) -> None:
+def test_every_measure_of_gvisor_fails_when_its_guard_is_removed(settings: Config, home: Path, what: str) -> None:
     see_red(settings, home / "mutant", SENTRY[what], "gvisor")
 
 
@@ -431,7 +431,7 @@ def see_red(settings: Config, source: Path, lost: Loss, wall: str = "container")
     assert code == 1
 
 
-def test_without_a_desk_machine_and_reason_are_still_reported(settings: Config) -> None:
+def test_if_no_desk_opens_the_machine_and_the_reason_are_reported(settings: Config) -> None:
     code, told = examine(settings, SOURCE, HOTDESK_RUNTIME="/bin/false")
     assert code == 125
     assert "did not start" in told["unopened"]
@@ -440,7 +440,7 @@ def test_without_a_desk_machine_and_reason_are_still_reported(settings: Config) 
     assert named(told, "failed") == {"runtime"}
 
 
-def test_an_ordinary_user_is_told_what_cannot_be_checked(settings: Config) -> None:
+def test_measures_that_an_ordinary_user_cannot_check_are_reported(settings: Config) -> None:
     """All imports happen before the process gives up root, as the interpreter may be in root's home."""
     script = (
         "import os, hotdesk.cli.machine.doctor, hotdesk.cli.parser, anyio._backends._asyncio;"

@@ -63,7 +63,7 @@ async def test_the_door_has_a_user_of_its_own_and_no_privilege(settings: Config)
         assert status["Groups"].strip() == ""
 
 
-async def test_a_dead_door_is_replaced_and_nothing_inside_takes_its_place(settings: Config) -> None:
+async def test_a_dead_door_is_replaced_and_no_program_inside_can_impersonate_it(settings: Config) -> None:
     take = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 3128))"
     async with Host(settings, control=False) as host, host.open_desk() as desk:
         await desk.run([*CURL, "http://example.test/"])
@@ -72,7 +72,7 @@ async def test_a_dead_door_is_replaced_and_nothing_inside_takes_its_place(settin
         assert "403" in (await desk.run([*CURL, "http://example.test/"])).text
 
 
-async def test_hostile_bytes_at_the_gate_harm_nobody(settings: Config) -> None:
+async def test_hostile_bytes_at_the_gate_do_no_harm(settings: Config) -> None:
     shout = (
         "import socket, os\n"
         "for data in (b'', b'\\0' * 70000, b'GET / HTTP/1.1\\r\\n' + b'a: b\\r\\n' * 5000, os.urandom(40000),\n"
@@ -90,7 +90,7 @@ async def test_hostile_bytes_at_the_gate_harm_nobody(settings: Config) -> None:
 
 
 @pytest.mark.long
-async def test_traffic_through_the_door_is_use(settings: Config, tmp_path: Path) -> None:
+async def test_traffic_through_the_door_counts_as_activity(settings: Config, tmp_path: Path) -> None:
     with upstream(tmp_path, "erp.test") as server:
         scope = Scope(rules=(parse_rule("erp.test"),), names={"erp.test": server.address})
         open_to = replace(settings, ca=str(server.ca))
@@ -109,7 +109,7 @@ async def test_traffic_through_the_door_is_use(settings: Config, tmp_path: Path)
             assert "idle" in host.runtime.keeper.ended[desk.id]
 
 
-async def test_a_step_has_its_own_rules_and_cuts_what_was_open(settings: Config, tmp_path: Path) -> None:
+async def test_a_step_has_its_own_rules_and_cuts_earlier_connections(settings: Config, tmp_path: Path) -> None:
     with upstream(tmp_path, "erp.test") as server:
         rules = (parse_rule("erp.test/one step=one"), parse_rule("erp.test/two step=two"))
         scope = Scope(rules=rules, names={"erp.test": server.address})

@@ -111,7 +111,7 @@ def place(made: Place) -> Iterator[Place]:
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
-def test_what_is_allowed_passes_and_all_else_is_refused(place: Place) -> None:
+def test_allowed_requests_pass_and_all_others_are_refused(place: Place) -> None:
     command = ("sh", "-c", f"for path in data/x other; do {shlex.join(CURL)} https://erp.test/$path; done")
     done = place.run("--allow", "GET erp.test/data/*", command=command)
     assert done.stdout.split() == ["200", "403"], done.stderr
@@ -134,7 +134,7 @@ def test_the_self_test_of_a_door_is_in_its_log_only_on_request(place: Place) -> 
 
 
 @pytest.mark.long
-def test_a_denial_beats_what_is_allowed(place: Place) -> None:
+def test_a_denial_overrides_an_allowed_rule(place: Place) -> None:
     done = place.run(
         "--allow", "erp.test", "--deny", "erp.test/private/**", command=(*CURL, "https://erp.test/private/x")
     )
@@ -157,9 +157,7 @@ def test_a_denial_beats_what_is_allowed(place: Place) -> None:
         (["--allow", "erp.test", "--grant", "no-such-secret@erp.test"], "no-such-secret"),
     ],
 )
-def test_a_way_out_that_cannot_be_meant_is_refused_with_the_remedy(
-    place: Place, options: list[str], remedy: str
-) -> None:
+def test_invalid_egress_options_are_refused_with_the_remedy(place: Place, options: list[str], remedy: str) -> None:
     done = place.call("run", *options, "--", "true")
     assert done.returncode == 125
     assert remedy in done.stderr
@@ -175,7 +173,7 @@ def test_the_ceiling_refuses_before_anything_is_opened(place: Place) -> None:
         assert "ceiling" in done.stderr
 
 
-def test_a_granted_token_goes_along_and_the_desk_never_sees_it(place: Place) -> None:
+def test_a_granted_token_is_attached_and_never_visible_in_the_desk(place: Place) -> None:
     command = ("curl", "-sS", "https://erp.test/data/x")
     done = place.run("--allow", "erp.test", "--grant", "erp-token@erp.test", command=command)
     assert json.loads(done.stdout)["path"] == "/data/x"
@@ -184,7 +182,7 @@ def test_a_granted_token_goes_along_and_the_desk_never_sees_it(place: Place) -> 
     assert "erp-token" in str(place.events("Exchange")[-1]["grants"])
 
 
-def test_a_placeholder_in_a_header_becomes_the_value_on_the_way(place: Place) -> None:
+def test_the_door_replaces_a_placeholder_in_a_header_by_the_value(place: Place) -> None:
     grant = "erp-token@erp.test header=X-Key swap env=ERP_KEY"
     command = ("sh", "-c", 'echo "$ERP_KEY"; curl -sS -o /dev/null -H "X-Key: $ERP_KEY" https://erp.test/data/x')
     done = place.run("--allow", "erp.test", "--grant", grant, command=command)
@@ -193,7 +191,7 @@ def test_a_placeholder_in_a_header_becomes_the_value_on_the_way(place: Place) ->
     assert VALUE not in done.stdout
 
 
-def test_a_question_waits_and_passes_once_approved(place: Place) -> None:
+def test_a_request_that_needs_approval_waits_and_passes_once_approved(place: Place) -> None:
     with place.start(
         "--allow", "erp.test/open", "--ask", "erp.test/data/*", command=(*CURL, "https://erp.test/data/x")
     ) as running:
@@ -215,7 +213,7 @@ def test_a_question_waits_and_passes_once_approved(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_what_is_refused_never_leaves(place: Place) -> None:
+def test_a_refused_request_never_leaves(place: Place) -> None:
     with place.start("--ask", "erp.test", command=(*CURL, "https://erp.test/data/x")) as running:
         asked = place.question()
         assert place.call("approve", asked["id"], "--digest", "0000").returncode == 125
@@ -226,7 +224,7 @@ def test_what_is_refused_never_leaves(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_an_unanswered_question_expires(place: Place) -> None:
+def test_an_unanswered_approval_expires(place: Place) -> None:
     place.configure(approval_seconds=3)
     done = place.run("--ask", "erp.test", command=(*CURL, "https://erp.test/data/x"))
     assert done.stdout == "403\n"
@@ -236,7 +234,7 @@ def test_an_unanswered_question_expires(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
+def test_a_desk_requests_more_egress_and_gets_exactly_that(place: Place) -> None:
     script = f"{shlex.join(ASK)}; for path in more/x else; do {shlex.join(CURL)} https://erp.test/$path; done"
     with place.start("--allow", "GET erp.test/data/*", command=("sh", "-c", script)) as running:
         asked = place.question()
@@ -252,14 +250,14 @@ def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_a_desk_that_may_not_ask_is_refused_with_the_reason(place: Place) -> None:
+def test_a_desk_that_may_not_request_egress_is_refused_with_the_reason(place: Place) -> None:
     done = place.run("--allow", "erp.test/data/*", "--no-ask", command=ASK)
     assert "may not request more access" in done.stdout
     assert place.call("approve", "--json").stdout == "[]\n"
 
 
 @pytest.mark.long
-def test_an_open_desk_keeps_its_way_out(place: Place) -> None:
+def test_an_open_desk_keeps_its_egress(place: Place) -> None:
     mapped = ["--map", f"erp.test={place.up.address}"]
     opened = place.call("open", *mapped, "--allow", "erp.test", "--grant", "erp-token@erp.test")
     desk = opened.stdout.strip()
@@ -272,7 +270,7 @@ def test_an_open_desk_keeps_its_way_out(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_a_question_of_a_holders_desk_is_listed_and_ends_with_it(place: Place) -> None:
+def test_an_approval_of_a_holders_desk_is_listed_and_ends_with_it(place: Place) -> None:
     desk = place.call("open", "--map", f"erp.test={place.up.address}", "--ask", "erp.test").stdout.strip()
     argv = [PROGRAM, "exec", desk, "--", *CURL, "https://erp.test/data/x"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=place.env) as running:
@@ -284,7 +282,7 @@ def test_a_question_of_a_holders_desk_is_listed_and_ends_with_it(place: Place) -
 
 
 @pytest.mark.long
-def test_a_desk_whose_time_is_up_loses_its_way_out_while_its_owner_stays(place: Place) -> None:
+def test_an_expired_desk_loses_its_egress_while_its_owner_stays(place: Place) -> None:
     other = place.call("open").stdout.strip()
     desk = place.call("open", "--allow", "erp.test", "--grant", "erp-token@erp.test", "--deadline", "2").stdout.strip()
     try:

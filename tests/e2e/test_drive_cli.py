@@ -89,7 +89,7 @@ def test_names_are_listed_for_people(run: Hotdesk, state: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_cannot_be_is_reported_in_a_line(run: Hotdesk, place: Path) -> None:
+def test_invalid_calls_are_reported_in_one_line(run: Hotdesk, place: Path) -> None:
     (place / "there").write_bytes(b"mine")
     for argv, said in {
         ("get", "none"): b"none is not in the drive, which is still empty",

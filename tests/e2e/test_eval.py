@@ -117,7 +117,7 @@ def test_a_delivery_that_first_fails_its_check_is_corrected_and_counted_separate
 
 
 @pytest.mark.long
-def test_what_a_worker_asks_people_is_answered_and_refused_at_once(evaluate: Run, tmp_path: Path) -> None:
+def test_questions_are_answered_and_approvals_refused_at_once(evaluate: Run, tmp_path: Path) -> None:
     asking = """answer = await hands.ask("Which rate?")
     amended = await hands.amend(reason="I am curious.", hosts=["GET https://other.example.test/"])
     assert "decide yourself" in answer, answer
@@ -169,7 +169,7 @@ def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(ev
         pytest.param("generate.py", 'goal = ', 'gaol = ', "The job did not start: ", marks=pytest.mark.long),
     ],
 )  # fmt: skip
-def test_a_task_that_breaks_is_one_line_beside_others(
+def test_a_broken_task_is_one_line_beside_the_others(
     evaluate: Run, tmp_path: Path, file: str, old: str, new: str, failure: str
 ) -> None:
     tasks = copy_sample(tmp_path / "evals", file, old, new)
@@ -217,7 +217,7 @@ def test_an_interrupted_evaluation_ends_its_jobs_and_prints_what_is_finished(
         (["--model", "m"], "is not a model name"),
     ],
 )
-def test_a_wrong_call_says_what_to_do(evaluate: Run, argv: list[str], message: str) -> None:
+def test_a_wrong_call_gets_an_error_with_the_remedy(evaluate: Run, argv: list[str], message: str) -> None:
     done = evaluate(SAMPLES, *argv)
     assert (done.returncode, done.stdout) == (125, "")
     assert message in done.stderr

@@ -62,7 +62,7 @@ def test_a_table_is_carried_from_one_site_to_another(seed: int, settings: Config
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_misaligned_button_is_found_and_mended_by_looking(seed: int, settings: Config, tmp_path: Path) -> None:
+def test_a_misaligned_button_is_found_and_corrected_by_its_picture(seed: int, settings: Config, tmp_path: Path) -> None:
     done = run("button", seed, tmp_path, settings)
     assert done.returncode == 0, done.stdout + done.stderr
     assert pictures(tmp_path) == {"before.png", "after.png"}
@@ -78,6 +78,6 @@ def test_records_are_entered_and_read_back_by_pixels_alone(seed: int, settings: 
     assert (tmp_path / "Read_Back.xlsx").is_file()
 
 
-def test_the_records_are_what_their_generator_writes(tmp_path: Path) -> None:
+def test_the_records_match_their_generator(tmp_path: Path) -> None:
     records.write(tmp_path / "records.csv", 0)
     assert (tmp_path / "records.csv").read_bytes() == (EXAMPLES / "legacy/records.csv").read_bytes()

@@ -128,7 +128,7 @@ async def test_desks_open_in_the_order_of_their_requests(settings: Config) -> No
     assert last_of_first_half < 16, order
 
 
-async def test_an_opening_given_up_in_the_queue_opens_nothing(settings: Config) -> None:
+async def test_a_cancelled_opening_in_the_queue_opens_nothing(settings: Config) -> None:
     async with Host(settings, control=False) as host:
         with anyio.move_on_after(0.05):
             async with anyio.create_task_group() as tasks:

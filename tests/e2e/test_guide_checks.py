@@ -71,7 +71,7 @@ def test_the_first_brief_ends_with_a_signed_workbook(reader: Reader) -> None:
 
 
 @pytest.mark.long
-def test_a_check_of_one_s_own_sends_a_rota_back_and_is_certified(reader: Reader) -> None:
+def test_a_custom_check_sends_a_rota_back_and_then_certifies_it(reader: Reader) -> None:
     reader.do("custom-check.md", {})
     tried = json.loads(reader.said["echo '{\"rest\": 1}' | python3 rota/rested.py wrong.csv"])
     assert [fault["where"] for fault in tried["faults"]] == ["Tue", "Wed"]

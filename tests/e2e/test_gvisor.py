@@ -149,7 +149,7 @@ async def test_a_thousand_desks_leave_nothing(settings: Config) -> None:
         assert len(list(folder.iterdir())) <= before + 2
 
 
-async def test_where_nobody_counts_programs_each_look_has_a_desk_of_its_own(home: Path, tmp_path: Path) -> None:
+async def test_behind_gvisor_each_verification_has_its_own_desk(home: Path, tmp_path: Path) -> None:
     place = home / "verifying-gvisor"
     async with verifier(settings_in(place), place, tmp_path, wall="gvisor") as machine:
         first = machine.shared()

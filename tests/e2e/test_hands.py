@@ -67,7 +67,7 @@ async def room(opened: tuple[Host, Desk]) -> AsyncIterator[Room]:
     await shell.close()
 
 
-async def test_a_worker_writes_runs_mends_and_searches_a_program(room: Room) -> None:
+async def test_a_worker_writes_runs_corrects_and_searches_a_program(room: Room) -> None:
     await room.use("file_create", path="sums/sum.py", content="import sys\nprint(sum(map(int, sys.stdin)) + 1)\n")
     assert await room.use("run", argv=["python3", "sums/sum.py"], stdin="1\n2\n") == "4\n[exit code 0]"
     await room.use("file_replace", path="sums/sum.py", old=" + 1", new="")
@@ -118,7 +118,7 @@ async def test_an_interrupted_command_leaves_its_session_and_jobs_in_a_real_desk
     )
 
 
-async def test_every_use_is_in_the_journal_without_what_it_was_used_with(room: Room, settings: Config) -> None:
+async def test_every_tool_call_is_in_the_journal_without_its_arguments(room: Room, settings: Config) -> None:
     await room.use("shell", command="echo secret-word")
     await room.fail("file_view", path="/secret-word")
     await room.fail("shell", comand="secret-word")

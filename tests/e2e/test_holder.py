@@ -189,7 +189,7 @@ def test_an_image_can_be_removed_though_a_desk_of_it_is_ready(place: Place, mome
 
 
 @pytest.mark.long
-def test_ps_and_doctor_name_it(place: Place) -> None:
+def test_ps_and_doctor_show_the_holder(place: Place) -> None:
     holder = place.warm()
     listed = place.call("ps")
     assert (listed.returncode, listed.stdout.count(b"\n")) == (0, 1)
@@ -208,7 +208,7 @@ def test_ps_and_doctor_name_it(place: Place) -> None:
         pytest.param(["sh", "-c", "kill -TERM $$"], 128 + 15, marks=pytest.mark.long),
     ],
 )
-def test_exit_codes_and_words_are_those_of_a_command_without_a_holder(place: Place, argv: list[str], code: int) -> None:
+def test_exit_codes_and_messages_are_the_same_without_a_holder(place: Place, argv: list[str], code: int) -> None:
     place.warm()
     answers = [place.call("run", *way, "--", *argv) for way in WAYS.values()]
     assert {each.returncode for each in answers} == {code}
@@ -229,7 +229,7 @@ def test_bytes_go_through_as_they_are(place: Place, way: str) -> None:
 
 
 @pytest.mark.long
-def test_options_are_those_of_the_command(place: Place) -> None:
+def test_options_of_a_command_apply_to_its_desk(place: Place) -> None:
     holder = place.warm()
     done = place.call("run", "--memory", "64M", "--env", "A=ä b", "--", "sh", "-c", 'echo "$A"; head -1 /proc/meminfo')
     assert done.stdout.decode().split("\n")[0] == "ä b"
@@ -267,7 +267,7 @@ def test_a_signal_burns_the_desk_before_the_command_ends(place: Place, number: i
     "whom",
     ["the holder", "both", *(pytest.param(each, marks=pytest.mark.long) for each in ("the command", "the keeper"))],
 )
-def test_whichever_process_is_killed_nothing_is_left(place: Place, whom: str) -> None:
+def test_killing_any_process_leaves_nothing(place: Place, whom: str) -> None:
     holder = place.warm()
     with place.start(*SLEEP) as running:
         assert place.owners() == [holder]
@@ -301,7 +301,7 @@ def test_a_desk_that_ends_early_is_reported_as_without_a_holder(place: Place) ->
 
 
 @pytest.mark.long
-def test_changed_settings_choose_another_holder_and_hold(place: Place) -> None:
+def test_changed_settings_select_another_holder_and_apply(place: Place) -> None:
     first = place.warm()
     (place.home / "etc").mkdir()
     (place.home / "etc/config.toml").write_text('memory_floor = "900G"\n')
@@ -328,7 +328,7 @@ def test_a_holder_with_outdated_code_opens_no_desks(place: Place, tmp_path: Path
 @pytest.mark.parametrize(
     "how", ["option", *(pytest.param(each, marks=pytest.mark.long) for each in ("variable", "setting"))]
 )
-def test_it_can_be_done_without(place: Place, how: str) -> None:
+def test_the_holder_can_be_disabled(place: Place, how: str) -> None:
     if how == "setting":
         (place.home / "etc").mkdir()
         (place.home / "etc/config.toml").write_text("[holder]\nenabled = false\n")
@@ -340,7 +340,7 @@ def test_it_can_be_done_without(place: Place, how: str) -> None:
 
 
 @pytest.mark.long
-def test_settings_say_how_long_it_stays(place: Place) -> None:
+def test_settings_limit_how_long_the_holder_stays(place: Place) -> None:
     (place.home / "etc").mkdir()
     (place.home / "etc/config.toml").write_text("[holder]\nidle = 0.5\n")
     place.warm(HOTDESK_LINGER="")
@@ -354,7 +354,7 @@ def test_a_holder_whose_state_directory_is_gone_ends(place: Place) -> None:
     wait_until(lambda: not Path(f"/proc/{holder}").exists())
 
 
-def test_undoing_the_set_up_ends_it(place: Place) -> None:
+def test_undoing_the_set_up_ends_the_holder(place: Place) -> None:
     holder = place.warm()
     done = place.call("setup", "--undo", "--yes")
     assert done.returncode == 0, done.stderr
@@ -403,7 +403,7 @@ def test_a_holder_keeps_nothing_of_the_shell_that_started_it(place: Place, tmp_p
     assert os.getsid(holder) == holder
 
 
-def test_a_command_at_an_open_desk_is_quick_too(place: Place) -> None:
+def test_a_command_at_an_open_desk_is_also_quick(place: Place) -> None:
     desk = place.call("open").stdout.decode().strip()
     done = place.call(
         "exec", desk, "--cwd", "/tmp", "--env", "A=b", "--", "sh", "-c", "pwd; echo $A; cat; exit 4", stdin=b"in"

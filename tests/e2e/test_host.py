@@ -39,7 +39,7 @@ async def test_a_desk_lives_for_its_block_and_burns_with_it(settings: Config) ->
             await desk.run(["true"])
 
 
-async def test_a_desk_says_which_wall_it_has_and_another_is_never_put_in_its_place(settings: Config) -> None:
+async def test_a_desk_reports_its_wall_which_is_never_substituted(settings: Config) -> None:
     async with Host(settings, control=False) as host:
         async with host.open_desk() as desk:
             assert [record["wall"] for record in state.list_own_desks(settings) if record["id"] == desk.id] == [
@@ -82,7 +82,7 @@ async def test_a_borrower_that_vanishes_leaves_the_desk_and_its_programs(setting
         assert [running.pid for running in await desk.processes() if running.exit_code is None] == [process.pid]
 
 
-async def test_fifty_borrowed_calls_at_once_keep_apart(settings: Config) -> None:
+async def test_fifty_concurrent_borrowed_calls_do_not_mix(settings: Config) -> None:
     async with Host(settings) as host, host.open_desk() as desk, borrow(settings, desk.id) as lent:
         said: dict[int, str] = {}
 
@@ -95,7 +95,7 @@ async def test_fifty_borrowed_calls_at_once_keep_apart(settings: Config) -> None
         assert said == {number: f"{number}\n" for number in range(50)}
 
 
-async def test_a_stranger_at_the_control_socket_is_refused(settings: Config) -> None:
+async def test_another_user_at_the_control_socket_is_refused(settings: Config) -> None:
     async with Host(settings) as host:
         path = control_path(settings, os.getpid())
         assert path.stat().st_mode & 0o777 == 0o600
@@ -199,7 +199,7 @@ def test_a_script_that_forgets_to_close_ends_and_leaves_no_desk(settings: Config
     assert state.list_own_desks(settings) == []
 
 
-def test_the_public_names_are_there() -> None:
+def test_the_public_names_exist() -> None:
     for name in hotdesk.__all__:
         assert getattr(hotdesk, name) is not None
     with pytest.raises(AttributeError):
@@ -237,7 +237,7 @@ async def test_ten_desks_open_at_once(settings: Config) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("desks", [40, pytest.param(400, marks=pytest.mark.long)])
-async def test_desks_come_and_go_without_a_trace(settings: Config, desks: int) -> None:
+async def test_opening_and_burning_desks_leaves_no_trace(settings: Config, desks: int) -> None:
     async with Host(settings, control=False) as host:
         for _ in range(desks):
             async with host.open_desk() as desk:
@@ -247,7 +247,7 @@ async def test_desks_come_and_go_without_a_trace(settings: Config, desks: int) -
 
 
 @pytest.mark.parametrize("disk", ["btrfs", "ext4"])
-async def test_either_disk_holds_its_limit(settings: Config, disk: str) -> None:
+async def test_both_kinds_of_disk_keep_their_limit(settings: Config, disk: str) -> None:
     chosen = Config(run=settings.run, lib=settings.lib, images=settings.images, disk=disk)
     async with Host(chosen, control=False) as host, host.open_desk(Spec(disk=64 << 20)) as desk:
         done = await desk.run(["dd", "if=/dev/urandom", "of=big", "bs=1M", "count=100"])
@@ -292,7 +292,7 @@ async def test_burning_an_unknown_desk_is_no_error(settings: Config) -> None:
     await burn(settings, new_id())
 
 
-def test_a_program_that_asyncio_runs_ends_without_a_word(settings: Config) -> None:
+def test_a_program_run_by_asyncio_ends_without_output(settings: Config) -> None:
     script = (
         "import asyncio, sniffio, hotdesk\n"
         "async def main():\n"

@@ -91,7 +91,7 @@ async def longest_silence(desk: LinkedDesk) -> float:
     return max(later - sooner for sooner, later in itertools.pairwise(told))
 
 
-async def test_a_logger_stands_still_while_screen_and_browser_continue(desktop: LinkedDesk) -> None:
+async def test_a_logger_is_frozen_while_screen_and_browser_continue(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
     await has_written(desktop)
     await hush(desktop, True)
@@ -123,7 +123,7 @@ async def test_a_call_waits_until_the_wheel_is_handed_back(desktop: LinkedDesk) 
     assert ended
 
 
-async def test_a_hushed_desk_is_paused_and_snapped_like_any_other(desktop: LinkedDesk) -> None:
+async def test_a_hushed_desk_is_paused_and_snapshotted_like_any_other(desktop: LinkedDesk) -> None:
     await hush(desktop, True)
     await desktop.pause()
     assert Cgroup(find_hierarchies(), desktop.id).is_frozen()
@@ -136,7 +136,7 @@ async def test_a_hushed_desk_is_paused_and_snapped_like_any_other(desktop: Linke
     assert (await desktop.run(["true"])).ok
 
 
-async def test_programs_started_meanwhile_are_frozen_too(desktop: LinkedDesk) -> None:
+async def test_programs_started_during_a_takeover_are_frozen_too(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
     await hush(desktop, True)
     cgroup = Cgroup(find_hierarchies(), desktop.id)

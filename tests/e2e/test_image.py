@@ -83,7 +83,7 @@ def leftovers(images: Path) -> tuple[list[str], bool]:
     return os.listdir(images / "tmp"), str(images) in Path("/proc/self/mountinfo").read_text()
 
 
-def test_the_base_is_a_computer(base: Image, images: Path) -> None:
+def test_the_base_has_a_computers_programs(base: Image, images: Path) -> None:
     program = "import os, pwd, ssl, sqlite3; print(pwd.getpwuid(os.getuid()).pw_name, os.path.expanduser('~'))"
     assert run_in(base, base.python, "-c", program) == "user /home/user\n"
     assert run_in(
@@ -96,7 +96,7 @@ def test_the_base_is_a_computer(base: Image, images: Path) -> None:
     assert leftovers(images) == ([], False)
 
 
-def test_the_base_has_nothing_with_rights(base: Image) -> None:
+def test_the_base_has_no_setuid_or_special_files(base: Image) -> None:
     others = ["!", "-type", "f", "!", "-type", "d", "!", "-type", "l"]
     argv = ["find", str(base.layers[0]), "-perm", "/6000", "-o", *others]
     assert subprocess.run(argv, capture_output=True, check=True).stdout == b""
@@ -116,14 +116,14 @@ def test_the_base_has_its_bytecode(base: Image) -> None:
     assert run_in(base, base.python, "-c", program) == "[]\n"
 
 
-def test_what_is_there_is_not_built_again(base: Image, images: Path) -> None:
+def test_an_existing_image_is_not_built_again(base: Image, images: Path) -> None:
     said: list[str] = []
     assert build(images, recipe.load("base"), said.append) == base
     assert said == []
 
 
 @pytest.mark.long
-def test_a_recipe_of_ones_own(base: Image, images: Path, tmp_path: Path, fresh: FreshName) -> None:
+def test_a_custom_recipe_is_built(base: Image, images: Path, tmp_path: Path, fresh: FreshName) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         'from = "base"\napt = ["figlet"]\npip = ["six"]\n'
@@ -159,7 +159,7 @@ def test_run_lines_have_no_network(base: Image, images: Path, fresh: FreshName) 
     assert run_in(image, "cat", "/n") == "1\n", "the loopback alone"
 
 
-def test_a_killed_build_leaves_nothing_that_stays(base: Image, images: Path, fresh: FreshName) -> None:
+def test_a_killed_builds_leftovers_are_removed(base: Image, images: Path, fresh: FreshName) -> None:
     name = fresh()
     program = f"""
 from pathlib import Path
@@ -195,7 +195,7 @@ def any_process_below(folder: Path) -> bool:
 
 
 @pytest.mark.long
-def test_a_root_file_system(base: Image, base_tar: Path, images: Path, fresh: FreshName) -> None:
+def test_a_root_file_system_is_imported(base: Image, base_tar: Path, images: Path, fresh: FreshName) -> None:
     image = import_image(images, base_tar, fresh(), print)
     assert image.digest == hashlib.sha256(base_tar.read_bytes()).hexdigest()
     same = subprocess.run(["diff", "-r", "--no-dereference", base.layers[0], image.layers[0]], check=False)
@@ -230,7 +230,9 @@ def check_layers(image: Image) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("packed", [False, True], ids=["directory", "compressed tar"])
-def test_an_oci_layout(base_tar: Path, tmp_path: Path, images: Path, fresh: FreshName, packed: bool) -> None:
+def test_an_oci_layout_is_imported(
+    base_tar: Path, tmp_path: Path, images: Path, fresh: FreshName, packed: bool
+) -> None:
     path = tmp_path / "oci"
     layers = [blob(path, base_tar.read_bytes()), blob(path, gzip.compress(top_layer(tmp_path), 1))]
     config_blob = blob(path, json.dumps({"architecture": MACHINE, "os": "linux"}).encode())
@@ -247,7 +249,7 @@ def test_an_oci_layout(base_tar: Path, tmp_path: Path, images: Path, fresh: Fres
 
 
 @pytest.mark.long
-def test_a_docker_archive(base_tar: Path, tmp_path: Path, images: Path, fresh: FreshName) -> None:
+def test_a_docker_archive_is_imported(base_tar: Path, tmp_path: Path, images: Path, fresh: FreshName) -> None:
     top = top_layer(tmp_path)
     ids = [hashlib.sha256(data).hexdigest() for data in (base_tar.read_bytes(), top)]
     facts = {"architecture": MACHINE, "os": "linux", "rootfs": {"diff_ids": [f"sha256:{each}" for each in ids]}}

@@ -74,7 +74,7 @@ def over(image: Image, folder: Path, script: str) -> str:
     return subprocess.run(argv, capture_output=True, check=True, text=True).stdout
 
 
-def test_a_saved_image_shows_what_its_desk_saw(settings: Config, name: str, tmp_path: Path) -> None:
+def test_a_saved_image_has_the_files_its_desk_saw(settings: Config, name: str, tmp_path: Path) -> None:
     base = find(settings.images, "base")
     over(base, tmp_path / "desk", CHANGE)
     fd = os.open(tmp_path / "desk/up", os.O_RDONLY | os.O_DIRECTORY)

@@ -91,7 +91,7 @@ async def count(desk: Desk, *programs: str) -> list[int]:
     return [int((await lines(desk, f"pgrep -cx --runstates D,R,S,T {each} || true"))[0]) for each in programs]
 
 
-async def test_a_session_many_ask_for_is_one_and_outlives_the_first_to_ask(settings: Config) -> None:
+async def test_concurrent_requests_start_one_session_that_outlives_the_first(settings: Config) -> None:
     async with fresh(settings) as desk:
         first = await desk.start([SESSION, "sleep", "100"])
         async with anyio.create_task_group() as tasks:
@@ -118,7 +118,7 @@ async def test_a_screen_that_is_up_is_not_started_again(desk: Desk) -> None:
     assert "1280x800" in " ".join(await lines(desk, "DISPLAY=:0 xdpyinfo"))
 
 
-async def test_there_is_one_browser_however_it_is_started_and_it_can_be_driven(settings: Config) -> None:
+async def test_every_way_to_start_a_browser_gives_the_same_one_which_can_be_driven(settings: Config) -> None:
     async with fresh(settings) as desk:
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
@@ -138,7 +138,7 @@ async def test_every_promised_module_and_program_is_there(desk: Desk) -> None:
     assert await lines(desk, missing) == []
 
 
-async def test_a_recipes_files_are_roots_and_programs_where_they_say_so(desk: Desk) -> None:
+async def test_a_recipes_files_belong_to_root_and_are_executable_if_they_say_so(desk: Desk) -> None:
     asked = f"stat -c '%a %u' {SESSION} /usr/local/lib/hotdesk/tint2rc /usr/local/lib/hotdesk"
     assert await lines(desk, asked) == ["755 0", "644 0", "755 0"]
 
@@ -159,11 +159,11 @@ async def test_no_package_in_an_image_is_under_the_agpl(desk: Desk) -> None:
     assert await lines(desk, f"{wheels} /usr/local/lib/python3*/dist-packages/*.dist-info/METADATA || true") == []
 
 
-async def test_apt_finds_nothing_amiss(desk: Desk) -> None:
+async def test_apt_finds_no_broken_packages(desk: Desk) -> None:
     assert await lines(desk, "dpkg --audit; apt-get -qq -o Debug::NoLocking=1 check 2>&1") == []
 
 
-async def test_images_keep_to_their_size(settings: Config) -> None:
+async def test_images_stay_below_their_promised_size(settings: Config) -> None:
     assert image.find(settings.images, "office").size < 1.6e9
     assert image.find(settings.images, "desktop").size < 2.45e9
 

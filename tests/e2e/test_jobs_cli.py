@@ -114,7 +114,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
 
 
 @pytest.mark.long
-async def test_of_two_who_decide_at_once_one_is_told_that_the_other_was_first(place: Place) -> None:
+async def test_of_two_concurrent_decisions_the_second_is_refused(place: Place) -> None:
     kept = place.begin()
     pending = place.ask(kept)
     with ThreadPoolExecutor(2) as both:
@@ -126,7 +126,7 @@ async def test_of_two_who_decide_at_once_one_is_told_that_the_other_was_first(pl
 
 
 @pytest.mark.long
-async def test_a_plan_is_edited_and_what_is_approved_is_the_edit(place: Place, tmp_path: Path) -> None:
+async def test_an_edited_plan_is_the_approved_one(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     pending = place.ask(kept)
     editor = tmp_path / "editor"
@@ -154,7 +154,7 @@ async def test_a_question_is_answered_and_a_refusal_has_its_reason(place: Place)
 
 
 @pytest.mark.long
-async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place, tmp_path: Path) -> None:
+async def test_a_job_is_forgotten_and_its_journal_stays_whole(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     job = kept.folder.name
     with hold_lock(kept.folder):
@@ -168,7 +168,7 @@ async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place,
 
 
 @pytest.mark.long
-async def test_an_export_is_proven_with_the_public_key_alone(place: Place, tmp_path: Path) -> None:
+async def test_an_export_is_verified_with_the_public_key_alone(place: Place, tmp_path: Path) -> None:
     kept, other = place.begin(), place.begin()
     job, file, key = kept.folder.name, tmp_path / "job.jsonl", tmp_path / "key.pub"
     key.write_bytes((place.settings.lib / "keys/signing.pub").read_bytes())

@@ -208,7 +208,7 @@ def test_killed_after_every_event_a_job_still_continues(nurseries: Nurseries, ev
 
 @pytest.mark.long
 @pytest.mark.parametrize("life", [24, 31])
-def test_a_job_that_dies_again_and_again_gets_there(nurseries: Nurseries, life: int) -> None:
+def test_a_job_that_is_killed_repeatedly_reaches_its_end(nurseries: Nurseries, life: int) -> None:
     errand, lives = nurseries.new(life=life), 1
     said, killed = nurseries.live(errand)
     while killed and lives < 40:
@@ -241,7 +241,7 @@ def test_killed_right_after_it_was_resumed_a_job_continues(nurseries: Nurseries,
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", [9, 30, 50, 60, 70])
-def test_killed_at_every_boundary_of_what_was_resumed_a_job_continues(
+def test_killed_at_every_boundary_after_a_resume_a_job_continues(
     nurseries: Nurseries, commits: int, first: int
 ) -> None:
     nurseries.each(lambda second: die_twice(nurseries, first, second), range(1, commits + 1))

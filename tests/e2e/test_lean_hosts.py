@@ -68,7 +68,7 @@ def test_without_btrfs_a_desks_disk_is_ext4(home: Path, settings: Config, tmp_pa
 
 
 @pytest.mark.long
-def test_where_btrfs_is_demanded_its_absence_names_the_remedy(home: Path, settings: Config, tmp_path: Path) -> None:
+def test_a_required_but_missing_btrfs_is_an_error_with_the_remedy(home: Path, settings: Config, tmp_path: Path) -> None:
     hidden = hide("mkfs.btrfs", OTHER_FORMAT, tmp_path)
     done = hotdesk(hidden, home / "btrfs-only", settings.images, "run", "--", "true", HOTDESK_DISK="btrfs")
     assert done.returncode == 125
@@ -92,7 +92,7 @@ def test_without_erofs_the_sterile_copy_is_ext4(home: Path, settings: Config, tm
 
 
 @pytest.mark.long
-def test_a_read_only_usr_is_no_obstacle_to_set_up_and_desks(home: Path, settings: Config) -> None:
+def test_set_up_and_desks_work_with_a_read_only_usr(home: Path, settings: Config) -> None:
     prepare = READ_ONLY.format("/usr")
     done = hotdesk(prepare, home / "ro-usr", settings.images, "setup", "--no-image")
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,9 @@ def test_a_read_only_usr_is_no_obstacle_to_set_up_and_desks(home: Path, settings
 
 
 @pytest.mark.long
-def test_a_read_only_etc_is_refused_with_what_set_up_writes_there(home: Path, settings: Config, tmp_path: Path) -> None:
+def test_a_read_only_etc_is_refused_with_the_files_set_up_writes_there(
+    home: Path, settings: Config, tmp_path: Path
+) -> None:
     copy = tmp_path / "etc"
     shutil.copytree("/etc", copy, symlinks=True, ignore_dangling_symlinks=True)
     for name in ("subuid", "subgid"):

@@ -176,7 +176,7 @@ async def test_a_copy_has_a_name_and_an_identity_of_its_own_and_the_right_time(h
 
 
 @pytest.mark.long
-async def test_a_copy_has_a_way_out_of_its_own(settings: Config, tmp_path: Path) -> None:
+async def test_a_copy_has_its_own_egress(settings: Config, tmp_path: Path) -> None:
     with upstream(tmp_path, "erp.test") as server:
         scope = Scope(rules=(parse_rule("read erp.test/one"),), names={"erp.test": server.address})
         async with Host(replace(settings, ca=str(server.ca)), control=False) as host:
@@ -191,7 +191,7 @@ async def test_a_copy_has_a_way_out_of_its_own(settings: Config, tmp_path: Path)
 
 
 @pytest.mark.long
-async def test_root_can_be_had_again_in_origin_and_copy(host: Host) -> None:
+async def test_root_works_again_in_origin_and_copy(host: Host) -> None:
     origin = await host.open(replace(SPEC, root=True))
     assert (await origin.run(["id", "-u"], user="root")).text == "0\n"
     (copy,) = await origin.fork(memory=True)
@@ -269,7 +269,9 @@ async def test_a_hibernated_desk_that_is_burnt_is_gone(settings: Config) -> None
 
 
 @pytest.mark.long
-async def test_a_hibernated_desk_goes_on_on_its_image_whatever_became_of_the_name(settings: Config, home: Path) -> None:
+async def test_a_hibernated_desk_continues_on_its_image_even_if_the_name_has_a_new_one(
+    settings: Config, home: Path
+) -> None:
     base = find_image(settings.images, "base")
     store = home / "rebuilt"
     own = replace(settings, images=store)
@@ -320,7 +322,7 @@ async def test_a_desk_that_is_burnt_while_it_is_hibernated_is_gone(
         assert not store.has(desk.id)
 
 
-async def test_a_desk_that_holds_what_cannot_be_kept_runs_on(host: Host) -> None:
+async def test_a_desk_that_cannot_be_saved_continues_to_run(host: Host) -> None:
     desk = await host.open(SPEC)
     hold = (
         "import socket,time; s=socket.socket(socket.AF_UNIX); s.connect('/run/hotdesk/gate.sock'); print(1,flush=True)"
@@ -340,7 +342,7 @@ async def test_a_desk_that_holds_what_cannot_be_kept_runs_on(host: Host) -> None
         await host.burn(each.id)
 
 
-async def test_a_wall_that_cannot_keep_memory_refuses_before_anything_is_done(host: Host) -> None:
+async def test_a_wall_that_cannot_save_memory_refuses_at_once(host: Host) -> None:
     desk = await host.open(replace(SPEC, wall="container"))
     process = await desk.start(["cat"])
     for refused in (desk.fork(memory=True), desk.pause(keep="disk")):

@@ -78,7 +78,7 @@ def work(run: Hotdesk, folder: Path, script: str) -> str:
 
 
 @pytest.mark.long
-def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, tmp_path: Path) -> None:
+def test_the_next_job_uses_the_memory_of_the_previous_one(run: Hotdesk, settings: Config, tmp_path: Path) -> None:
     folder = tmp_path / "brief"
     folder.mkdir()
     (folder / "brief.toml").write_text(BRIEF)
@@ -120,7 +120,7 @@ def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, t
         (("show", "../up"), b"is not the name of a memory"),
     ],
 )
-def test_what_is_not_there_is_reported_in_a_line(run: Hotdesk, argv: tuple[str, ...], said: bytes) -> None:
+def test_missing_memory_is_reported_in_one_line(run: Hotdesk, argv: tuple[str, ...], said: bytes) -> None:
     done = run("memory", *argv)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (125, b"", 1)
     assert said in done.stderr

@@ -82,7 +82,7 @@ async def test_a_desk_has_a_kernel_of_its_own_and_its_keeper_says_how_it_runs(em
         assert "emulated; its own kernel, but not an isolation boundary" in proof.describe()
 
 
-async def test_a_machine_is_its_desk_and_no_other(desk: Desk) -> None:
+async def test_a_virtual_machine_belongs_to_one_desk(desk: Desk) -> None:
     code = "hostname; cat /etc/machine-id; echo $STAGE; id -u; ls /sys/class/net; cat /proc/1/comm; date +%s"
     name, machine, stage, user, card, first, now = (await desk.run(["sh", "-c", code])).text.split()
     assert (name, stage, user, card) == (desk.id[:12], "1", "1000", "lo")
@@ -143,7 +143,7 @@ async def test_a_desk_is_paused_with_its_memory_and_without(host: Host) -> None:
 
 
 @pytest.mark.long
-async def test_a_desk_kept_ready_is_claimed_as_it_is_and_for_nothing_more(emulating: Config) -> None:
+async def test_a_ready_desk_is_claimed_unchanged_and_for_its_own_spec_only(emulating: Config) -> None:
     async with Host(emulating, control=False) as host:
         host.keep_ready(SPEC, 1)
         await host.pool.wait_until_full()
@@ -156,7 +156,7 @@ async def test_a_desk_kept_ready_is_claimed_as_it_is_and_for_nothing_more(emulat
         assert (await claimed.run(["sh", "-c", "echo $STAGE"])).text == "2\n"
 
 
-async def test_what_the_host_would_have_to_read_of_a_machines_disk_is_refused(desk: Desk) -> None:
+async def test_operations_in_which_the_host_would_read_a_machines_disk_are_refused(desk: Desk) -> None:
     with pytest.raises(BriefError, match="cannot be saved as an image"):
         await desk.save("copied")
 

@@ -67,7 +67,7 @@ def test_doctor_holds_in_a_restricted_container(podman: PodmanHost) -> None:
     assert sum(each["state"] == "held" for each in judged) > 40
 
 
-def test_a_plain_container_is_told_every_option_it_lacks(podman: PodmanHost) -> None:
+def test_every_missing_option_of_a_plain_container_is_named(podman: PodmanHost) -> None:
     done = podman.run(podman.setup)
     assert done.returncode == 125
     assert "Desks cannot open on a Podman container (restricted)" in done.stderr
@@ -98,7 +98,7 @@ def test_read_only_cgroups_are_refused_with_their_remedy(podman: PodmanHost) -> 
     assert found["host"]["options"] == [podman.cgroups]
 
 
-def test_a_filter_that_refuses_keyrings_is_no_obstacle(podman: PodmanHost) -> None:
+def test_desks_open_under_a_filter_that_refuses_keyrings(podman: PodmanHost) -> None:
     profile = json.loads(Path("/usr/share/containers/seccomp.json").read_text())
     for rule in profile["syscalls"]:
         rule["names"] = [name for name in rule["names"] if name not in ("keyctl", "add_key", "request_key")]

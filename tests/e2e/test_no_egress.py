@@ -59,7 +59,7 @@ async def test_pip_tries_once(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "0.0.0.0", "127.0.0.5"])
-async def test_servers_inside_are_reached_as_before(desk: Desk, address: str) -> None:
+async def test_servers_inside_are_still_reachable(desk: Desk, address: str) -> None:
     server = await desk.start(["python3", "-c", SERVE])
     try:
         with anyio.fail_after(30):
@@ -71,7 +71,7 @@ async def test_servers_inside_are_reached_as_before(desk: Desk, address: str) ->
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("spares", [0, 1])
-async def test_a_desk_with_a_scope_has_none_of_it(settings: Config, spares: int) -> None:
+async def test_a_desk_with_egress_has_none_of_these_settings(settings: Config, spares: int) -> None:
     async with Host(settings) as host:
         host.keep_ready(Spec(), spares)
         with anyio.fail_after(60):

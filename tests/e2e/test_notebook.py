@@ -23,7 +23,7 @@ def shown(cell: dict[str, Any]) -> str:
     return "".join("".join(text) for text in texts)
 
 
-def test_a_notebook_holds_desks_over_its_cells(settings: Config, tmp_path: Path) -> None:
+def test_a_notebooks_desks_stay_open_across_its_cells(settings: Config, tmp_path: Path) -> None:
     jupyter = {
         name: str(tmp_path / name.lower()) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR")
     }
@@ -45,6 +45,6 @@ def test_a_notebook_holds_desks_over_its_cells(settings: Config, tmp_path: Path)
     assert not os.listdir(settings.run / "desks")
 
 
-def test_the_notebook_is_kept_without_output() -> None:
+def test_the_notebook_in_the_repository_has_no_output() -> None:
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in cells)

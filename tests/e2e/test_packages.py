@@ -46,7 +46,7 @@ async def test_apt_installs_a_package_with_its_dependencies_scripts_and_user(set
 
 
 @pytest.mark.long
-async def test_apt_says_that_the_door_refuses_an_archive_nobody_listed(settings: Config) -> None:
+async def test_apt_reports_that_the_door_refuses_an_unlisted_archive(settings: Config) -> None:
     source = "echo 'deb [trusted=yes] http://elsewhere.test/debian x main' | sudo tee /etc/apt/sources.list"
     async with Host(settings, control=False) as host, host.open_desk(SPEC, Scope(rules())) as desk:
         await done(desk, source)
@@ -71,7 +71,7 @@ async def test_pip_installs_and_says_that_the_door_refuses_another_index(setting
     assert {event.host for event in asked if event.verdict != "allow"} == {"elsewhere.test"}
 
 
-async def test_pip_asks_an_index_on_plain_http_at_a_port_and_never_knows_its_password(
+async def test_pip_uses_an_index_on_plain_http_at_a_port_without_knowing_its_password(
     settings: Config, tmp_path: Path
 ) -> None:
     machine = PackageSources(pip=("http://someone:secret-word@mirror.test:3141/root/simple/",), default_pip=False)

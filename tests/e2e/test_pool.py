@@ -150,7 +150,7 @@ def clocks() -> tuple[float, float, float]:
     return time.time(), time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-async def test_the_clock_is_right_after_a_desk_stood_frozen(settings: Config) -> None:
+async def test_the_clock_is_right_after_a_desk_was_frozen(settings: Config) -> None:
     async with pooled(settings, 1) as host:
         await anyio.sleep(2)
         desk = await claim(host, settings, SPEC)
@@ -164,7 +164,7 @@ async def test_the_clock_is_right_after_a_desk_stood_frozen(settings: Config) ->
 # -- options of the claim -------------------------------------------------------------------------------------------
 
 
-async def test_what_a_claim_asks_for_is_in_force(settings: Config) -> None:
+async def test_options_of_a_claim_are_in_force(settings: Config) -> None:
     spec = Spec(cpus=0.5, memory=123 * MIB, disk=77 * MIB, pids=55, env={"ONE": "ü", "TWO": "2"}, root=True)
     async with pooled(settings, 1) as host:
         desk = await claim(host, settings, spec)
@@ -235,7 +235,7 @@ async def gone(host: Host, desk: Desk) -> None:
     await desk.run(["true"])
 
 
-async def test_a_way_out_is_given_at_the_claim_and_only_then(settings: Config, tmp_path: Path) -> None:
+async def test_egress_is_given_at_the_claim_and_only_then(settings: Config, tmp_path: Path) -> None:
     with upstream(tmp_path, "erp.test") as server:
         scope = Scope(rules=(parse_rule("erp.test"),), names={"erp.test": server.address})
         status = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", "https://erp.test/"]
@@ -278,7 +278,7 @@ async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:
 
 @pytest.mark.long
 @pytest.mark.long
-async def test_many_claims_at_once_are_all_answered_and_share_nothing(settings: Config) -> None:
+async def test_concurrent_claims_are_all_answered_with_different_desks(settings: Config) -> None:
     names: list[str] = []
 
     async def one(host: Host) -> None:
@@ -392,7 +392,7 @@ async def test_a_ready_desk_cannot_be_found_by_id(settings: Config) -> None:
         await claim(host, settings, SPEC)
 
 
-async def test_ps_shows_what_is_ready(settings: Config, hotdesk: Hotdesk) -> None:
+async def test_ps_shows_ready_desks(settings: Config, hotdesk: Hotdesk) -> None:
     async with pooled(settings, 1) as host:
         desk = await host.open(Spec(tenant="other"))
         done = await anyio.to_thread.run_sync(lambda: hotdesk("ps", "--json"))
@@ -401,7 +401,7 @@ async def test_ps_shows_what_is_ready(settings: Config, hotdesk: Hotdesk) -> Non
         assert list(told.values()) == ["ready"]
 
 
-async def test_what_keeps_a_pool_empty_is_reported(store: Config) -> None:
+async def test_the_error_that_keeps_a_pool_empty_is_reported(store: Config) -> None:
     async with Host(store, control=False) as host:
         host.keep_ready(SPEC, 1)
         (store.images / "images/base.json").unlink()

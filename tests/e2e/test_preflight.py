@@ -32,7 +32,7 @@ def own(settings: Config) -> Iterator[Config]:
     shutil.rmtree(home)
 
 
-async def test_keys_say_of_each_grant_whether_it_can_be_had(own: Config) -> None:
+async def test_the_keys_process_reports_which_grants_work(own: Config) -> None:
     names = ("token", "gold", "code", "printed", "broken")
     scope = Scope(grants=tuple(parse_grant(f"{name}@a.test header=X-Key") for name in names))
     async with Host(own, control=False) as host:

@@ -260,7 +260,7 @@ def test_a_brief_is_carried_out_by_openais_library(office: Office) -> None:
 
 
 @pytest.mark.long
-def test_a_brief_is_carried_out_by_a_server_of_ones_own(office: Office) -> None:
+def test_a_brief_is_carried_out_by_a_self_hosted_server(office: Office) -> None:
     with minds(office, chat=acting(office)) as providers:
         code, told = office.work("--model", f"chat:own@{providers['chat'].base_url}")
         assert code == 0, told
@@ -270,7 +270,7 @@ def test_a_brief_is_carried_out_by_a_server_of_ones_own(office: Office) -> None:
 
 
 @pytest.mark.long
-def test_the_planner_takes_what_a_cheaper_model_could_not_and_both_are_paid_for(office: Office) -> None:
+def test_the_planner_takes_over_a_step_that_a_cheaper_model_failed_and_both_are_charged(office: Office) -> None:
     planner = acting(office, findings=["Step 'book' overwrites what 'read' made; keep it."])
     worker = acting(office, fails={"ask"})
     with minds(office, anthropic=planner, openai=worker) as providers:
@@ -322,7 +322,7 @@ def test_a_job_whose_providers_are_all_down_pauses_and_continues_when_one_is_bac
 
 
 @pytest.mark.long
-def test_a_job_whose_budget_is_used_up_continues_during_its_step_with_its_thoughts(office: Office) -> None:
+def test_a_job_with_a_used_up_budget_continues_in_its_step_with_its_thoughts(office: Office) -> None:
     with minds(office, anthropic=acting(office)) as providers:
         code, told = office.work("--model", OPUS, "--acts", "8")
         assert code == 75, told

@@ -152,7 +152,7 @@ def words(told: Done) -> str:
     return told.text + told.stderr.decode()
 
 
-async def test_every_client_uses_the_door_and_believes_it(equipped: Desk, there: Upstream) -> None:
+async def test_every_client_uses_and_trusts_the_door(equipped: Desk, there: Upstream) -> None:
     for name, argv in CLIENTS.items():
         there.seen.clear()
         told = await ask(equipped, argv, "https://there.test")
@@ -161,14 +161,14 @@ async def test_every_client_uses_the_door_and_believes_it(equipped: Desk, there:
 
 
 @pytest.mark.long
-async def test_every_client_says_that_the_door_refuses_a_host(equipped: Desk) -> None:
+async def test_every_client_reports_that_the_door_refuses_a_host(equipped: Desk) -> None:
     for name, told in (await ask_each(equipped, "https://elsewhere.test")).items():
         assert not told.ok, name
         assert "403" in words(told), f"{name}: {words(told)}"
 
 
 @pytest.mark.long
-async def test_every_client_says_that_the_door_refuses_a_path(equipped: Desk, there: Upstream) -> None:
+async def test_every_client_reports_that_the_door_refuses_a_path(equipped: Desk, there: Upstream) -> None:
     there.seen.clear()
     for name, told in (await ask_each(equipped, "https://there.test/closed")).items():
         assert not told.ok, name
@@ -192,7 +192,7 @@ async def test_npm_installs_from_this_machines_own_registry(equipped: Desk) -> N
     assert await done(equipped, "cd own && node -p 'require(\"is-odd\")(3)'") == "true\n"
 
 
-async def test_a_server_the_door_does_not_believe_is_named(settings: Config, tmp_path: Path) -> None:
+async def test_a_server_that_the_door_does_not_trust_is_named(settings: Config, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with upstream(tmp_path, "forged.test") as forged:
         scope = Scope((parse_rule("forged.test"),), names={"forged.test": forged.address})
@@ -204,7 +204,7 @@ async def test_a_server_the_door_does_not_believe_is_named(settings: Config, tmp
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_chromium_uses_the_door_and_believes_it(desk: Desk) -> None:
+async def test_chromium_uses_and_trusts_the_door(desk: Desk) -> None:
     await apt_install(desk, "chromium", timeout=400)
     chromium = ["chromium", "--headless", "--no-sandbox", "--dump-dom", "URL/data/page"]
     told = await ask(desk, chromium, "https://there.test")
@@ -215,7 +215,7 @@ async def test_chromium_uses_the_door_and_believes_it(desk: Desk) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_go_uses_the_door_and_believes_it(desk: Desk) -> None:
+async def test_go_uses_and_trusts_the_door(desk: Desk) -> None:
     await apt_install(desk, "golang-go", timeout=400)
     await desk.write("fetch.go", GO.encode())
     await done(desk, "go build -o fetch fetch.go", 300)
@@ -229,7 +229,7 @@ async def test_go_uses_the_door_and_believes_it(desk: Desk) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_java_uses_the_door_and_believes_it_by_its_variable(desk: Desk) -> None:
+async def test_java_uses_and_trusts_the_door_by_its_variable(desk: Desk) -> None:
     await apt_install(desk, "default-jdk-headless", timeout=400)
     await desk.write("Fetch.java", JAVA.encode())
     java = ["java", "Fetch.java", "URL/data/page"]

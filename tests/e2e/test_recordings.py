@@ -99,7 +99,7 @@ def run_example(example: Path, settings: Config, home: Path, *argv: str, **varia
 @pytest.mark.long
 @pytest.mark.container
 @pytest.mark.timeout(2 * REPLAY_SECONDS)
-def test_what_the_demo_records_it_replays_with_nobody_asked(settings: Config, home: Path, tmp_path: Path) -> None:
+def test_the_demo_replays_its_recording_without_a_model(settings: Config, home: Path, tmp_path: Path) -> None:
     file, audit = tmp_path / "recorded/script.jsonl", ROOT / "examples/audit"
     argv = ["--out", str(tmp_path / "first"), "--seed", "7", "--count", "45", "--model", "anthropic:claude-sonnet-5"]
     argv += ["--record", str(file), "--answered-by", "by a script through a loopback provider"]
@@ -131,7 +131,7 @@ def plan_and_act(example: Path) -> Callable[[Asked], Reply]:
     return decide
 
 
-def test_every_recording_has_replies_and_says_who_gave_them() -> None:
+def test_every_recording_has_replies_and_names_their_origin() -> None:
     for file in (*TASK_RECORDINGS, *EXAMPLE_RECORDINGS):
         assert any(read_parts(file).values()), f"{file} has no reply"
         header = json.loads(file.read_text().partition("\n")[0])
@@ -141,7 +141,7 @@ def test_every_recording_has_replies_and_says_who_gave_them() -> None:
         assert header["recording"]["answered_by"] == read_note(file).answered_by
 
 
-def test_recordings_are_found_where_they_lie(tmp_path: Path) -> None:
+def test_recordings_are_found_in_their_folders(tmp_path: Path) -> None:
     tasks = ["tests/recordings/code-fix-1", "tests/recordings/code-fix-2", "tests/recordings/web-a-1"]
     for name in (*tasks, "examples/audit/recorded/mind", "examples/audit/recorded/other"):
         (tmp_path / f"{name}.jsonl").parent.mkdir(parents=True, exist_ok=True)

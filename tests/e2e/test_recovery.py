@@ -41,7 +41,7 @@ def layers(settings: Config, *make: str) -> list[str]:
     return done.stdout.split()
 
 
-async def test_a_disk_of_a_desk_the_machine_forgot_is_deleted(settings: Config) -> None:
+async def test_a_disk_of_an_unrecorded_desk_is_deleted(settings: Config) -> None:
     lost = new_id()
     assert lost in layers(settings, lost)
     async with Host(settings, control=False) as host, host.open_desk() as desk:

@@ -40,7 +40,7 @@ async def boot_id(desk: Desk) -> bytes:
     return await desk.read("/proc/sys/kernel/random/boot_id")
 
 
-async def test_a_borrower_goes_back(settings: Config) -> None:
+async def test_a_borrower_rolls_back_to_a_snapshot(settings: Config) -> None:
     async with lent(settings, Spec(root=True)) as (desk, borrowed):
         await borrowed.write("file", b"then")
         snapshot = await borrowed.snapshot()
@@ -135,7 +135,7 @@ async def test_a_borrower_cannot_fork_any_number(settings: Config, count: int) -
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"1", b"{", b'{"count": true}', b'{"count": "2"}', b'{"count": 1, "snapshot": 7}', b"[" * 9999]
 )
-async def test_a_malformed_order_to_fork_is_refused(settings: Config, body: bytes) -> None:
+async def test_a_malformed_fork_request_is_refused(settings: Config, body: bytes) -> None:
     async with Host(settings) as host, host.open_desk() as desk:
         with socket.socket(socket.AF_UNIX) as caller:
             caller.setblocking(False)
@@ -162,14 +162,14 @@ async def test_forks_whose_caller_left_are_burnt(settings: Config) -> None:
                 await anyio.sleep(0.02)
 
 
-async def test_a_disk_in_memory_is_not_kept_for_a_borrower(settings: Config) -> None:
+async def test_a_disk_in_memory_has_no_snapshots_for_a_borrower(settings: Config) -> None:
     async with lent(settings, Spec(disk_in="memory")) as (_, borrowed):
         for call in (borrowed.snapshot, borrowed.fork):
             with pytest.raises(DeskError, match="disk is in memory"):
                 await call()
 
 
-async def test_snapshots_of_a_desk_that_is_gone(settings: Config) -> None:
+async def test_snapshots_of_a_burnt_desk_are_refused(settings: Config) -> None:
     async with elsewhere(settings) as (host, remote):
         desk = await host.open()
         borrowed = await remote.find(desk.id)

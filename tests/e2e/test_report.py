@@ -28,7 +28,7 @@ PLAN = (step(make, makes=["a.xlsx"]),)
 
 
 @pytest.mark.long
-def test_a_job_that_stops_leaves_a_report_and_so_it_does_when_it_fails(hotdesk: Hotdesk, home: Path) -> None:
+def test_a_stopped_or_failed_job_leaves_a_report(hotdesk: Hotdesk, home: Path) -> None:
     folder = home / "reported"
     folder.mkdir()
     (folder / "brief.toml").write_text(BRIEF)

@@ -189,7 +189,7 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-async def test_a_signal_finishes_the_act_and_the_job_continues_during_the_step(
+async def test_a_signal_stops_a_job_after_its_act_and_it_continues_in_the_same_step(
     place: Place, number: signal.Signals
 ) -> None:
     place.write(SLOW)
@@ -242,7 +242,7 @@ async def test_a_budget_that_is_used_up_pauses_and_more_of_it_continues(place: P
 
 @pytest.mark.long
 @pytest.mark.long
-async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with_its_files(place: Place) -> None:
+async def test_a_long_wait_burns_the_desk_and_the_job_continues_at_another_with_its_files(place: Place) -> None:
     (place.settings.run.parent / "etc/config.toml").write_text("[jobs]\npatience = 1\n")
     place.write(ASKING)
     working = place.work()
@@ -259,14 +259,14 @@ async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with
 
 
 @pytest.mark.long
-async def test_a_question_nobody_answers_in_time_is_told_to_the_worker(place: Place) -> None:
+async def test_an_expired_question_is_reported_to_the_worker(place: Place) -> None:
     place.write(ASKING, top="wait = 1")
     assert ended(place.work()) == 0
     assert place.result == "No person answered in time. Continue without the answer. kept"
 
 
 @pytest.mark.long
-async def test_stopped_while_it_asks_a_job_asks_no_second_time(place: Place) -> None:
+async def test_a_job_stopped_during_a_question_does_not_repeat_it(place: Place) -> None:
     place.write(ASKING, top='egress = ["POST https://shop.test/*"]')
     working = place.work()
     asked = place.wait_for(Pending, lambda event: event.kind == "question")
@@ -279,7 +279,7 @@ async def test_stopped_while_it_asks_a_job_asks_no_second_time(place: Place) -> 
     assert [event.kind for event in place.all(Pending)] == ["plan", "question"]
 
 
-async def test_a_plan_is_approved_while_nobody_works_at_the_job(place: Place) -> None:
+async def test_a_plan_is_approved_while_the_job_is_not_running(place: Place) -> None:
     place.write(QUICK, top='approve = "plan"')
     working = place.work()
     asked = place.wait_for(Pending)
@@ -293,7 +293,7 @@ async def test_a_plan_is_approved_while_nobody_works_at_the_job(place: Place) ->
 
 
 @pytest.mark.long
-async def test_an_edited_plan_is_the_plan(place: Place) -> None:
+async def test_a_plan_edited_during_a_wait_is_the_one_carried_out(place: Place) -> None:
     place.write(QUICK, top='approve = "plan"')
     working = place.work()
     editor = place.folder / "editor"
@@ -325,7 +325,7 @@ async def test_a_plan_that_is_refused_or_not_answered_in_time_is_not_carried_out
 @pytest.mark.parametrize(
     ("word", "result"), [("approve", "yes\n"), pytest.param("refuse", "no", marks=pytest.mark.long)]
 )
-async def test_an_amendment_holds_once_a_person_approves_it(place: Place, word: str, result: str) -> None:
+async def test_an_amendment_applies_once_a_person_approves_it(place: Place, word: str, result: str) -> None:
     place.write(WIDER, top='approve = "plan"')
     working = place.work()
     assert place.call("approve", place.wait_for(Pending).id).returncode == 0
@@ -337,9 +337,7 @@ async def test_an_amendment_holds_once_a_person_approves_it(place: Place, word: 
 
 
 @pytest.mark.parametrize("word", [pytest.param("approve", marks=pytest.mark.long), "refuse"])
-async def test_what_may_have_been_written_outside_is_not_done_again_unless_a_person_says_so(
-    place: Place, word: str
-) -> None:
+async def test_an_act_that_may_have_had_effects_outside_is_repeated_only_with_approval(place: Place, word: str) -> None:
     place.write(SLOW, top='egress = ["POST https://shop.test/*"]')
     working = place.work()
     place.wait_for(Acted, lambda event: event.act == 2)
@@ -362,7 +360,7 @@ async def test_what_may_have_been_written_outside_is_not_done_again_unless_a_per
 
 
 @pytest.mark.long
-async def test_a_forgotten_job_and_a_damaged_workspace_are_refused_kindly(place: Place) -> None:
+async def test_resuming_a_forgotten_job_or_a_damaged_workspace_is_refused_with_the_reason(place: Place) -> None:
     place.write(SLOW.replace("sleep 1.5", "true"))
     assert ended(place.work("--acts", "2")) == PAUSED
     (kept,) = place.all(Checkpointed)

@@ -50,7 +50,7 @@ def test_numbers_are_read_out_of_charts_and_become_a_deck(seed: int, settings: C
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_filing_is_taken_into_a_workbook_that_loses_nothing(seed: int, settings: Config, tmp_path: Path) -> None:
+def test_a_filing_is_added_to_a_workbook_that_loses_nothing(seed: int, settings: Config, tmp_path: Path) -> None:
     told, report = run("filing", seed, tmp_path, settings)
     assert "the workbook agrees with the books" in told
     assert reached(told) == {"filings.example.test"}

@@ -55,7 +55,7 @@ def test_a_red_test_becomes_a_patch_that_is_red_before_and_green_after(
 
 
 @pytest.mark.parametrize("bug", planted.BUGS, ids=[bug.module for bug in planted.BUGS])
-def test_what_the_worker_thinks_of_first_is_wrong_and_the_tests_say_so(bug: planted.Bug, tmp_path: Path) -> None:
+def test_the_workers_first_fix_is_wrong_and_fails_the_tests(bug: planted.Bug, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "patch/repo", tmp_path / "repo")
     path = tmp_path / f"repo/billing/{bug.module}.py"
     planted.change(path, bug.right, bug.wrong)
@@ -78,7 +78,7 @@ def red(repository: Path) -> set[str]:
 
 @pytest.mark.container
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=LONG) for seed in (1, 7, 23))])
-def test_an_order_is_placed_once_after_a_person_said_yes(seed: int, settings: Config, tmp_path: Path) -> None:
+def test_an_order_is_placed_once_after_a_persons_approval(seed: int, settings: Config, tmp_path: Path) -> None:
     told = run("order", seed, tmp_path, settings)
     assert "the shop has SO-5001" in told
     assert told.count("another process: hotdesk approve") == 2
@@ -103,7 +103,7 @@ def test_a_refused_order_is_never_placed_and_the_job_says_so(seed: int, settings
 @pytest.mark.long
 @pytest.mark.container
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=LONG) for seed in (2, 7, 16, 41))])
-def test_every_clause_found_in_a_contract_stands_on_its_page(seed: int, settings: Config, tmp_path: Path) -> None:
+def test_every_quoted_clause_is_on_its_page_of_the_contract(seed: int, settings: Config, tmp_path: Path) -> None:
     told = run("contract", seed, tmp_path, settings)
     assert "every clause is as in the contract" in told
     assert "which stands on no page" in told
@@ -132,7 +132,7 @@ def test_a_quote_counts_only_where_it_is_unambiguous(page: int, quote: str, foun
 # -- inputs -----------------------------------------------------------------------------------------------------
 
 
-def test_the_inputs_that_lie_here_are_what_their_generators_write(tmp_path: Path) -> None:
+def test_the_inputs_match_their_generators(tmp_path: Path) -> None:
     storeroom.write(tmp_path / "storeroom.csv", 0)
     contract.write(tmp_path / "contract.pdf", 0)
     for name in ("order/storeroom.csv", "contract/contract.pdf"):
@@ -140,7 +140,7 @@ def test_the_inputs_that_lie_here_are_what_their_generators_write(tmp_path: Path
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_contract_says_what_is_true_of_it_on_one_of_several_pages(seed: int, tmp_path: Path) -> None:
+def test_every_contract_states_its_true_terms_on_one_of_several_pages(seed: int, tmp_path: Path) -> None:
     thought = contract.thought(seed)
     text = " ".join(told for _, told in contract.paragraphs(seed))
     assert all(text.count(sentence) == 1 for _, sentence in thought.values())

@@ -164,7 +164,7 @@ async def test_clicks_arrive_where_they_are_aimed_with_their_button_count_and_ke
     assert next(each[2:] for each in after if each[0] == "ButtonRelease") == [x, y, 0x100]
 
 
-async def test_dragging_scrolling_holding_and_the_pointers_place(place: Place) -> None:
+async def test_dragging_scrolling_holding_and_the_pointers_position(place: Place) -> None:
     screen, (x, y) = place.screen, place.at["pad"]
     seen = await place.events(lambda: screen.drag([(x, y), (x + 60, y), (x + 60, y + 40)]), "ButtonRelease")
     places = {(each[2], each[3]) for each in seen if each[0] == "Motion" and each[4] & 0x100}

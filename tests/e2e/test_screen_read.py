@@ -101,7 +101,7 @@ async def test_a_cell_of_a_sheet_is_changed_by_reference(place: Place) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_a_program_that_shows_nothing_is_left_to_pixels(place: Place) -> None:
+async def test_a_program_without_an_accessibility_tree_is_used_by_pixels(place: Place) -> None:
     await place.desk.write("form.py", FORM.read_bytes())
     await place.use("screen_launch", argv=["python3", "form.py"])
     with anyio.fail_after(60):

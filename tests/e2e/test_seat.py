@@ -49,13 +49,13 @@ async def gone(host: Host, pids: set[int]) -> None:
             await anyio.sleep(0.02)
 
 
-async def test_a_desk_without_a_screen_says_which_image_has_one(host: Host) -> None:
+async def test_a_desk_without_a_screen_names_an_image_that_has_one(host: Host) -> None:
     async with host.open_desk(Spec()) as plain:
         with pytest.raises(DeskError, match="has no screen: open a desk from the image `desktop`"):
             await host.get_seat(plain).ask("screen.shot")
 
 
-async def test_a_reader_that_is_killed_is_reported_and_the_next_ask_starts_another(host: Host, desk: Desk) -> None:
+async def test_a_killed_reader_is_reported_and_the_next_call_starts_another(host: Host, desk: Desk) -> None:
     seat = host.get_seat(desk)
     assert (await seat.ask("screen.shot")).blob[:4] == b"\x89PNG"
     (pid,) = readers(host)
@@ -89,7 +89,7 @@ async def test_a_reader_ends_with_its_desk(host: Host) -> None:
     await gone(host, own)
 
 
-async def test_a_screen_is_there_again_after_a_rollback(host: Host, desk: Desk) -> None:
+async def test_a_screen_works_again_after_a_rollback(host: Host, desk: Desk) -> None:
     before = await desk.snapshot()
     await host.get_seat(desk).ask("screen.shot")
     await desk.rollback(before)

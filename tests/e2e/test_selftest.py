@@ -163,7 +163,7 @@ async def fetch(desk: Desk, url: str) -> str:
     return done.text + done.stderr.decode()
 
 
-async def test_a_good_desk_is_handed_over_with_every_canary_noted(settings: Config) -> None:
+async def test_a_good_desk_is_handed_over_with_every_canary_recorded(settings: Config) -> None:
     async with Host(settings, control=False) as host, host.open_desk(scope=SCOPE) as desk:
         assert proven(settings, desk.id) == Proven(desk.id, NAMES, ())
 
@@ -177,7 +177,7 @@ async def test_after_the_hand_over_nothing_of_the_canary_is_left(settings: Confi
         assert went == [("hotdesk-canary in header authorization",)]
 
 
-async def test_a_ceiling_and_rules_around_the_echos_name_do_not_matter(settings: Config) -> None:
+async def test_ceilings_and_rules_do_not_affect_the_self_tests_own_host(settings: Config) -> None:
     narrow = replace(settings, ceiling=("read erp.test", "deny *.door.local"))
     scope = Scope(rules=(*SCOPE.rules, parse_rule("deny *.door.local"), parse_rule("deny 127.0.0.0/8")))
     async with Host(narrow, control=False) as host, host.open_desk(scope=scope) as desk:
@@ -185,7 +185,7 @@ async def test_a_ceiling_and_rules_around_the_echos_name_do_not_matter(settings:
         assert json.loads(await fetch(desk, "http://door.local/policy"))["allowed"] == ["read erp.test/data/*"]
 
 
-async def test_a_proven_desk_is_given_away_also_where_the_operator_says_where_names_lead(settings: Config) -> None:
+async def test_a_tested_desk_is_handed_over_even_if_the_operator_configures_names(settings: Config) -> None:
     named = replace(settings, names={"intern.test": "127.0.0.1:9"})
     async with Host(named, control=False) as host:
         host.keep_ready(Spec(), 1, proven=True)
@@ -227,11 +227,11 @@ def see_it_burn(settings: Config, source: Path, lost: Loss) -> None:
 @pytest.mark.parametrize(
     "what", [pytest.param(what, marks=() if what in SAMPLE else pytest.mark.long) for what in QUICK]
 )
-def test_a_desk_without_a_guard_is_never_released(settings: Config, home: Path, what: str) -> None:
+def test_a_desk_without_a_guard_is_never_handed_over(settings: Config, home: Path, what: str) -> None:
     see_it_burn(settings, home / "mutant", QUICK[what])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", SLOW)
-def test_no_desk_without_any_guard_is_ever_released(settings: Config, home: Path, what: str) -> None:
+def test_a_desk_without_any_one_guard_is_never_handed_over(settings: Config, home: Path, what: str) -> None:
     see_it_burn(settings, home / "mutant", SLOW[what])

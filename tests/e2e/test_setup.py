@@ -57,7 +57,7 @@ def test_setup_repeated_changes_nothing(home: Path, settings: Config) -> None:
 
 
 @pytest.mark.long
-def test_setup_brings_the_viewer_whole_and_brings_it_again_when_it_is_damaged(home: Path, settings: Config) -> None:
+def test_setup_installs_the_viewer_and_replaces_a_damaged_one(home: Path, settings: Config) -> None:
     assert hotdesk(home, settings.images, "setup", "--no-image").returncode == 0
     place = novnc.get_folder(settings.lib)
     assert sorted(each.name for each in place.iterdir()) == ["copyright", "core", "vendor", "version"]
@@ -80,7 +80,7 @@ def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None
 
 
 @pytest.mark.long
-def test_gc_keeps_what_is_used_and_removes_what_is_not(home: Path, shelf: Path) -> None:
+def test_gc_keeps_used_folders_and_removes_unused_ones(home: Path, shelf: Path) -> None:
     hotdesk(home, shelf, "setup")
     (base,) = image.ls(shelf)
     stale = [shelf / "layers" / ("e" * 64), shelf / "guest" / ("f" * 64) / "1-1", shelf / "guest" / base.digest / "old"]
@@ -110,7 +110,7 @@ def test_gc_removes_nothing_while_a_record_is_damaged(home: Path, shelf: Path) -
 
 
 @pytest.mark.long
-def test_gc_leaves_a_layer_a_desk_stands_on(home: Path, shelf: Path) -> None:
+def test_gc_keeps_a_layer_that_a_desk_uses(home: Path, shelf: Path) -> None:
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(shelf)}
     argv = [*COMMAND, "run", "--", "sh", "-c", "echo up; cat"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as owner:
@@ -126,7 +126,7 @@ def test_gc_leaves_a_layer_a_desk_stands_on(home: Path, shelf: Path) -> None:
 
 
 @pytest.mark.long
-def test_gc_buries_a_desk_whose_keeper_was_killed(home: Path, settings: Config) -> None:
+def test_gc_burns_a_desk_whose_keeper_was_killed(home: Path, settings: Config) -> None:
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(settings.images)}
     env["HOTDESK_HOLDER"] = "0"  # its keeper would also clean up
     with subprocess.Popen([*COMMAND, "run", "--", "sleep", "100"], stdin=subprocess.DEVNULL, env=env) as owner:
@@ -153,7 +153,7 @@ def test_an_image_whose_python_fails_is_taken_back(home: Path, shelf: Path, tmp_
 
 
 @pytest.mark.long
-def test_an_image_that_worked_returns_when_its_successor_does_not(home: Path, shelf: Path, tmp_path: Path) -> None:
+def test_a_working_image_is_restored_when_its_successor_fails(home: Path, shelf: Path, tmp_path: Path) -> None:
     archive = tmp_path / "broken.tar"
     (base,) = image.ls(shelf)
     pack(archive, base.layers[0])

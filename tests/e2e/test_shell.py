@@ -133,7 +133,7 @@ def test_interrupts_and_job_control_work(sit: Sit) -> None:
     assert person.leave() in (0, 130)
 
 
-def test_the_terminal_is_as_it_was_and_sober_whatever_the_desk_did(sit: Sit) -> None:
+def test_the_terminal_is_restored_whatever_the_desk_did(sit: Sit) -> None:
     person = sit("--", "printf", r"\033[?1003h\033[?1049h")
     assert person.leave() == 0
     assert termios.tcgetattr(person.theirs) == person.before
@@ -168,7 +168,7 @@ def test_a_shell_at_an_open_desk_leaves_it_open_and_root_is_root(sit: Sit, hotde
     hotdesk("burn", desk)
 
 
-def test_a_fresh_desk_has_the_way_out_it_was_given(sit: Sit) -> None:
+def test_a_new_desk_has_the_egress_it_was_given(sit: Sit) -> None:
     person = sit("--allow", "example.test")
     person.until(PROMPT)
     refused = "curl -s -o /dev/null -w '%{http_code}\\n' http://other.test/"
@@ -177,7 +177,7 @@ def test_a_fresh_desk_has_the_way_out_it_was_given(sit: Sit) -> None:
     assert person.leave() == 0
 
 
-def test_without_a_terminal_it_says_what_to_use(hotdesk: Hotdesk) -> None:
+def test_without_a_terminal_a_shell_names_the_alternative(hotdesk: Hotdesk) -> None:
     done = hotdesk("shell")
     assert done.returncode == 125
     assert b"hotdesk exec" in done.stderr
@@ -191,7 +191,7 @@ def test_a_lost_terminal_burns_the_desk(sit: Sit, hotdesk: Hotdesk) -> None:
     assert hotdesk("ps").stdout.count(b"\n") == 1
 
 
-def test_a_shell_without_egress_says_so(sit: Sit) -> None:
+def test_a_shell_without_egress_prints_that(sit: Sit) -> None:
     person = sit()
     assert b"This desk has no network access. To reach a host, open a new desk with --allow HOST.\r\n" in person.until(
         PROMPT

@@ -122,7 +122,7 @@ async def test_a_desk_signs_with_placeholders_and_the_door_with_the_keys(place: 
 
 
 @pytest.mark.long
-async def test_what_a_key_does_not_sign_never_leaves_and_the_reason_is_reported(place: Place) -> None:
+async def test_a_request_that_the_key_does_not_cover_never_leaves_and_the_reason_is_reported(place: Place) -> None:
     at_s3 = f"https://{S3}/files/x"
     large: dict[str, object] = {"body": "x" * 17, "times": 100_000, "service": "sqs", "key": "QUEUE_KEY_ID"}
     sent: list[tuple[str, str, str, dict[str, object]]] = [

@@ -139,7 +139,7 @@ def planning(asked: Asked) -> Reply:
     return Reply(calls=(Call("", "give_up", {"why": "it only plans"}),))
 
 
-def test_a_model_that_cannot_plan_is_told_what_is_wrong_and_opens_no_desk(bench: Bench, served: Served) -> None:
+def test_a_model_that_cannot_plan_gets_the_errors_and_opens_no_desk(bench: Bench, served: Served) -> None:
     code, told = bench.work(served.plain, served.plain)
     assert code == 1, told
     assert bench.receipt().outcome == "failed"
@@ -148,7 +148,7 @@ def test_a_model_that_cannot_plan_is_told_what_is_wrong_and_opens_no_desk(bench:
     assert bench.events(StepBegun, Acted, Burnt) == []
 
 
-def test_a_model_that_cannot_act_is_refused_kindly_and_stopped(bench: Bench, served: Served) -> None:
+def test_a_model_that_cannot_act_gets_clear_refusals_and_is_stopped(bench: Bench, served: Served) -> None:
     with behind("chat", planning) as planner:
         code, told = bench.work(served.tools, f"chat:planner@{planner.base_url}")
     _, transcript = bench.hotdesk("show", bench.job, "--transcript")

@@ -89,7 +89,7 @@ def test_a_script_is_read_from_standard_input(room: SshRoom) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("-o", "RekeyLimit=512K")], ids=["one key", "many keys"])
-def test_much_passes_both_ways_as_it_is(room: SshRoom, options: tuple[str, ...]) -> None:
+def test_large_binary_data_passes_both_ways_unchanged(room: SshRoom, options: tuple[str, ...]) -> None:
     data = os.urandom(4 * MIB + 12345)
     done = room.ssh(*options, "--", "cat", stdin=data)
     assert (done.returncode, done.stdout == data) == (0, True), done.stderr
@@ -221,7 +221,7 @@ def test_a_terminal_has_a_prompt_a_size_and_job_control(room: SshRoom) -> None:
         assert screen.end() == 9
 
 
-def test_hanging_up_ends_a_program_in_a_terminal_and_leaves_detached_ones(room: SshRoom) -> None:
+def test_disconnecting_ends_a_program_at_a_terminal_but_not_detached_ones(room: SshRoom) -> None:
     room.ssh("--", "cat > /tmp/hang-up.py", stdin=HANG_UP.encode())
     with terminal(room, "-t", room.name, "setsid nohup sleep 4711 >/dev/null & python3 /tmp/hang-up.py") as screen:
         screen.until(rb"up\r\n")
@@ -231,7 +231,7 @@ def test_hanging_up_ends_a_program_in_a_terminal_and_leaves_detached_ones(room: 
     assert room.ssh("--", "pkill -f 'sleep 471[1]'").returncode == 0
 
 
-def test_hanging_up_ends_a_command_without_a_terminal(room: SshRoom) -> None:
+def test_disconnecting_ends_a_command_without_a_terminal(room: SshRoom) -> None:
     with room.running(["ssh", "-F", str(room.config), room.name, "echo up; exec sleep 4712"]) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
@@ -267,12 +267,12 @@ def test_scp_copies_both_ways(room: SshRoom, tree: Path) -> None:
     assert (room.folder / "back/run.sh").stat().st_mode & 0o777 == 0o755
 
 
-def test_scp_says_what_is_missing(room: SshRoom) -> None:
+def test_scp_names_a_missing_file(room: SshRoom) -> None:
     done = room.call(["scp", "-F", str(room.config), f"{room.name}:nowhere", "."])
     assert (done.returncode, b"No such file" in done.stderr) == (1, True), done.stderr
 
 
-def test_sftp_does_what_it_can_do(room: SshRoom, tree: Path) -> None:
+def test_common_sftp_operations_work(room: SshRoom, tree: Path) -> None:
     lines = ["mkdir s", "put tree/empty s/a", "rename s/a s/b", "symlink b s/link", "ln s/b s/hard",
              "chmod 640 s/b", "ls -l s", "cd s", "pwd", "get b fetched", "rm link",
              "rm hard", "rm b", "cd ..", "rmdir s", "-get nowhere"]  # fmt: skip
@@ -319,7 +319,7 @@ def bring_rsync(room: SshRoom) -> str:
 # -- ports ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_forwarded_port_leads_to_the_desks(room: SshRoom) -> None:
+def test_a_forwarded_port_leads_to_the_desk(room: SshRoom) -> None:
     local = free_port()
     with room.port() as inside:
         argv = ["ssh", "-F", str(room.config), "-N", "-L", f"{local}:localhost:{inside}", room.name]
@@ -328,7 +328,7 @@ def test_a_forwarded_port_leads_to_the_desks(room: SshRoom) -> None:
             assert [converse(local) for _ in range(5)] == [b"hello[end]"] * 5
 
 
-def test_much_passes_a_forwarded_port(room: SshRoom) -> None:
+def test_large_data_passes_a_forwarded_port(room: SshRoom) -> None:
     local, data = free_port(), os.urandom(3 * MIB)
     with room.port() as inside:
         argv = ["ssh", "-F", str(room.config), "-N", "-L", f"{local}:localhost:{inside}", room.name]
@@ -383,7 +383,7 @@ def test_a_socks_proxy_reaches_the_desk_and_nothing_else(room: SshRoom) -> None:
                 assert code != 0, host
 
 
-def test_a_port_where_nobody_listens_is_reported(room: SshRoom) -> None:
+def test_a_port_without_a_listener_is_reported_by_ssh(room: SshRoom) -> None:
     done = room.ssh("-W", "localhost:9")
     assert (done.returncode, b"nothing listens on port 9" in done.stderr) == (255, True), done.stderr
 
@@ -395,7 +395,7 @@ def test_ports_for_the_desk_to_call_are_refused(room: SshRoom) -> None:
     assert room.ssh("-o", "ExitOnForwardFailure=yes", "-R", "8081:localhost:22", "--", "echo on").returncode == 255
 
 
-def test_an_agent_stays_here(room: SshRoom) -> None:
+def test_the_ssh_agent_is_not_forwarded(room: SshRoom) -> None:
     path = str(room.folder / "agent")
     with room.running(["ssh-agent", "-D", "-a", path]):
         wait_until(lambda: Path(path).exists())
@@ -412,7 +412,7 @@ def test_an_agent_stays_here(room: SshRoom) -> None:
 
 
 @pytest.mark.long
-def test_a_channel_lasts(room: SshRoom) -> None:
+def test_a_channel_stays_open(room: SshRoom) -> None:
     argv = ["ssh", "-F", str(room.config), "-o", "ServerAliveInterval=1", room.name, "cat"]
     with room.running(argv) as process:
         assert process.stdin is not None
@@ -467,7 +467,7 @@ def forwarding(room: SshRoom, *argv: str) -> Iterator[tuple[int, subprocess.Pope
         yield int(match[1]), process
 
 
-def test_a_port_has_an_address_here(room: SshRoom) -> None:
+def test_a_desks_port_is_forwarded_to_a_local_address(room: SshRoom) -> None:
     with room.port() as inside, forwarding(room, str(inside), "--listen", "0") as (local, _):
         assert [converse(local) for _ in range(3)] == [b"hello[end]"] * 3
         data = os.urandom(2 * MIB)
@@ -475,7 +475,7 @@ def test_a_port_has_an_address_here(room: SshRoom) -> None:
             assert exchange(sock, data) == data
 
 
-def test_a_port_has_an_address_of_ipv6_here(room: SshRoom) -> None:
+def test_a_desks_port_is_forwarded_to_a_local_ipv6_address(room: SshRoom) -> None:
     with (
         room.port() as inside,
         forwarding(room, str(inside), "--listen", "[::1]:0") as (local, _),
@@ -485,7 +485,7 @@ def test_a_port_has_an_address_of_ipv6_here(room: SshRoom) -> None:
         assert read_all(sock) == b"[end]"
 
 
-def test_a_forwarded_port_where_nobody_listens_is_reported_and_stays(room: SshRoom) -> None:
+def test_a_forwarded_port_without_a_listener_is_reported_and_stays(room: SshRoom) -> None:
     with forwarding(room, "9", "--listen", "0") as (local, process):
         assert converse(local) == b""
         assert process.stderr is not None

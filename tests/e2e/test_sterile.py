@@ -76,7 +76,7 @@ async def test_a_sterile_desk_opens_runs_and_burns_and_leaves_nothing(shelf: Con
 
 
 @pytest.mark.long
-async def test_a_sterile_desk_stands_on_ext4_where_erofs_does_not_work(shelf: Config) -> None:
+async def test_a_sterile_desk_uses_ext4_where_erofs_does_not_work(shelf: Config) -> None:
     base = image.find(shelf.images, "base")
     assert sterilize.make(shelf.images, base, print, ("ext4",))
     async with Host(shelf, control=False) as host, host.open_desk(STERILE) as desk:

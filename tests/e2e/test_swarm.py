@@ -199,7 +199,7 @@ def test_a_swarm_that_was_killed_continues_and_repeats_no_item(
 
 
 @pytest.mark.long
-def test_the_register_of_generated_contracts_is_the_truth(settings: Config, tmp_path: Path) -> None:
+def test_the_register_of_generated_contracts_matches_the_truth(settings: Config, tmp_path: Path) -> None:
     argv = [sys.executable, str(EXAMPLE / "run.py"), "--count", "60", "--seed", str(time.time_ns() % 1000)]
     env = {**environment(settings), **source_path()}
     done = subprocess.run([*argv, "--out", str(tmp_path)], env=env, capture_output=True, timeout=270, check=False)

@@ -28,7 +28,9 @@ OWNER_BYTES = 512 << 20
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_every_item_has_its_own_desk_and_costs_what_is_promised(count: int, settings: Config, tmp_path: Path) -> None:
+def test_every_item_has_its_own_desk_and_stays_within_the_promised_limits(
+    count: int, settings: Config, tmp_path: Path
+) -> None:
     swarm = SwarmProcess(settings, write_brief(tmp_path, count))
     journal = settings.lib / "keys" / FILE
     began, peak, before = time.monotonic(), 0, resource.getrusage(resource.RUSAGE_CHILDREN)

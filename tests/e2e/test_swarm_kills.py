@@ -60,7 +60,7 @@ def site(settings: Config) -> Iterator[None]:
         yield
 
 
-def test_random_kills_of_every_part_change_nothing_but_times(
+def test_random_kills_of_every_part_change_only_times(
     settings: Config, site: None, fetching: str, hotdesk: Hotdesk, tmp_path: Path
 ) -> None:
     for name in ("calm", "killed"):

@@ -47,7 +47,7 @@ print(len(list(read(folder / "journal.db"))))
 """
 
 
-def test_an_act_of_which_only_a_part_was_written_is_not_noted(tmp_path: Path) -> None:
+def test_a_partly_written_act_is_not_recorded(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     done = subprocess.run(
         [sys.executable, "-c", SHORT_WRITE, str(tmp_path)], capture_output=True, text=True, check=True
@@ -112,7 +112,7 @@ async def test_a_keeper_that_can_start_no_thread_says_so_and_keeps_its_desks(set
 
 @pytest.mark.long
 @pytest.mark.container
-async def test_sudo_alone_keeps_no_desk_from_being_idle(settings: Config) -> None:
+async def test_an_unused_sudo_does_not_keep_a_desk_from_being_idle(settings: Config) -> None:
     async with Host(settings, control=False) as host:
         desk = await host.open(Spec(root=True, idle=3.0, deadline=60.0))
         process = await desk.start(["sh", "-c", "while :; do sudo true; sleep 0.3; done"], stdin=False)

@@ -22,7 +22,7 @@ deliverables = [{path = "count.xlsx", check = "sheet", expect = {columns = ["Wor
 """
 
 
-def test_a_model_that_only_talks_has_failed_and_is_told_what_was_wrong(tmp_path: Path) -> None:
+def test_a_model_that_calls_no_tool_fails_after_it_was_told_the_error(tmp_path: Path) -> None:
     (tmp_path / "brief.toml").write_text(BRIEF)
     env = {**os.environ, "HOTDESK_HOME": str(tmp_path), "HOTDESK_ALLOW_LOCAL": "1"}
     with chat_server(lambda body: [text("You can count with Python.")]) as server:

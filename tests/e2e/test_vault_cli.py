@@ -190,7 +190,7 @@ def test_a_passphrase_is_asked_for_or_read_from_a_file(
     assert (done.returncode, done.stderr) == (125, b"hotdesk: the passphrase is wrong\n")
 
 
-def test_without_a_terminal_nobody_is_asked(here: dict[str, str]) -> None:
+def test_without_a_terminal_no_prompt_is_shown(here: dict[str, str]) -> None:
     argv = [PROGRAM, "vault", "init", "--root-key", "passphrase"]
     done = subprocess.run(
         argv, check=False, env=here, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, start_new_session=True
@@ -199,7 +199,7 @@ def test_without_a_terminal_nobody_is_asked(here: dict[str, str]) -> None:
     assert b"no terminal to ask for the passphrase at" in done.stderr
 
 
-def test_what_root_puts_in_belongs_to_whom_the_folder_belongs(run: Hotdesk, keys: Path) -> None:
+def test_files_that_root_writes_belong_to_the_folders_owner(run: Hotdesk, keys: Path) -> None:
     private_files.make_folder(keys, 70001)
     assert run("vault", "set", "erp", stdin=VALUE).returncode == 0
     assert run("vault", "rotate", "--root").returncode == 0
@@ -230,7 +230,7 @@ def journal(keys: Path) -> Path:
 
 
 @pytest.mark.long
-def test_the_journal_is_shown_one_line_an_event_with_nothing_that_steers(run: Hotdesk, journal: Path) -> None:
+def test_the_journal_is_shown_one_line_per_event_without_control_characters(run: Hotdesk, journal: Path) -> None:
     lines = run("journal", "show").stdout.decode().splitlines()
     assert len(lines) == 8
     assert all(line.isprintable() for line in lines)
@@ -262,7 +262,7 @@ def test_the_door_has_an_access_log(run: Hotdesk, journal: Path) -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("disposition", ["default", "ignore"])
 @pytest.mark.parametrize("argv", [["journal", "show"], ["door", "log"]])
-def test_following_shows_what_comes_and_ends_on_interruption(
+def test_following_shows_new_events_and_ends_on_an_interrupt(
     here: dict[str, str], journal: Path, argv: list[str], disposition: str
 ) -> None:
     command = ["env", f"--{disposition}-signal=INT", PROGRAM, *argv, "--follow", "--limit", "3"]
@@ -281,7 +281,9 @@ def test_following_shows_what_comes_and_ends_on_interruption(
 
 
 @pytest.mark.parametrize("more", [[], ["--follow"]])
-def test_a_reader_that_leaves_ends_it_without_a_word(here: dict[str, str], journal: Path, more: list[str]) -> None:
+def test_a_reader_that_disconnects_ends_following_without_output(
+    here: dict[str, str], journal: Path, more: list[str]
+) -> None:
     writer = Journal(journal, load_signer(journal.parent))
     for number in range(3000):
         writer.add("many", "door", Burnt("many", f"{number}"))
@@ -297,7 +299,7 @@ def test_a_reader_that_leaves_ends_it_without_a_word(here: dict[str, str], journ
     program.stderr.close()
 
 
-def test_following_notices_a_reader_that_left_though_nothing_happens(here: dict[str, str], journal: Path) -> None:
+def test_following_notices_a_disconnected_reader_without_new_events(here: dict[str, str], journal: Path) -> None:
     argv = [PROGRAM, "journal", "show", "--follow", "--limit", "1"]
     program = subprocess.Popen(argv, env=here, stdout=PIPE)
     assert program.stdout is not None
@@ -306,7 +308,7 @@ def test_following_notices_a_reader_that_left_though_nothing_happens(here: dict[
     assert program.wait(10) == 128 + signal.SIGPIPE
 
 
-def test_verify_says_whole_and_against_a_kept_head_also_what_was_cut(
+def test_verify_reports_an_intact_journal_and_by_a_saved_head_also_truncation(
     run: Hotdesk, journal: Path, tmp_path: Path
 ) -> None:
     done = run("journal", "verify")
@@ -331,7 +333,7 @@ def test_verify_says_whole_and_against_a_kept_head_also_what_was_cut(
     assert b"NOT INTACT: 1 fault;" in done.stdout
 
 
-def test_verify_finds_what_was_changed_and_who_did_not_sign(run: Hotdesk, journal: Path, tmp_path: Path) -> None:
+def test_verify_finds_changed_events_and_foreign_signatures(run: Hotdesk, journal: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir(mode=0o700)
     load_signer(tmp_path / "other")
     done = run("journal", "verify", "--json", "--key", str(tmp_path / "other/signing.pub"))

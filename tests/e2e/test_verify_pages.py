@@ -82,7 +82,7 @@ WRONG = {
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", WRONG)
-async def test_what_is_wrong_is_found_on_its_page(desk: Desk, name: str) -> None:
+async def test_a_fault_is_found_on_its_page(desk: Desk, name: str) -> None:
     assert told(await verdict(desk, name, **FOOT)) == WRONG[name]
 
 
@@ -101,7 +101,7 @@ UNOPENED = {
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", UNOPENED)
-async def test_what_cannot_be_opened_says_why(desk: Desk, name: str) -> None:
+async def test_a_file_that_cannot_be_opened_is_reported_with_the_reason(desk: Desk, name: str) -> None:
     seen = await verdict(desk, name)
     assert [fault.rule for fault in seen.faults] == ["opens"]
     assert UNOPENED[name] in seen.faults[0].found

@@ -86,7 +86,7 @@ async def test_a_good_file_passes_and_a_wrong_one_fails(machine: Verifier, check
     assert {each.sha256 for each in told} == {passed.sha256, failed.sha256}
 
 
-async def test_a_picture_is_drawn_and_kept_as_ours(machine: Verifier) -> None:
+async def test_a_picture_is_rendered_again_and_stored(machine: Verifier) -> None:
     made = await machine.look("a.png", picture("red"), "png")
     (drawn,) = made.verdicts[-1].pictures
     assert (drawn.width, drawn.height) == (60, 40)
@@ -102,7 +102,7 @@ async def test_active_content_that_the_brief_allows_passes_and_is_reported(machi
     assert named.verdicts[0].expect == {"allow": ["formulas"], "code": False}
 
 
-async def test_files_that_are_only_opened_share_a_desk_and_what_runs_has_its_own(machine: Verifier) -> None:
+async def test_files_that_are_only_opened_share_a_desk_and_programs_have_their_own(machine: Verifier) -> None:
     await machine.look("a.json", b"{}", "json")
     await machine.look("a.csv", b"a\n1\n", "csv")
     await machine.look("a.py", b"print(1)", "program")

@@ -126,13 +126,13 @@ async def test_a_workbook_that_is_wrong_in_one_way_fails_for_it(desk: Desk, name
     ("source", "why"),
     [("wrong.csv", "10, the sum of Difference of wrong.csv over 1 rows"), ("none.csv", "cannot be read")],
 )
-async def test_a_number_that_its_source_does_not_give_fails(desk: Desk, source: str, why: str) -> None:
+async def test_a_number_that_differs_from_its_source_fails(desk: Desk, source: str, why: str) -> None:
     expect = {"reconcile": [{"cell": "Summary!B1", "source": source, "column": "Difference"}]}
     _, verdict = await looked(desk, "good", expect)
     assert why in str(verdict.faults)
 
 
-async def test_what_is_looked_at_is_not_changed_and_the_same_is_seen_again(desk: Desk) -> None:
+async def test_verifying_does_not_change_a_file_and_is_repeatable(desk: Desk) -> None:
     before = hashlib.sha256(await desk.read("good.xlsx")).digest()
     one, _ = await looked(desk, "good", EXPECT)
     other, _ = await looked(desk, "good", EXPECT)
@@ -147,7 +147,7 @@ async def test_an_office_that_died_is_started_again_for_the_next_file(desk: Desk
 
 
 @pytest.mark.long
-async def test_an_office_that_was_left_in_the_middle_of_a_file_is_not_met_again(desk: Desk) -> None:
+async def test_an_office_left_in_the_middle_of_a_file_is_not_used_again(desk: Desk) -> None:
     await looked(desk, "good", {})
     first = await desk.read(".checks/office/pid")
     await desk.write(".checks/office/busy", b"")
@@ -156,7 +156,7 @@ async def test_an_office_that_was_left_in_the_middle_of_a_file_is_not_met_again(
 
 
 @pytest.mark.long
-async def test_a_look_whose_time_is_up_leaves_the_office_to_the_next(desk: Desk) -> None:
+async def test_a_check_that_timed_out_leaves_a_working_office_to_the_next(desk: Desk) -> None:
     await looked(desk, "good", {})
     check = XlsxCheck.from_expect({})
     for seconds in (0.1, 0.2, 0.3):

@@ -133,7 +133,7 @@ async def test_a_viewer_without_control_sees_everything_and_moves_nothing(place:
     assert await place.arrived() == ""
 
 
-async def test_keys_arrive_from_who_holds_the_wheel_and_from_nobody_else(place: Place) -> None:
+async def test_only_the_person_at_the_wheel_can_type(place: Place) -> None:
     async with place.look("control") as first, place.look("control") as second:
         await first.act("early")
         assert await place.arrived() == ""
@@ -154,7 +154,7 @@ async def test_keys_arrive_from_who_holds_the_wheel_and_from_nobody_else(place: 
     assert (back.clicks, back.keys) == (1, 5)
 
 
-async def test_clipboards_stay_on_their_side(place: Place) -> None:
+async def test_clipboards_are_not_shared(place: Place) -> None:
     async with place.look("control") as viewer:
         await viewer.turn("take")
         await viewer.act("")

@@ -114,7 +114,7 @@ async def test_a_keeper_that_lacks_a_wall_opens_no_desk_behind_another(settings:
         assert state.list_own_desks(settings) == []
 
 
-async def test_sensitive_steps_and_checks_stand_behind_the_stronger_wall(
+async def test_sensitive_steps_and_checks_run_behind_the_stronger_wall(
     host: Host, settings: Config, tmp_path: Path
 ) -> None:
     (tmp_path / "invoices").mkdir()
@@ -130,7 +130,7 @@ async def test_sensitive_steps_and_checks_stand_behind_the_stronger_wall(
     ]
 
 
-async def test_certificate_receipt_and_report_name_what_was_proven(
+async def test_certificate_receipt_and_report_name_the_proven_wall(
     host: Host, settings: Config, tmp_path: Path
 ) -> None:
     host.config = replace(settings, verify_wall=NAME)

@@ -206,7 +206,7 @@ async def test_a_person_signs_in_with_a_secret_that_never_enters_the_desk(scene:
 
 
 @pytest.mark.long
-async def test_a_viewer_without_control_moves_nothing_and_learns_of_the_end(scene: Scene) -> None:
+async def test_a_viewer_without_control_moves_nothing_and_sees_the_end(scene: Scene) -> None:
     await scene.work_at(FORM)
     async with page(scene) as address:
         assert await scene.see("document.getElementById('wheel').hidden")

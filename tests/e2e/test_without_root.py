@@ -66,7 +66,7 @@ def somebody() -> Iterator[OrdinaryUser]:
 
 
 @pytest.mark.parametrize("line", [*SAMPLE, *(pytest.param(each, marks=pytest.mark.long) for each in REST)])
-def test_a_command_says_what_an_ordinary_user_lacks_and_what_to_do(somebody: OrdinaryUser, line: str) -> None:
+def test_a_command_names_what_an_ordinary_user_lacks_and_the_remedy(somebody: OrdinaryUser, line: str) -> None:
     code, parts = {**SAMPLE, **REST}[line]
     done = somebody.run(*line.split())
     assert done.returncode == code, done.stderr
@@ -85,7 +85,7 @@ def test_a_brief_is_checked_and_not_carried_out(somebody: OrdinaryUser) -> None:
     assert not (somebody.folder / "home/.local").exists(), "nothing was made for it"
 
 
-def test_doctor_says_what_it_runs_on_and_claims_nothing_it_cannot_try(somebody: OrdinaryUser) -> None:
+def test_doctor_describes_the_machine_and_claims_nothing_it_cannot_test(somebody: OrdinaryUser) -> None:
     done = somebody.run("doctor", "--json")
     assert done.returncode == 125, done.stderr
     found = json.loads(done.stdout)

@@ -134,7 +134,7 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 @pytest.mark.long
-def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> None:
+def test_the_example_is_carried_out_completely(office: Office, tmp_path: Path) -> None:
     done = office.hotdesk("work", str(EXAMPLE), *SCRIPT, "--out", str(tmp_path / "out"))
     shown = done.stderr.decode()
     assert done.returncode == 0, shown
@@ -157,7 +157,7 @@ def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> Non
 @pytest.mark.long
 @pytest.mark.gvisor
 @pytest.mark.timeout(300)
-def test_the_example_is_carried_out_whole_behind_gvisor(office: Office, tmp_path: Path) -> None:
+def test_the_example_is_carried_out_completely_behind_gvisor(office: Office, tmp_path: Path) -> None:
     argv = ["work", str(EXAMPLE), *SCRIPT, "--wall", "gvisor", "--out", str(tmp_path / "out")]
     done = office.hotdesk(*argv, timeout=250)
     shown = done.stderr.decode()
@@ -170,7 +170,7 @@ def test_the_example_is_carried_out_whole_behind_gvisor(office: Office, tmp_path
 
 
 @pytest.mark.long
-def test_it_works_again_and_every_step_is_in_the_journal_in_the_order_of_the_line(office: Office) -> None:
+def test_a_job_can_be_repeated_and_its_events_are_in_the_journal_in_order(office: Office) -> None:
     lines = office.hotdesk("work", str(EXAMPLE), *SCRIPT, "--json", cwd=office.home).stdout.splitlines()
     told = json.loads(lines[-1])["data"]
     assert (told["outcome"], list(told["paths"])) == ("done", [REPORT])
@@ -214,7 +214,7 @@ async def test_nothing_in_the_desk_holds_password_or_session_while_it_works_with
     assert not any(secret.encode() in told[0] for secret in (PASSWORD, *office.erp.sessions))
 
 
-async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
+async def test_a_rule_of_one_step_applies_to_no_other(office: Office) -> None:
     async def early(hands: Hands) -> Done:
         return await hands.run(["curl", "--fail", "https://erp.example.test/login"], timeout=60)
 
@@ -225,7 +225,7 @@ async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
 
 
 @pytest.mark.parametrize("data", [b"PK but no workbook", pytest.param(b"", marks=pytest.mark.long)])
-async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> None:
+async def test_a_deliverable_that_fails_its_check_is_not_kept(office: Office, data: bytes) -> None:
     async def cheat(hands: Hands) -> None:
         await hands.write(REPORT, data)
 
@@ -251,7 +251,7 @@ def test_a_job_that_failed_says_why_and_prints_no_path(office: Office, tmp_path:
 
 @pytest.mark.long
 @pytest.mark.long
-async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a_result(office: Office) -> None:
+async def test_a_worker_that_delivers_nothing_or_breaks_or_misreports_is_a_result(office: Office) -> None:
     async def idle(hands: Hands) -> None:
         """Do nothing."""
 
@@ -271,7 +271,7 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a
         await carry_out(office, job(), idle, idle)
 
 
-async def test_a_job_whose_time_is_up_stops_with_its_work_kept(office: Office) -> None:
+async def test_a_job_at_its_time_limit_stops_and_keeps_its_work(office: Office) -> None:
     async def slow(hands: Hands) -> Any:
         await hands.write("so-far", b"kept")
         return await hands.run(["sleep", "100"])
@@ -297,7 +297,7 @@ async def test_a_job_that_loses_its_desk_has_failed(office: Office) -> None:
     assert (receipt.outcome, receipt.left) == ("failed", ())
 
 
-async def test_a_cancelled_job_burns_its_desk_and_is_written_down(office: Office) -> None:
+async def test_a_cancelled_job_burns_its_desk_and_is_recorded(office: Office) -> None:
     with anyio.move_on_after(10) as scope:
 
         async def stopped(hands: Hands) -> None:
@@ -313,7 +313,7 @@ async def test_a_cancelled_job_burns_its_desk_and_is_written_down(office: Office
     assert office.desks() == []
 
 
-def test_ctrl_c_twice_burns_and_says_so(office: Office, tmp_path: Path) -> None:
+def test_ctrl_c_twice_burns_the_desk_and_reports_it(office: Office, tmp_path: Path) -> None:
     (tmp_path / "brief.toml").write_text(BARE)
     text = 'async def rest(hands):\n    "Rest."\n    return await hands.run(["sleep", "100"])\nPLAN = (rest,)\n'
     (tmp_path / "brain.py").write_text(text)
@@ -332,7 +332,7 @@ def test_ctrl_c_twice_burns_and_says_so(office: Office, tmp_path: Path) -> None:
     assert office.desks() == []
 
 
-def test_a_brain_can_write_nowhere_but_where_results_go(office: Office, tmp_path: Path) -> None:
+def test_a_brain_can_write_only_to_the_folder_of_results(office: Office, tmp_path: Path) -> None:
     (tmp_path / "brief.toml").write_text(BARE)
     (tmp_path / "brain.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')\n")
     script = ("--script", str(tmp_path / "brain.py"))
@@ -342,7 +342,7 @@ def test_a_brain_can_write_nowhere_but_where_results_go(office: Office, tmp_path
     assert not (tmp_path / "trace").exists()
 
 
-def test_what_hotdesk_cannot_do_is_one_line_and_another_exit_code(office: Office, tmp_path: Path) -> None:
+def test_hotdesks_own_errors_are_short_and_have_another_exit_code(office: Office, tmp_path: Path) -> None:
     done = office.hotdesk("work", str(tmp_path))
     assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)
     (tmp_path / "brief.toml").write_text("gaol = 5\n")
@@ -373,7 +373,7 @@ def test_the_example_starts_its_own_erp(settings: Config, tmp_path: Path) -> Non
     assert not list(settings.run.parent.glob("hotdesk-invoices-*"))
 
 
-def test_the_invoices_are_what_their_generator_writes() -> None:
+def test_the_invoices_match_their_generator() -> None:
     made = load("invoices")
     for number, order, vendor, positions in made.INVOICES:
         written = (EXAMPLE / "invoices" / f"{number}.pdf").read_bytes()
