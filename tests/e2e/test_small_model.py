@@ -48,7 +48,7 @@ rows = 1
 """
 NOTES = "Twelve words are here, and not one of them is about money.\n"
 ACTS = 25
-STOPPED = re.compile(r"time limit|acts|tokens|gave up|in circles|without calling a tool")
+STOPPED = re.compile(r"time limit|acts|tokens|gave up|made no progress|without calling a tool")
 KIND = re.compile(r"There is no tool|Did you mean|Arguments: |The step allows|is not finished|exit code|failed: ")
 """Texts of which every refusal and failure must have one: what is right, what exists, or how it ended."""
 PLAN = Plan(

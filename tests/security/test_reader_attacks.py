@@ -244,7 +244,7 @@ def test_a_compromised_reader_dies_with_its_keeper(start: Callable[..., Line]) -
     "readers that end with their owner",
     Removal(
         "reader/process.py",
-        '        """End with the owner."""\n        self.reader.over.set()\n',
+        '        """End this process together with its owner."""\n        self.reader.over.set()\n',
         '        """Stay."""\n',
     ),
 )

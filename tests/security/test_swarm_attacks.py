@@ -463,7 +463,9 @@ def test_adding_items_does_not_change_an_existing_item(case: str) -> None:
 @falls_without(
     "a report that has every item",
     Removal(
-        "keys/certify_swarm.py", "                self.reduced = None  # a report built before does not have it\n", ""
+        "keys/certify_swarm.py",
+        "                self.reduced = None  # a report built before does not include this item\n",
+        "",
     ),
 )
 def test_a_report_is_not_certified_with_items_added_after_it(journal: Journal) -> None:

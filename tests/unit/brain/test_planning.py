@@ -171,7 +171,7 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
         (Reply(calls=(Call("c", "plan", "x"),)), "must be a JSON object"),
         (Reply(calls=(Call("c", "plan", {"plan": '{"steps": [{'}),), stop="length"), "write a shorter plan"),
         (Reply(stop="refused"), "refused to write this plan"),
-        (gives(to_json(GOOD).replace('"grants"', '"grant"')), "it has no "),
+        (gives(to_json(GOOD).replace('"grants"', '"grant"')), "unknown key "),
     ],
 )
 async def test_an_invalid_plan_is_told_so(job: Brief, reply: Reply, said: str) -> None:
