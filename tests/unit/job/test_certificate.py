@@ -163,7 +163,7 @@ def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
         told, _ = read(certify(journal, claim()))
         assert told["journal"]["job"]["seq"] == len(BEGUN) + 1
         journal.add(JOB, "owner", replace(passed(), outcome="failed"))
-        with pytest.raises(BriefError, match="does not show"):
+        with pytest.raises(BriefError, match="does not record exactly"):
             certify(journal, claim())
 
 
