@@ -147,11 +147,11 @@ class Emulator:
         try:
             self.ends["qmp"].sendall(line.encode() + b"\n")
         except OSError as e:
-            raise EmulatorError(f"{command}: the emulator has ended") from e
+            raise EmulatorError(f"the emulator (QEMU) ended before the command {command}") from e
         while True:
             reply = self.read(end)
             if "error" in reply:
-                raise EmulatorError(f"{command}: {str(reply['error'])[:300]}")
+                raise EmulatorError(f"the emulator (QEMU) refused {command}: {str(reply['error'])[:300]}")
             if "return" in reply:
                 found = reply["return"]
                 return found if isinstance(found, dict) else {}
@@ -163,12 +163,14 @@ class Emulator:
             try:
                 data = qmp.recv(65536)
             except TimeoutError as e:
-                raise EmulatorError("the emulator does not respond") from e
+                raise EmulatorError(f"the emulator (QEMU) did not respond within {_REPLY_TIMEOUT_S:.0f} s") from e
             except OSError:
                 data = b""
             self.buffer += data
-            if not data or len(self.buffer) > _MAX_REPLY_BYTES:
-                raise EmulatorError("the emulator has ended")
+            if not data:
+                raise EmulatorError("the emulator (QEMU) ended")
+            if len(self.buffer) > _MAX_REPLY_BYTES:
+                raise EmulatorError("the emulator (QEMU) sent a reply that is too long")
         line, _, self.buffer = self.buffer.partition(b"\n")
         try:
             message = json.loads(line)
@@ -188,7 +190,7 @@ class Emulator:
         end = time.monotonic() + _REPLY_TIMEOUT_S
         while "MIGRATION completed" not in self.events:
             if "MIGRATION failed" in self.events:
-                raise EmulatorError("the emulator could not load or save the state of the machine")
+                raise EmulatorError("the emulator (QEMU) reported that it failed")
             self.read(end)
 
     def use_memory_file(self) -> None:

@@ -84,7 +84,7 @@ class MachineSupervisor:
             assert self.emulator is not None
             self.emulator.load(state)
         except EmulatorError as e:
-            print(f"the emulator refused the template: {e}", file=sys.stderr, flush=True)
+            print(f"the virtual machine could not be started from its template: {e}", file=sys.stderr, flush=True)
             self.stop()
             return False
         return True
@@ -112,10 +112,10 @@ class MachineSupervisor:
         try:
             self.emulator.save(state)
         except EmulatorError as e:
-            raise SupervisorError(f"the machine cannot be saved: {e}") from e
+            raise SupervisorError(f"the virtual machine could not be saved as a template: {e}") from e
         self.stop()
         if not self.load(ram, state):
-            raise SupervisorError("the emulator cannot load the machine that it just saved")
+            raise SupervisorError("the virtual machine could not be started from the template that was just saved")
         hand_over(ram, state)
         os.unlink(ram)
         os.unlink(state)
@@ -142,7 +142,7 @@ class MachineSupervisor:
         end = time.monotonic() + seconds
         while word not in self.words:
             if time.monotonic() > end:
-                raise SupervisorError(f"the machine is not {word} after {seconds:.0f} s")
+                raise SupervisorError(f"the virtual machine did not report {word!r} within {seconds:.0f} s")
             self.turn(end - time.monotonic())
 
     # -- serving ----------------------------------------------------------------------------------------------
@@ -152,14 +152,14 @@ class MachineSupervisor:
         assert self.mux is not None
         for fd, event in self.poll.poll(seconds):
             if fd == self.emulator.pidfd:
-                raise SupervisorError("the machine has ended")
+                raise SupervisorError("the virtual machine ended")
             if fd == self.emulator.ends["console"].fileno():
                 self.read_console()
             elif fd == self.listener.fileno():
                 self.take_root()
             elif self.link is not None and fd in self.link.ends:
                 if self.link.turn(fd, event):
-                    raise SupervisorError("the connection to the owner of the desk has ended")
+                    raise SupervisorError("the process that opened the desk closed the connection")
             else:
                 self.mux.handle_event(fd, event)
 
@@ -234,7 +234,9 @@ def _finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
     os.unlink(f"{qemu.DISK}.new")
     if mkfs.returncode:
         os.unlink(qemu.DISK)
-        raise SupervisorError(f"cannot create the disk: {complaint.decode(errors='replace').strip()[-200:]}")
+        raise SupervisorError(
+            f"the disk of the desk could not be created: {complaint.decode(errors='replace').strip()[-200:]}"
+        )
 
 
 def _write_seed(task: VmTask) -> dict[str, object]:
@@ -261,7 +263,11 @@ def hand_over(ram: str, state: str) -> None:
             sock.sendmsg([b"1"], rights)
             sock.recv(1)
         except OSError as e:
-            print(f"the template could not be handed over: {e}", file=sys.stderr, flush=True)
+            print(
+                f"the template of the virtual machine could not be handed to the keeper: {e}",
+                file=sys.stderr,
+                flush=True,
+            )
     for fd in fds:
         os.close(fd)
 
@@ -272,7 +278,7 @@ def main() -> None:
         supervisor.run()
     except (SupervisorError, EmulatorError, WireError, EOFError, OSError) as e:
         last = supervisor.console.decode(errors="replace").strip()[-1000:]
-        print(f"{e or 'the machine has ended'}{': ' + last if last else ''}", file=sys.stderr, flush=True)
+        print(f"{e or 'the virtual machine ended'}{': ' + last if last else ''}", file=sys.stderr, flush=True)
         sys.exit(1)
 
 

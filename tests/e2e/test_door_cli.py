@@ -318,7 +318,7 @@ def test_a_vault_with_a_passphrase_is_opened_for_the_run(place: Place, tmp_path:
         assert {seen.header("Authorization") for seen in place.up.seen} == {f"Bearer {VALUE}"}
         word.write_text("another phrase altogether\n")
         wrong = place.call(*command, HOTDESK_VAULT_PASSPHRASE_FILE=str(word))
-        assert "the passphrase is wrong" in wrong.stderr
+        assert "the passphrase is wrong for the vault" in wrong.stderr
     finally:
         Vault.open(keys, lambda: b"correct horse battery staple").rotate_root("file")
 

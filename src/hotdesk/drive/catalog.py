@@ -226,7 +226,7 @@ def set_up(db: sqlite3.Connection) -> None:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > FORMAT:
             raise HostError(
-                f"the drive has format {version}, but this version of hotdesk supports {FORMAT}; use a newer version"
+                f"the drive has format {version}, but this version of hotdesk supports {FORMAT}; use a newer hotdesk"
             )
         tables = read_schema(db)
         if not tables:

@@ -134,7 +134,9 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     body = encode_canonical(fields)
     signed = body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
     if len(signed) > LARGEST:
-        raise BriefError(f"the certificate would have more than {LARGEST} bytes; use fewer checks for this deliverable")
+        raise BriefError(
+            f"the certificate would have more than {LARGEST >> 10} KiB; use fewer checks for this deliverable"
+        )
     return signed
 
 
@@ -150,7 +152,7 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     The signer is not checked: the key in a certificate proves only that its holder wrote it.
     """
     if len(data) > LARGEST:
-        raise BriefError(f"the file is not a certificate: it has more than {LARGEST} bytes")
+        raise BriefError(f"the file is not a certificate: it has more than {LARGEST >> 10} KiB")
     ending = ENDING.fullmatch(data[-LENGTH:])
     if ending is None:
         raise BriefError("the certificate is incomplete: it does not end with a signature")

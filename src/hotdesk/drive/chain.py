@@ -61,7 +61,7 @@ class Head:
 def parse_head(text: str) -> Head:
     found = HEAD.fullmatch(text.strip())
     if found is None:
-        raise BriefError(f"{text[:80]!r} is not the head of a journal chain; `hotdesk journal head` prints heads")
+        raise BriefError(f"{text[:80]!r} is not a line that `hotdesk journal head` printed (a chain's signed head)")
     chain, seq, digest, signature = found.groups()
     return Head(chain, int(seq), bytes.fromhex(digest), bytes.fromhex(signature))
 

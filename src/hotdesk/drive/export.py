@@ -82,7 +82,12 @@ def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
     for chain in walk.ends.keys() | ended.keys():
         last, head = walk.ends.get(chain), ended.get(chain)
         if head is None:
-            walk.blame("head", chain, last.seq if last else 0, "the chain's head is missing")
+            walk.blame(
+                "head",
+                chain,
+                last.seq if last else 0,
+                "the export lacks the signed head of this chain, with which the chain should end",
+            )
         elif not walk.is_signed(head.chain, head.seq, head.hash, head.signature):
             walk.blame("head", chain, head.seq, "the saved head was not signed with this key")
         elif last is None or last.seq < head.seq:

@@ -116,7 +116,10 @@ def read_manifest(stream: IO[bytes], signers: Mapping[str, str]) -> ImageManifes
             "or add it to `signers` in [verify] of the settings."
         )
     if manifest.arch != os.uname().machine:
-        raise ImageError(f"The image is for {manifest.arch} processors, but this machine has {os.uname().machine}.")
+        raise ImageError(
+            f"The image is for {manifest.arch} processors, but this machine has {os.uname().machine}. "
+            f"Import one that was exported on a {os.uname().machine} machine."
+        )
     return manifest
 
 
@@ -159,7 +162,10 @@ def _get_limits(manifest: ImageManifest) -> ArchiveLimits:
 def _check_room(store: Path, manifest: ImageManifest, floor: int) -> None:
     needed = manifest.payload.size + manifest.size + floor
     if (free := shutil.disk_usage(store).free) < needed:
-        raise HostError(f"The image needs {needed / 1e9:.1f} GB below {store}, but only {free / 1e9:.1f} GB are free.")
+        raise HostError(
+            f"The image needs {needed / 1e9:.1f} GB below {store}, but only {free / 1e9:.1f} GB are free. "
+            "Remove images with `hotdesk image rm NAME`, or free space on that disk."
+        )
 
 
 def _spool_payload(stream: IO[bytes], spool: IO[bytes], manifest: ImageManifest) -> None:

@@ -223,7 +223,7 @@ def export_head(path: Path, chain: str) -> str:
     with reading(path) as db:
         head = _make_head(fetch_row(db.execute(LAST, (chain,))))
     if head is None:
-        raise BriefError(f"the journal has no chain {chain[:80]!r}")
+        raise BriefError(f"the journal has no chain {chain[:80]!r}; `hotdesk journal head` lists the chains")
     return str(head)
 
 

@@ -95,9 +95,8 @@ class Drive:
     def read_certificate(self, version: Version) -> bytes:
         """Return a version's certificate; raise `BriefError` if it has none."""
         if not version.certificate:
-            raise BriefError(
-                f"{format_name(version.name)}@{version.number} has no certificate: its brief required no check"
-            )
+            why = "its brief required no check" if version.job else "no job delivered it, it was stored by hand"
+            raise BriefError(f"{format_name(version.name)}@{version.number} has no certificate: {why}")
         return b"".join(self.blobs.read(version.certificate, self.blobs.measure_size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
@@ -186,7 +185,8 @@ def _select_version(found: list[Version], number: int | None) -> Version:
         if number in (None, version.number):
             return version
     raise BriefError(
-        f"{format_name(found[0].name)} has no version {number}; `hotdesk drive history` lists the versions"
+        f"{format_name(found[0].name)} has no version {number}; `hotdesk drive history "
+        f"{format_name(found[0].name)}` lists the versions"
     )
 
 
@@ -199,8 +199,9 @@ def read_input(drive: Drive, text: str, who: str) -> bytes:
     name, number = parse_reference(text.removeprefix(INPUT))
     if name.partition("/")[0] == MEMORY:
         raise BriefError(
-            f"{format_name(name)!r} belongs to a memory and cannot be used as an input or in a check; review the file "
-            "and store it in the drive under another name"
+            f"{format_name(name)!r} was stored by a worker for later jobs (memory) and not reviewed by a person, so it "
+            "cannot be used as an input or in a check; review the file, then store it under another name with "
+            "`hotdesk drive put`"
         )
     return drive.find(name, number, who=who)
 

@@ -59,7 +59,8 @@ class MemoryItem:
 def check_memory_name(name: str) -> str:
     if not _MEMORY_NAME.fullmatch(name):
         raise BriefError(
-            f"{make_printable(name[:80])!r} is not the name of a memory; `hotdesk memory ls` lists the memories"
+            f"{make_printable(name[:80])!r} is not the name of a memory (what workers stored for later jobs); "
+            "`hotdesk memory ls` lists the names"
         )
     return name
 

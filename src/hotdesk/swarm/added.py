@@ -49,8 +49,8 @@ class AddedItems:
         items = add_items(before, self.run.items)
         if len(items) > len(before):
             raise BriefError(
-                "the swarm's items changed since it started; restore them, start another swarm, or resume "
-                "with --add-items"
+                f"{len(items) - len(before)} items are new since the swarm started, such as {items[len(before)].key}; "
+                f"remove them, or run `hotdesk resume {self.run.id} --add-items`"
             )
         self.run.items = items
 

@@ -42,13 +42,15 @@ class SwarmEnding:
         if failed == total:
             why = state.quarantined[0].why
             raise JobHaltedError(
-                f"no item passed; cause of the first failure: {why}. Correct it, then resume with --retry-failed"
+                f"no item passed; cause of the first failure: {why}. Correct it, then run "
+                f"`hotdesk resume {self.run.id} --retry-failed`"
             )
         if failed > share * total and not self.run.context.accept_failed:
             causes = "; ".join(f"{why} ({count})" for _, why, count in state.group_failures()[:3])
             raise JobHaltedError(
-                f"{failed} of {total} items are in quarantine, more than the allowed {share:.0%}; causes (and items): "
-                f"{causes}. Resume with --retry-failed, or with --accept-failed to go without these items"
+                f"{failed} of {total} items failed, more than the {share:.0%} that the brief allows; causes (with the "
+                f"number of items): {causes}. Run `hotdesk resume {self.run.id} --retry-failed`, or with "
+                "--accept-failed to continue without these items"
             )
 
     async def review(self) -> None:

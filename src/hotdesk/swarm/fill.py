@@ -62,11 +62,16 @@ def require_fillable(brief: Brief) -> None:
     """Raise `BriefError` if `{item}` is part of a host: an item's name must not decide which host a desk talks to."""
     for rule in brief.scope.rules:
         if PLACEHOLDER in rule.host:
-            raise BriefError(f"{PLACEHOLDER} cannot be part of a host in `egress`; write the full host names")
+            raise BriefError(
+                f"{PLACEHOLDER} cannot be part of a host in `egress`, as in {rule.host}; write the full host names"
+            )
     for item in brief.deliverables:
         _require_deliverable(item)
 
 
 def _require_deliverable(item: Deliverable) -> None:
     if item.path.count(PLACEHOLDER) != 1:
-        raise BriefError(f"the path {item.path} must contain {PLACEHOLDER} exactly once")
+        raise BriefError(
+            f"the path of a deliverable, {item.path}, must contain {PLACEHOLDER} exactly once, so that every item has "
+            f"its own file; write it like out/{PLACEHOLDER}.json"
+        )

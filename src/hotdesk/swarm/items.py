@@ -74,13 +74,21 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
         items = tuple(_list_rows(workbook, each))
     elif _is_pattern(each.over) or suffix not in (".csv", ".txt"):
         if each.batch > 1 or each.key:
-            raise BriefError("each.batch and each.key are for rows and lines of a file; here each file is an item")
+            raise BriefError(
+                "in [each], `batch` and `key` are for rows and lines of a file, but here each file is an item; "
+                "remove them"
+            )
         items = tuple(_list_files(brief.folder, each.over))
     else:
         data = read_table(brief, MAX_TABLE_BYTES)
         items = tuple(_list_rows(_parse_csv(data, each), each) if suffix == ".csv" else _list_lines(data, each))
+    if not items and (_is_pattern(each.over) or suffix not in (".csv", ".txt", ".xlsx")):
+        raise BriefError(
+            f"no items found: no file next to the brief matches {make_printable(each.over)!r}, which `over` in "
+            "[each] names"
+        )
     if not items:
-        raise BriefError(f"no items found: no file next to the brief matches each.over, {make_printable(each.over)!r}")
+        raise BriefError(f"no items found: {make_printable(each.over)!r}, which `over` in [each] names, has no rows")
     return items
 
 
@@ -96,7 +104,9 @@ def list_kept_items(files: Sequence[Version], pattern: str) -> tuple[Item, ...]:
     found = sorted((each for each in found if each.name.partition("/")[0] != MEMORY), key=lambda each: each.name)
     _require_few(len(found))
     if not found:
-        raise BriefError(f"no items found: no file of the drive matches each.over, {make_printable(pattern)!r}")
+        raise BriefError(
+            f"no items found: no file of the drive matches {make_printable(pattern)!r}, which `over` in [each] names"
+        )
     items, keys = [], _Keys()
     repeated = _list_repeated(_shorten(PurePosixPath(each.name).stem) for each in found)
     for index, each in enumerate(found):
@@ -135,7 +145,8 @@ def add_items(before: Sequence[tuple[str, str, str]], found: Sequence[Item]) -> 
     by_key = {each.key: each for each in found}
     for key, sha256, name in before:
         if key not in by_key or (by_key[key].sha256, by_key[key].name) != (sha256, name):
-            raise BriefError(f"item {key} of the swarm is missing or was changed; restore it, or start another swarm")
+            what = "was changed" if key in by_key else "is missing"
+            raise BriefError(f"item {key} of the swarm {what}; restore its file or row, or start another swarm")
     old = [by_key.pop(key) for key, _, _ in before]
     return tuple(replace(each, index=index) for index, each in enumerate([*old, *by_key.values()]))
 
@@ -168,8 +179,13 @@ def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
         rows: list[TableRow] = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as e:
         raise BriefError(f"{make_printable(each.over)} is not a CSV file in UTF-8: {e}") from None
-    if any(None in row or None in row.values() for row in rows):
-        raise BriefError(f"{make_printable(each.over)} has a row with more or fewer cells than headings; correct it")
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            what = "more" if None in row else "fewer"
+            raise BriefError(
+                f"row {number} below the headings of {make_printable(each.over)} has {what} cells than there are "
+                "headings; correct it"
+            )
     return rows
 
 
@@ -178,8 +194,8 @@ def _list_rows(rows: Sequence[TableRow], each: Each) -> Iterator[Item]:
     _require_few(len(rows))
     if each.key and rows and each.key not in rows[0]:
         raise BriefError(
-            f"{make_printable(each.over)} has no column {make_printable(each.key)!r}; set each.key to one of its "
-            "columns"
+            f"{make_printable(each.over)} has no column {make_printable(each.key)!r}; set `key` in [each] to one of "
+            f"{make_printable(', '.join(map(str, rows[0])))[:300]}"
         )
     keys = _Keys()
     for index, start in enumerate(range(0, len(rows), each.batch)):
@@ -237,8 +253,12 @@ def _read_file(path: Path, most: int) -> bytes:
     try:
         with open(os.open(path, _OPEN), "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-                raise BriefError(f"{make_printable(path.name)!r} is not a regular file of at most {most >> 20} MiB")
+            if not stat.S_ISREG(status.st_mode):
+                raise BriefError(
+                    f"{make_printable(path.name)!r} is not a regular file; replace it with one, or move it away"
+                )
+            if status.st_size > most:
+                raise BriefError(f"{make_printable(path.name)!r} has more than {most >> 20} MiB, which is the limit")
             return file.read(most)
     except OSError as e:
         raise BriefError(f"{make_printable(str(path))} cannot be read: {e.strerror}") from e

@@ -48,7 +48,9 @@ async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ..
 def _list_drive(machine: Machine, each: Each) -> tuple[Item, ...]:
     """List the files of the drive that the current user may read."""
     if each.batch > 1 or each.key:
-        raise BriefError("each.batch and each.key are for rows and lines of a file; here each file is an item")
+        raise BriefError(
+            "in [each], `batch` and `key` are for rows and lines of a file, but here each file is an item; remove them"
+        )
     return list_kept_items(Drive(machine.config.lib / "drive").ls(who=get_current_user()), each.over)
 
 

@@ -173,7 +173,7 @@ def _check_token_url(url: str, *, loopback: bool) -> None:
         raise BriefError(f"invalid token URL {url[:200]!r}: {e}") from e
     require(
         bool(host) and port != 0 and url.isascii() and url.isprintable() and " " not in url,
-        f"{url!r} is not a valid URL",
+        f"the token URL {url!r} is not valid; write one such as https://login.example.test/token",
     )
     require(
         parts.username is None and parts.password is None and "#" not in url,
@@ -192,13 +192,13 @@ def is_loopback(host: str) -> bool:
 
 def check_value(public: Public, value: bytes) -> bytes:
     """Return a value as it is stored; raise `BriefError` if it is invalid. No message contains the value."""
-    require(len(value) <= MAX_VALUE_BYTES, f"the value has more than {MAX_VALUE_BYTES >> 10} KiB")
+    require(len(value) <= MAX_VALUE_BYTES, f"the value has more than {MAX_VALUE_BYTES >> 10} KiB, the limit")
     if isinstance(public, Command):
         decode_argv(value)
         return value
     require(
         len(value) >= MIN_VALUE_BYTES,
-        f"the value has fewer than {MIN_VALUE_BYTES} bytes; a shorter secret cannot be protected",
+        f"the value has fewer than {MIN_VALUE_BYTES} bytes; a shorter secret cannot be recognized in responses",
     )
     if isinstance(public, Totp):
         seed = b"".join(value.split()).replace(b"-", b"").rstrip(b"=").upper()

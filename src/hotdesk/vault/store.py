@@ -72,7 +72,7 @@ class Vault:
             self._key = Secret(open_sealed(root_key, contents.key, _make_key_aad(contents.id, contents.root)))
         except InvalidTag:
             if contents.root.source == "passphrase":
-                raise BriefError("the passphrase is wrong") from None
+                raise BriefError(f"the passphrase is wrong for the vault {folder / FILE}; try again") from None
             raise HostError(f"the root key does not belong to {folder / FILE}, or the file {_DAMAGED}") from None
 
     @classmethod
@@ -83,7 +83,7 @@ class Vault:
         private_files.make_folder(folder, owner)
         with private_files.hold_lock(folder, LOCK):
             if private_files.read(folder, FILE) is not None:
-                raise BriefError(f"a vault exists already at {folder / FILE}")
+                raise BriefError(f"a vault exists already at {folder / FILE}; use it, or move it away first")
             described, key = root.make(folder, source, unlock)
             name = secrets.token_hex(16)
             sealed = seal(key, secrets.token_bytes(root.SIZE), _make_key_aad(name, described))
@@ -119,9 +119,7 @@ class Vault:
         value = check_value(public, value)
         with self._changing() as entries:
             if name not in entries or entries[name].entry.public != public:
-                raise BriefError(
-                    f"secret {name!r} was changed by another process; read it again, then repeat the change"
-                )
+                raise BriefError(f"secret {name!r} was changed by another process meanwhile; repeat the command")
             return self._seal(entries, name, public, value)
 
     def remove(self, name: str) -> None:
@@ -249,7 +247,8 @@ def load(folder: Path) -> Contents:
         content = json.loads(data)
         if (content["format"], content["version"]) != ("hotdesk-vault", FORMAT):
             raise HostError(
-                f"{folder / FILE} has format version {content['version']!r}, but this hotdesk reads only {FORMAT}"
+                f"{folder / FILE} has format version {content['version']!r}, but this hotdesk reads only {FORMAT}; "
+                "use the version of hotdesk that wrote it"
             )
         entries = {name: _load_entry(name, each) for name, each in content["entries"].items()}
         return Contents(str(content["id"]), root.load_root(content["root"]), decode(content["key"]), entries)

@@ -101,7 +101,7 @@ def test_an_item_that_was_changed_is_not_read(tmp_path: Path) -> None:
 
 def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n1\n")
-    with pytest.raises(BriefError, match="more or fewer cells"):
+    with pytest.raises(BriefError, match="fewer cells than"):
         list_items(brief_over(tmp_path, "rows.csv"))
     with pytest.raises(BriefError, match="no items found"):
         list_items(brief_over(tmp_path, "*.pdf"))
@@ -139,5 +139,5 @@ def test_items_that_are_added_come_after_those_that_keep_their_places() -> None:
 @pytest.mark.parametrize("found", [[make_item(0, "c")], [make_item(0, "b", b"other")]], ids=["gone", "changed"])
 def test_no_item_is_added_in_the_place_of_another(found: list[Item]) -> None:
     before = read_manifest(format_manifest([make_item(0, "b")]))
-    with pytest.raises(BriefError, match="item b of the swarm is missing or was changed"):
+    with pytest.raises(BriefError, match=r"item b of the swarm (is missing|was changed)"):
         add_items(before, found)
