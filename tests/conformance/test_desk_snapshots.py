@@ -367,7 +367,7 @@ async def test_the_number_of_snapshots_is_limited(fresh: Open) -> None:
     async with fresh(Spec(disk=32 * MIB)) as desk:
         taken = [await desk.snapshot() for _ in range(SNAPSHOTS)]
         assert len(set(taken)) == SNAPSHOTS
-        with pytest.raises(DeskError, match="delete some"):
+        with pytest.raises(DeskError, match=r"delete (one|some)"):
             await desk.snapshot()
         await desk.forget(taken[100])
         assert await desk.snapshot() not in taken

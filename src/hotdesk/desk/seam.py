@@ -62,7 +62,7 @@ def new_id() -> DeskId:
 def as_id(text: str) -> DeskId:
     """Return a text as a desk's id; raise `BriefError` if it is none."""
     if not ID_SHAPE.fullmatch(text):
-        raise BriefError(f"{text[:40]!r} is not a desk id; `hotdesk ps` lists open desks")
+        raise BriefError(f"{text[:40]!r} is not a desk id; `hotdesk ps` lists the ids of open desks")
     return DeskId(text)
 
 

@@ -136,7 +136,8 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
             await work(examiner, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         measured = {result.measure for result in results}
-        lost = report_failure(f"the desk ended before this test: {str(e) or 'it took too long'}")
+        why = f"the desk failed earlier: {e}" if str(e) else "the tests before it took too long"
+        lost = report_failure(f"this test was not made, because {why}")
         results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
 

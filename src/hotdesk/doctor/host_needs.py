@@ -164,7 +164,7 @@ class HostReport:
     def _explain_rights(self, missing: list[str]) -> HostGap:
         names = ", ".join(f"CAP_{name}" for name in missing)
         options = tuple(option for name in missing for option in self._find_option("capability", name))
-        return HostGap("rights", f"without {names}", self._advise("rights", options), options)
+        return HostGap("rights", f"root lacks {names}", self._advise("rights", options), options)
 
     def _explain(self, name: str, failure: TrialFailure) -> HostGap:
         options: tuple[str, ...] = ()

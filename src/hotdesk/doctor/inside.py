@@ -194,7 +194,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "user",
             "the desk's first process cannot be read, traced or stopped",
             "tested from inside: try to read /proc/1, trace pid 1 and send it signals from another process",
-            "reinstall hotdesk; check whether `sysctl kernel.yama.ptrace_scope` or the seccomp filter was changed",
+            "run `sudo sysctl kernel.yama.ptrace_scope=1`; if that does not help, reinstall hotdesk",
         ),
         _judge_first_process,
     ),
@@ -204,7 +204,8 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "user",
             "a crash never dumps core on the host",
             "tested from inside: crash a child process with SIGSEGV",
-            "check RLIMIT_CORE of the shell that starts hotdesk, and /proc/sys/kernel/core_pattern",
+            "start hotdesk from a shell in which `ulimit -Hc` prints 1 or more, or run "
+            "`sudo sysctl kernel.core_pattern=core`",
         ),
         _judge_core_dump,
     ),

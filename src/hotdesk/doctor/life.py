@@ -168,7 +168,7 @@ FREEZE = JudgedMeasure(
         "life",
         "a desk can be frozen at any time",
         "tested from the host: count context switches of a program in the desk before, while frozen and after",
-        "enable the cgroup freezer in the kernel; /proc/cgroups lists it",
+        "boot a kernel with CONFIG_CGROUP_FREEZER; /proc/cgroups lists the freezer",
     ),
     judge_freeze,
 )

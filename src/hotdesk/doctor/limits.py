@@ -252,7 +252,8 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "limits",
             "a desk cannot write more than the size of its disk",
             "tested from the host: read the size of a file that a program in the desk writes until refused",
-            'disk quotas are off: when no desk is open, remove pool.btrfs from the state folder, or set disk = "ext4"',
+            "disk quotas are off: when no desk is open, remove pool.btrfs from the state folder, or "
+            'set disk = "ext4" in config.toml',
         ),
         judge_disk,
     ),

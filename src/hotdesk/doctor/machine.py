@@ -293,7 +293,8 @@ def _judge_folders(stores: Stores) -> Finding:
     for place, (mode, owner) in stores.modes.items():
         wrong = mode & (0o022 if place in passable else 0o077)
         if wrong or owner != 0:
-            flaws.append(f"{place} has mode {mode:o} and owner uid {owner}")
+            expected = 0o755 if place in passable else 0o700
+            flaws.append(f"{place} has mode {mode:o} and uid {owner} instead of {expected:o} (or stricter) and uid 0")
     return report_flaws(flaws, f"only root can write the {len(stores.modes)} folders and files of hotdesk's state")
 
 

@@ -96,7 +96,7 @@ def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
         try:
             finding = check.judge(gathered)
         except SilentProbeError as e:
-            finding = report_failure(f"the test program in the desk did not report: {e}")
+            finding = report_failure(f"the test program in the desk gave no valid result: {e}")
         except (OSError, ValueError, KeyError, IndexError) as e:
             finding = report_failure(f"the result could not be read: {type(e).__name__} {e}")
         yield Result(check.measure, finding)

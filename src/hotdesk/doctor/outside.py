@@ -309,7 +309,7 @@ def judge_root(rooted: Rooted) -> Finding:
     )
 
 
-_STALE = "reinstall hotdesk; check whether the runtime's version is supported"
+_STALE = "reinstall hotdesk, and crun 1.8.1 or newer (`sudo hotdesk setup`)"
 ROOTED: JudgedMeasure[Rooted] = JudgedMeasure(
     Measure(
         "root-inside",
@@ -437,7 +437,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "files",
             "device nodes and setuid bits in an image have no effect, and images are read-only",
             "tested from the host: read mountinfo of the desk's keeper process",
-            "check whether the file system of the image store supports mounts with mapped ids",
+            "move the images to a folder on ext4, btrfs or xfs: set `images` in config.toml",
         ),
         _judge_layer_flags,
     ),

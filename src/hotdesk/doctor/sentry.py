@@ -186,7 +186,7 @@ def judge_disk(outcome: FilledDisk) -> Finding:
     return report_failure(f"{size}: {why}")
 
 
-_STALE = "reinstall hotdesk; check whether the release of runsc is supported"
+_STALE = "reinstall hotdesk, and runsc with `sudo hotdesk setup --wall gvisor`"
 _CGROUP = "enable the cgroup controllers memory, pids and cpu in the kernel; /proc/cgroups lists them"
 _STATUS = "tested from the host: read /proc/PID/status of every process in the desk's cgroup"
 VIEW_CHECKS: tuple[JudgedMeasure[SandboxView], ...] = (
@@ -295,7 +295,7 @@ FREEZE = JudgedMeasure(
         "a desk behind gVisor can be frozen at any time",
         "tested from the host: read the CPU time of the desk's cgroup, with a busy program in it: before, while frozen "
         "and after",
-        "enable the cgroup freezer in the kernel; /proc/cgroups lists it",
+        "boot a kernel with CONFIG_CGROUP_FREEZER; /proc/cgroups lists the freezer",
     ),
     judge_freeze,
 )
@@ -326,7 +326,8 @@ DISK = JudgedMeasure(
         "limits",
         "a desk cannot write more than the size of its disk",
         "tested from the host: read the size of a file that a program in the desk writes until refused",
-        'disk quotas are off: when no desk is open, remove pool.btrfs from the state folder, or set disk = "ext4"',
+        "disk quotas are off: when no desk is open, remove pool.btrfs from the state folder, or "
+        'set disk = "ext4" in config.toml',
     ),
     judge_disk,
 )

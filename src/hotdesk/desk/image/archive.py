@@ -160,7 +160,7 @@ def _open_zstd(stream: IO[bytes]) -> IO[bytes]:
     try:
         module = importlib.import_module("compression.zstd")
     except ImportError:
-        remedy = "uncompress it (`zstd -d`) or use gzip"
+        remedy = "uncompress it with `zstd -d`, or compress it with gzip instead"
         raise ImageError(f"the archive is compressed with zstd, which this Python cannot read: {remedy}") from None
     inner: IO[bytes] = module.open(stream)
     return inner

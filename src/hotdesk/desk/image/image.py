@@ -87,7 +87,9 @@ def find(store: Path, name: str) -> Image:
         ) from e
     for layer in image.layers:
         if not layer.is_dir():
-            raise ImageError(f"image {name!r} lacks its layer {layer}; build or import the image again")
+            raise ImageError(
+                f"image {name!r} lacks its layer {layer.name[:12]} (folder {layer}); build or import the image again"
+            )
     return image
 
 

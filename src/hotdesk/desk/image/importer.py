@@ -85,7 +85,7 @@ def open_archive(path: Path) -> int:
     if stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and (path / "index.json").is_file()):
         return fd
     os.close(fd)
-    remedy = "pass a tar file, or the directory of an OCI layout"
+    remedy = "pass a tar file, or a directory with the index.json of an OCI layout"
     raise BriefError(f"{make_printable(str(path))!r} is not an archive; {remedy}")
 
 

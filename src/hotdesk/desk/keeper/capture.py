@@ -108,7 +108,10 @@ def check(below: Image) -> None:
         )
     for layer in below.layers:
         if not layer.is_dir():
-            raise ImageError(f"image {below.name!r} lacks its layer {layer}; run `hotdesk image build {below.name}`")
+            raise ImageError(
+                f"image {below.name!r} lacks its layer {layer}; build it again with "
+                "`hotdesk image build`, or import it again"
+            )
 
 
 def _measure_free_space(settings: Config) -> int:

@@ -86,8 +86,7 @@ class MemorySaves:
                 'disk = "btrfs" in config.toml, or pause the desk in memory'
             )
         if tracked.paused or tracked.hushed or tracked.down or tracked.runtime or tracked.spare:
-            state = tracked.down or ("paused" if tracked.paused else "not running, or a person has control of it")
-            raise DeskError(f"the memory of desk {desk} cannot be saved while it is {state}; resume it first")
+            raise DeskError(f"the memory of desk {desk} cannot be saved: {_explain_state(tracked)}")
         self.has_room()
 
     def begin(self, number: int, tracked: TrackedDesk, stop: bool, token: str = "") -> None:
@@ -214,6 +213,18 @@ def hear(writer: MemoryWriter) -> bool:
     """Wait for the writer's next message; return whether it reported success."""
     ready, _, _ = select.select([writer.report], [], [], _WRITE_TIMEOUT_S)
     return bool(ready) and os.read(writer.report, 1) == GO
+
+
+def _explain_state(tracked: TrackedDesk) -> str:
+    if tracked.hushed:
+        return "a person has control of the desk; try again after they hand it back"
+    if tracked.runtime:
+        return "the desk is starting; try again"
+    if tracked.spare:
+        return "the desk is kept ready and not in use; open it first"
+    return (
+        f"the desk is {tracked.down or 'paused'}; resume it with `hotdesk resume {tracked.room.desk}`, then try again"
+    )
 
 
 def explain(tracked: TrackedDesk, why: str) -> DeskError:

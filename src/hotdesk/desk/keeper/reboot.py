@@ -58,7 +58,7 @@ class Reboots:
         if tracked.down == "hibernated" and not snapshot:
             tracked.room.memory = True
         elif tracked.down != "halted":
-            raise DeskError(f"desk {desk} cannot be started: it is not halted")
+            raise DeskError(f"desk {desk} cannot be started again: it is still running")
         source = layers.find(snapshot) if snapshot else None
         try:
             if source:

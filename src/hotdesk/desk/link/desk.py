@@ -451,5 +451,5 @@ class LinkedDesk:
 
 def _check_snapshot(snapshot: str) -> str:
     if not (name := parse_snapshot(snapshot)):
-        raise BriefError("the name of the snapshot is empty; pass one that `snapshot` returned")
+        raise BriefError("no snapshot is named; pass the name that `snapshot` returned")
     return name

@@ -117,7 +117,9 @@ class Pool:
         if not 0 <= count <= MAX_READY:
             raise BriefError(f"the number of ready desks must be 0 to {MAX_READY}, not {count}")
         if spec.volumes:
-            raise BriefError("a desk with volumes cannot be in the pool: its mounts are fixed when it starts")
+            raise BriefError(
+                "a desk with volumes cannot be kept ready: its volumes are mounted when it starts; leave them out"
+            )
         self.find_kind(spec, proven)  # reports a missing image to the caller
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
         shelf = self.shelves.setdefault(make_kind(spec, spec.image, proven), Shelf(fresh, proven))

@@ -217,7 +217,9 @@ class KeeperRuntime:
         supervisor = self.get_supervisor()
         if supervisor is None:
             if scope != CLOSED or gated:
-                raise BriefError("these desks have no network access (door); leave the scope out")
+                raise BriefError(
+                    "desks of this process have no network access (door); leave the egress rules and grants out"
+                )
             return spec, ""
         if scope == CLOSED and not gated:
             await supervisor.prepare()

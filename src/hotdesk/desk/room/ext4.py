@@ -77,7 +77,10 @@ class Ext4:
 
     def adopt(self, name: str, size: int) -> None:
         """Refuse: a file without a name is lost when its keeper ends."""
-        raise DeskError('snapshots on ext4 are lost when their keeper process ends; set disk = "btrfs" in config.toml')
+        raise DeskError(
+            "the desk cannot be resumed: it was hibernated on a btrfs disk, and desks now have ext4 disks; set "
+            'disk = "btrfs" in config.toml'
+        )
 
     def copy(self, source: int) -> int:
         """Copy a sparse file into an unnamed one; return its descriptor."""

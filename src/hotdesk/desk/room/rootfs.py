@@ -126,7 +126,10 @@ class Layers:
     def snapshot(self) -> str:
         """Take a snapshot of the writable layer; no process of the desk may be running."""
         if len(self.snapshots) >= SNAPSHOTS:
-            raise DeskError(f"desk {self.desk} has {SNAPSHOTS} snapshots, which is the limit; delete some")
+            raise DeskError(
+                f"desk {self.desk} has {SNAPSHOTS} snapshots, which is the limit; delete one with "
+                f"`hotdesk snapshot --forget SNAPSHOT {self.desk}`"
+            )
         name = str(self.last_snapshot + 1)
         subvolume = f"{self.desk}.{name}"
         self.disk.snapshot(self.desk, subvolume, self.folder / "disk")

@@ -89,7 +89,7 @@ class VolumeStore:
     def copy(self, source: str, target: int, size: int) -> None:
         with self.hold(source) as fd:
             if not self.wait_unused(source):
-                raise DeskError("the volume is in use; copy it when no sandbox has it mounted")
+                raise DeskError(f"volume {source} is in use; copy it when no sandbox has it mounted")
             if os.fstat(fd).st_size != size:
                 raise BriefError(f"the size of a copy must be {os.fstat(fd).st_size} bytes, as its volume has")
             os.ftruncate(target, size)

@@ -115,7 +115,7 @@ def test_a_snapshot_that_could_not_be_taken_has_no_name(layers: Layers, disk: Na
 def test_the_number_of_snapshots_a_desk_is_limited(layers: Layers) -> None:
     for _ in range(SNAPSHOTS):
         layers.snapshot()
-    with pytest.raises(DeskError, match="delete some"):
+    with pytest.raises(DeskError, match="delete one"):
         layers.snapshot()
     layers.forget("1")
     layers.snapshot()
