@@ -1,4 +1,4 @@
-"""What examples write PDFs with: texts at places, or pictures of pages. Its texts are not compressed."""
+"""Writes PDFs for the examples: texts at positions, or pictures of pages. Texts are not compressed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WIDTH, HEIGHT = 595, 842
 """Points of a page of A4."""
 FONT = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica%s /Encoding /WinAnsiEncoding >>"
 NARROW = {" ": 278, "\xa0": 278, ".": 278, ",": 278, "'": 191, "-": 333, "E": 667, "U": 722, "R": 722, "%": 889}
-"""How wide Helvetica's characters are that numbers are written with; a figure is 556."""
+"""Widths of Helvetica's characters in numbers, in thousandths of the font size; a digit is 556."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A whole page as a JPEG of grey."""
+    """A whole page as a greyscale JPEG."""
 
     data: bytes
     width: int
@@ -36,24 +36,24 @@ class Picture:
 
 
 def column(texts: Sequence[str], *, size: int = 10, left: int = 60) -> bytes:
-    """Write one page with lines of text, one below the other."""
+    """Return one page with lines of text, one below the other."""
     shown = b"".join(b"(%s) Tj T*\n" % escaped(text) for text in texts)
     return file([b"BT /F1 %d Tf 16 TL %d 770 Td\n%sET\n" % (size, left, shown)], [])
 
 
 def pages(texts: Sequence[Sequence[Text]]) -> bytes:
-    """Write pages with texts at their places."""
+    """Return pages with texts at their positions."""
     return file([b"".join(map(placed, page)) for page in texts], [])
 
 
 def scans(pictures: Sequence[Picture]) -> bytes:
-    """Write pages that are pictures, as a scanner does."""
+    """Return pages that are pictures, as a scanner makes them."""
     shown = [b"q %d 0 0 %d 0 0 cm /I%d Do Q\n" % (WIDTH, HEIGHT, at) for at in range(len(pictures))]
     return file(shown, pictures)
 
 
 def placed(text: Text) -> bytes:
-    """Write a text at its place."""
+    """Return the operators that draw a text."""
     x = text.x - width(text.text) * text.size if text.right else text.x
     font, grey = b"F2" if text.bold else b"F1", b"1 g " if text.white else b""
     told = (grey, font, text.size, x, HEIGHT - text.y, escaped(text.text))
@@ -61,13 +61,13 @@ def placed(text: Text) -> bytes:
 
 
 def width(number: str) -> float:
-    """Say how wide a number is, in sizes of its font."""
+    """Return the width of a number, in font sizes."""
     return sum(NARROW.get(character, 556) for character in number) / 1000
 
 
 def file(contents: Sequence[bytes], pictures: Sequence[Picture]) -> bytes:
-    """Put a file together: catalog, pages, fonts, and pictures if there are any."""
-    first = 3  # the number of the first page's object; each page is followed by what it shows
+    """Return a file: catalog, pages, fonts, and pictures if there are any."""
+    first = 3  # the object number of the first page; each page is followed by its content
     fonts = first + 2 * len(contents)
     bold = b"/F2 %d 0 R " % (fonts + 1) if len(contents[0]) and b"/F2 " in b"".join(contents) else b""
     images = [(b"/I%d %d 0 R " % (at, fonts + 1 + bool(bold) + at)) for at in range(len(pictures))]
@@ -88,7 +88,7 @@ def file(contents: Sequence[bytes], pictures: Sequence[Picture]) -> bytes:
 
 
 def image(picture: Picture) -> bytes:
-    """Write a picture as an object."""
+    """Return a picture as an object."""
     told = (picture.width, picture.height, len(picture.data), picture.data)
     return (
         b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8"
@@ -97,7 +97,7 @@ def image(picture: Picture) -> bytes:
 
 
 def numbered(objects: Sequence[bytes]) -> bytes:
-    """Write objects, and the table of where each is."""
+    """Return the file's objects with the cross-reference table."""
     made, places = bytearray(b"%PDF-1.4\n"), []
     for number, told in enumerate(objects, 1):
         places.append(len(made))
@@ -109,6 +109,6 @@ def numbered(objects: Sequence[bytes]) -> bytes:
 
 
 def escaped(text: str) -> bytes:
-    """Write a text as it stands between the brackets of a PDF."""
+    """Escape a text for a PDF string."""
     data = text.encode("cp1252")
     return data.replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")

@@ -18,11 +18,11 @@ from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.sessions import Connection
 from langchain_mcp_adapters.tools import load_mcp_tools
 
-DESK = ["hotdesk", "mcp", "--image", "base", "--allow", "pypi"]  # for who is not root: "sudo", "-n" before it
+DESK = ["hotdesk", "mcp", "--image", "base", "--allow", "pypi"]  # as an ordinary user: "sudo", "-n" before it
 
 
 def desk() -> Connection:
-    """Say where the tools of a desk are, which is opened when one is first used."""
+    """Return the connection to a desk's tools; the desk opens when one is first used."""
     if url := os.environ.get("HOTDESK_URL"):
         headers = {"Authorization": f"Bearer {os.environ['HOTDESK_KEY']}"}
         return {"transport": "streamable_http", "url": f"{url}/mcp", "headers": headers}
@@ -30,7 +30,7 @@ def desk() -> Connection:
 
 
 async def main(task: str) -> None:
-    """Have the task done, and print the answer; the desk burns where `async with` ends."""
+    """Have the agent do the task, and print the answer; the desk burns at the end of `async with`."""
     client = MultiServerMCPClient({"desk": desk()})
     async with client.session("desk") as session:  # `client.get_tools()` would open another desk for every call
         agent = create_agent(os.environ.get("MODEL", "openai:gpt-5"), await load_mcp_tools(session))

@@ -17,12 +17,12 @@ from agents import Agent, Runner, set_tracing_disabled
 from agents.mcp import MCPServer, MCPServerStdio, MCPServerStreamableHttp
 
 ROLE = "You work at a computer of your own: use its tools, and say what they said."
-DESK = ["hotdesk", "mcp", "--image", "base", "--allow", "pypi"]  # for who is not root: "sudo", "-n" before it
-LONGEST = 600  # seconds a tool may take; the SDK's own five are too few for a command
+DESK = ["hotdesk", "mcp", "--image", "base", "--allow", "pypi"]  # as an ordinary user: "sudo", "-n" before it
+LONGEST = 600  # seconds a tool may take; the SDK's default of five is too short for a command
 
 
 def desk() -> MCPServer:
-    """Give the tools of a desk, which is opened when one is first used."""
+    """Return the tools of a desk, which opens when one is first used."""
     if url := os.environ.get("HOTDESK_URL"):
         headers = {"Authorization": f"Bearer {os.environ['HOTDESK_KEY']}"}
         return MCPServerStreamableHttp(
@@ -36,8 +36,8 @@ def desk() -> MCPServer:
 
 
 async def main(task: str) -> None:
-    """Have the task done, and print the answer; the desk burns where `async with` ends."""
-    set_tracing_disabled(True)  # else all the agent does is also sent to OpenAI's traces
+    """Have the agent do the task, and print the answer; the desk burns at the end of `async with`."""
+    set_tracing_disabled(True)  # otherwise everything is also sent to OpenAI's traces
     async with desk() as tools:
         agent = Agent(name="Worker", instructions=ROLE, mcp_servers=[tools], model=os.environ.get("MODEL"))
         done = await Runner.run(agent, task, max_turns=30)

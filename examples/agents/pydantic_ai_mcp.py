@@ -17,21 +17,21 @@ from fastmcp.client.transports import StdioTransport
 from pydantic_ai import Agent
 from pydantic_ai.mcp import MCPToolset
 
-DESK = ["hotdesk", "mcp", "--image", "base", "--allow", "pypi"]  # for who is not root: "sudo", "-n" before it
-PATIENCE = {"init_timeout": 60, "read_timeout": 600}  # seconds until tools are there, and for one to be used
+DESK = ["hotdesk", "mcp", "--image", "base", "--allow", "pypi"]  # as an ordinary user: "sudo", "-n" before it
+PATIENCE = {"init_timeout": 60, "read_timeout": 600}  # seconds until the tools are ready, and for one call
 
 
 def desk() -> MCPToolset:
-    """Give the tools of a desk, which is opened when one is first used."""
+    """Return the tools of a desk, which opens when one is first used."""
     if url := os.environ.get("HOTDESK_URL"):
         headers = {"Authorization": f"Bearer {os.environ['HOTDESK_KEY']}"}
         return MCPToolset(f"{url}/mcp", headers=headers, include_instructions=True, **PATIENCE)
-    started = StdioTransport(DESK[0], DESK[1:], keep_alive=False)  # kept alive, the desk would outlast the agent
+    started = StdioTransport(DESK[0], DESK[1:], keep_alive=False)  # if kept alive, the desk would outlast the agent
     return MCPToolset(started, include_instructions=True, **PATIENCE)
 
 
 async def main(task: str) -> None:
-    """Have the task done, and print the answer; the desk burns where `async with` ends."""
+    """Have the agent do the task, and print the answer; the desk burns at the end of `async with`."""
     agent = Agent(os.environ.get("MODEL", "openai:gpt-5"), toolsets=[desk()])
     async with agent:
         done = await agent.run(task)

@@ -15,11 +15,11 @@ import sys
 
 from smolagents import CodeAgent, OpenAIModel
 
-LONGEST = 3600  # seconds the desk lasts, whatever becomes of this program
+LONGEST = 3600  # seconds after which the desk ends, whatever happens to this program
 
 
 def main(task: str) -> None:
-    """Have the task done, and print the answer; the desk burns where `with` ends."""
+    """Have the agent do the task, and print the answer; the desk burns at the end of `with`."""
     model = OpenAIModel(os.environ.get("MODEL", "gpt-5"))
     with CodeAgent([], model, executor_type="e2b", executor_kwargs={"timeout": LONGEST}) as agent:
         answer = agent.run(task)

@@ -1,6 +1,6 @@
-"""What the worker gets texts with, in its desk: the text a PDF has, or what can be read in the picture of a scan.
+"""Extracts texts at the worker's desk: the text in a PDF, or the text recognised in the picture of a scan.
 
-python3 extract.py FOLDER          a text beside each invoice, in `text/`, and in `text/scans` the names of the scans
+python3 extract.py FOLDER          a text for each invoice, in `text/`, and in `text/scans` the names of the scans
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def extract(path: Path) -> bool:
-    """Write one invoice's text; say whether it is a scan."""
+    """Write one invoice's text; return whether it is a scan."""
     text = said("pdftotext", "-layout", "-enc", "UTF-8", str(path), "-")
     scanned = not text.strip()
     (TEXTS / f"{path.stem}.txt").write_text(recognised(path) if scanned else text)
@@ -40,15 +40,15 @@ def extract(path: Path) -> bool:
 
 
 def recognised(path: Path, how: int = 6, black: int = 150) -> str:
-    """Give what is read in the pictures of a scan's pages; spaces between columns stay."""
+    """Return the recognised text of a scan's pages; spaces between columns stay."""
     with TemporaryDirectory() as folder:
         subprocess.run(["pdftoppm", "-gray", "-r", str(DPI), str(path), f"{folder}/page"], check=True)
         text = "\f".join(words(page, how, black) for page in sorted(Path(folder).iterdir()))
-    return re.sub(r"(?<=[\d.,]) (?=\d)", "", text)  # it sees spaces inside of numbers
+    return re.sub(r"(?<=[\d.,]) (?=\d)", "", text)  # tesseract sees spaces inside numbers
 
 
 def words(page: Path, how: int, black: int) -> str:
-    """Read one page, without its greys."""
+    """Recognise one page as black and white; `black` is the brightness up to which a pixel is black."""
     with Image.open(page) as grey:
         grey.point([0] * black + [255] * (256 - black)).save(page)
     spaces = ("-c", "preserve_interword_spaces=1")
@@ -56,7 +56,7 @@ def words(page: Path, how: int, black: int) -> str:
 
 
 def said(*argv: str) -> str:
-    """Give what a program says."""
+    """Return a program's output."""
     one = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # each on a core of its own
     return subprocess.run(argv, env=one, check=True, stdout=-1, stderr=subprocess.DEVNULL).stdout.decode()
 

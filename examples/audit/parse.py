@@ -1,6 +1,6 @@
-"""What the worker reads invoices with, in its desk. What it cannot read it says, file by file.
+"""Reads invoices at the worker's desk, and names those that it cannot read.
 
-python3 parse.py          invoices.json, from the texts in `text/`
+python3 parse.py          writes invoices.json, from the texts in `text/`
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ ORDER = re.compile(r"\bPO-\d{5}\b")
 AMOUNT = re.compile(r"(?<![\d.,])(\d{1,3}(?:[., \xa0]\d{3})*)[.,](\d\d)(?!\d)")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 OTHERWISE = ((6, 120), (6, 180), (4, 150))
-"""Other ways to look at a scan whose figures do not add up: how it is laid out, and what is black."""
+"""Other settings for a scan whose figures do not add up: tesseract's page layout, and the brightness limit of black."""
 
 
 class Unreadable(Exception):  # noqa: N818 - what is said of an invoice
-    """Says why an invoice cannot be read."""
+    """The reason why an invoice cannot be read."""
 
 
 def main() -> None:
-    """Read every text; say which could not be."""
+    """Read every text; print which could not be read."""
     scans = set((TEXTS / "scans").read_text().split())
     found, wrong = [], []
     for path in sorted(TEXTS.glob("*.txt")):
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def fields(path: Path, scanned: bool) -> dict[str, object]:
-    """Read one invoice. A scan whose figures do not add up is looked at again, and most looks decide."""
+    """Read one invoice. A scan whose figures do not add up is read again with other settings; the majority counts."""
     if not scanned:
         return {"file": f"{path.stem}.pdf", "scanned": False, **read(path.read_text())}
     seen = looks(path)
@@ -51,7 +51,7 @@ def fields(path: Path, scanned: bool) -> dict[str, object]:
 
 
 def looks(path: Path) -> list[str]:
-    """Give what a scan says, one look after the other until one adds up or there are no more ways."""
+    """Return the texts of a scan, one for each setting until one adds up or no setting is left."""
     seen, why = [], "nothing was tried"
     for how in (None, *OTHERWISE):
         try:
@@ -85,7 +85,7 @@ def read(text: str) -> dict[str, object]:
 
 
 def position(row: list[str]) -> dict[str, object] | None:
-    """Read a line of a table, in whichever order its columns are: the price stands before the amount."""
+    """Read a line of a table with columns in any order: the price precedes the amount."""
     amounts = [cents(cell) for cell in row if AMOUNT.fullmatch(cell)]
     counts = [int(cell) for cell in row if re.fullmatch(r"\d{1,4}", cell)]
     words = [cell for cell in row if re.search(r"[A-Za-z]{2}", cell)]
@@ -95,7 +95,7 @@ def position(row: list[str]) -> dict[str, object] | None:
 
 
 def behind(rows: list[list[str]], labels: tuple[str, ...]) -> str:
-    """Give what stands behind a label, or below one that stands above its value."""
+    """Return the value behind a label, or below one that is above its value."""
     for row, below in zip(rows, [*rows[1:], []]):  # noqa: B905
         for at, cell in enumerate(row):
             if cell not in labels:
@@ -108,7 +108,7 @@ def behind(rows: list[list[str]], labels: tuple[str, ...]) -> str:
 
 
 def total(rows: list[list[str]]) -> int:
-    """Read what it asks for."""
+    """Read the invoice's total."""
     for row in rows:
         if row[0] in TOTAL and (found := AMOUNT.search(row[-1])):
             return cents(found[0])
@@ -124,7 +124,7 @@ def cents(text: str) -> int:
 
 
 def day_of(text: str) -> str:
-    """Read a date, however it is written."""
+    """Read a date in any of the known formats."""
     figures = [int(each) for each in re.findall(r"\d+", text)]
     month = next((at for at, name in enumerate(MONTHS, 1) if name in text.lower()), 0)
     try:
@@ -137,7 +137,7 @@ def day_of(text: str) -> str:
 
 
 def adds_up(told: dict[str, object]) -> bool:
-    """Say whether each line is what its figures give, and the total what the lines, discount and tax do."""
+    """Return whether each line and the total agree with the figures they are computed from."""
     lines: list[dict[str, int]] = told["lines"]  # type: ignore[assignment]
     percents: list[int] = told["percents"]  # type: ignore[assignment]
     net = sum(line["amount"] for line in lines)

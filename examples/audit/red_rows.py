@@ -12,7 +12,7 @@ RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def main() -> None:
-    """Print the rows of the sheet Invoices, without head and total."""
+    """Print the rows of the sheet Invoices, without the header and the total."""
     with zipfile.ZipFile("book.xlsx") as book:
         styles, sheet, words = (tree(book, name) for name in ("styles", find_sheet(book, "Invoices"), "sharedStrings"))
     texts = ["".join(part.text or "" for part in each.iter(f"{{{NAMES['m']}}}t")) for each in words]

@@ -1,4 +1,4 @@
-"""What the worker compares and reports with, in its desk.
+"""Compares invoices with orders and writes the report, at the worker's desk.
 
 python3 report.py          Discrepancy_Report.xlsx, from invoices.json and orders.xlsx
 """
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def read_orders() -> Orders:
-    """Read what the ERP exported; money is in cents."""
+    """Read the orders that the ERP exported; money is in cents."""
     book = load_workbook("orders.xlsx", read_only=True)
     _, *heads = book["Orders"].iter_rows(values_only=True)
     found: Orders = {row[0]: {"total": round(row[4] * 100), "lines": {}} for row in heads}
@@ -47,7 +47,7 @@ def read_orders() -> Orders:
 
 
 def first_of_each(invoices: list[Invoice]) -> dict[str, str]:
-    """Say which file bills each order first; whatever bills it again is a duplicate."""
+    """Return the first file that bills each order; later ones are duplicates."""
     found: dict[str, str] = {}
     for each in sorted(invoices, key=lambda each: (each["date"], each["file"])):
         found.setdefault(each["order"], each["file"])
@@ -55,7 +55,7 @@ def first_of_each(invoices: list[Invoice]) -> dict[str, str]:
 
 
 def judged(each: Invoice, orders: Orders, first: str) -> tuple[int, str]:
-    """Give what may be paid, in cents, and what is wrong with an invoice."""
+    """Return the payable amount of an invoice in cents, and what is wrong with it."""
     if each["order"] not in orders:
         return 0, f"the ERP has no order {each['order']}"
     if each["file"] != first:
@@ -68,7 +68,7 @@ def judged(each: Invoice, orders: Orders, first: str) -> tuple[int, str]:
 
 
 def own_errors(each: Invoice) -> list[str]:
-    """Find lines that are not what their own figures give."""
+    """List lines whose amount differs from their own figures."""
     return [
         f"{line['what']}: {line['count']} x {money(line['price'])} is not {money(line['amount'])}"
         for line in each["lines"]
@@ -77,7 +77,7 @@ def own_errors(each: Invoice) -> list[str]:
 
 
 def differing(each: Invoice, ordered: dict[str, tuple[int, int]]) -> list[str]:
-    """Find lines that are not what was ordered."""
+    """List lines that differ from the order."""
     wrong = []
     for line in each["lines"]:
         count, price = ordered.get(line["what"], (0, 0))
@@ -91,7 +91,7 @@ def differing(each: Invoice, ordered: dict[str, tuple[int, int]]) -> list[str]:
 
 
 def open_orders(invoices: list[Invoice], orders: Orders) -> int:
-    """Count the orders that nobody has billed."""
+    """Count the orders that no invoice bills."""
     return len(set(orders) - {each["order"] for each in invoices})
 
 
@@ -101,7 +101,7 @@ def money(cents: int) -> str:
 
 
 class Sheets:
-    """The workbook: every value that is calculated is a formula, with what it gives."""
+    """The workbook: every computed value is a formula with its cached result."""
 
     def __init__(self, book: Any, rows: list[tuple[Invoice, int, str]], orders: int, waiting: int) -> None:
         self.book, self.rows, self.orders, self.waiting = book, rows, orders, waiting
@@ -121,7 +121,7 @@ class Sheets:
         self.red = {name: book.add_format({**told, "bg_color": RED}) for name, told in kinds.items()}
 
     def write(self) -> None:
-        """Write both sheets; the summary comes first."""
+        """Write both sheets, the summary first."""
         summary, invoices = self.book.add_worksheet("Summary"), self.book.add_worksheet("Invoices")
         self.invoices(invoices)
         self.summary(summary)
@@ -157,21 +157,21 @@ class Sheets:
 
     @property
     def invoiced(self) -> int:
-        """Add up what is asked for."""
+        """Return the sum of the invoiced totals."""
         return sum(each["total"] for each, _, _ in self.rows)
 
     @property
     def payable(self) -> int:
-        """Add up what may be paid."""
+        """Return the sum of the payable amounts."""
         return sum(payable for _, payable, _ in self.rows)
 
     @property
     def difference(self) -> int:
-        """Give what should not be paid."""
+        """Return the amount that should not be paid."""
         return self.invoiced - self.payable
 
     def summary(self, sheet: Any) -> None:
-        """Write counts and sums, and a line to sign."""
+        """Write counts and sums, and a line for a signature."""
         wrong = sum(1 for _, _, finding in self.rows if finding)
         scans = sum(1 for each, _, _ in self.rows if each["scanned"])
         finding, difference = f"Invoices!I2:I{self.last}", f"Invoices!H{self.last + 1}"
@@ -201,7 +201,7 @@ class Sheets:
         paged(sheet)
 
     def listed(self, sheet: Any, at: int) -> int:
-        """List what is wrong below the sums; give the next row."""
+        """List the discrepancies below the sums; return the next row."""
         for place, (each, payable, finding) in enumerate(self.rows, 2):
             if finding:
                 sheet.write_string(at, 0, each["file"], self.red["text"])
@@ -212,7 +212,7 @@ class Sheets:
         return at
 
     def sign(self, sheet: Any, at: int) -> None:
-        """Leave lines to sign on."""
+        """Write lines for signatures."""
         for label in ("Audited by", "Approved by", "Date"):
             at += 2
             sheet.write_string(at, 0, label)
@@ -220,7 +220,7 @@ class Sheets:
 
 
 def paged(sheet: Any) -> None:
-    """Have a sheet print on A4, as wide as the page."""
+    """Make a sheet print on A4, as wide as the page."""
     sheet.set_paper(9)
     sheet.set_landscape()
     sheet.fit_to_pages(1, 0)

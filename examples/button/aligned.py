@@ -1,6 +1,6 @@
-"""A check of this brief's own: is every button in its place when the page is drawn with this stylesheet?
+"""A custom check for this brief: is every button in its place when the page is rendered with this stylesheet?
 
-python3 aligned.py STYLESHEET < GIVEN, in a clean desk beside the page; prints what is wrong, what holds, what was seen.
+python3 aligned.py STYLESHEET < GIVEN, in a clean desk beside the page; prints faults, passed claims and measurements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BROWSER = ["chromium", "--headless", "--hide-scrollbars", "--window-size=1280,80
 
 
 def main() -> None:
-    """Draw the page, measure, and say what was found."""
+    """Render the page, measure the buttons, and print the findings."""
     given = json.load(sys.stdin)
     shutil.copy(sys.argv[1], "beside/page/style.css")
     page = Path("beside/page/index.html").absolute().as_uri()

@@ -1,4 +1,4 @@
-"""What the worker measures with, run in its desk: how far each button is from its place in its card, in pixels.
+"""Measures at the worker's desk how far each button is from its place in its card, in pixels.
 
 python3 measure.py PICTURE
 """
@@ -19,11 +19,11 @@ Box: TypeAlias = tuple[int, int, int, int]
 
 BLUE, FRAME = (0x1F, 0x6F, 0xEB), (0xC9, 0xD2, 0xDD)
 LEAST = 30
-"""Pixels of a side of a button or card; what is smaller is a letter, or an edge."""
+"""Minimum pixels of a side of a button or card; anything smaller is a letter, or an edge."""
 
 
 def main() -> None:
-    """Print how far each button, from the left, is off: to the right, and down."""
+    """Print the offset of each button, from the left: to the right, and down."""
     picture = np.asarray(Image.open(sys.argv[1]).convert("RGB"))
     buttons, cards = (boxes((picture == colour).all(axis=2)) for colour in (BLUE, FRAME))
     places = [place(button, cards) for button in buttons]
@@ -32,14 +32,14 @@ def main() -> None:
 
 
 def place(button: Box, cards: list[Box]) -> tuple[int, int]:
-    """Say where in its card a button is: from the left, and from the top."""
+    """Return the position of a button in its card: from the left, and from the top."""
     middle = (button[0] + button[2]) // 2
     card = next(card for card in cards if card[0] <= middle <= card[2])
     return button[0] - card[0], button[1] - card[1]
 
 
 def boxes(mask: Mask) -> list[Box]:
-    """Find what stands side by side in a colour, from the left."""
+    """Find the boxes of a colour, from left to right."""
     found = []
     for left, right in spans(np.asarray(mask.any(axis=0))):
         rows = np.flatnonzero(mask[:, left:right].any(axis=1)).tolist()
@@ -49,7 +49,7 @@ def boxes(mask: Mask) -> list[Box]:
 
 
 def spans(there: Mask) -> list[tuple[int, int]]:
-    """Give where a row of points begins and ends to be set."""
+    """Return the first and last index of each run of set points."""
     edges = np.flatnonzero(np.diff(np.pad(there.astype(int), 1))).tolist()
     return list(zip(edges[::2], edges[1::2]))  # noqa: B905 - they come in pairs
 

@@ -1,4 +1,4 @@
-"""Thinks a contract up from a seed: pages of clauses, in any order and in many words; and knows what it says in truth.
+"""Generates a contract from a seed: clauses in any order and in many wordings; and the truth about it.
 
 python3 contract.py FILE [SEED]
 """
@@ -53,7 +53,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
         "It does not renew: once the term has ended, a new agreement is needed.",
     ),
 }
-"""How each clause may be written. The last way to write a renewal says that there is none."""
+"""The wordings of each clause. The last one of a renewal states that there is none."""
 HEADS = {"term": "Term", "notice": "Termination", "cap": "Liability", "law": "Applicable law", "renewal": "Renewal"}
 FILLERS = {
     "Payment": "Invoices are payable within 30 days of receipt. Late sums bear interest of 5 per cent a year.",
@@ -70,16 +70,16 @@ FILLERS = {
     "Entire agreement": "This is all that was agreed. Changes are made in writing, and so are changes to this.",
 }
 LEFT, TOP, LINE, WIDE, LOWEST = 64, 90, 20, 92, 700
-"""Where the text stands on a page, in points; how many characters a line has."""
+"""Position of the text on a page in points, the line spacing, characters of a line, and the lowest line."""
 
 
 def truth(seed: int) -> dict[str, object]:
-    """Give what the contract of a seed says: the truth, which no desk sees."""
+    """Return the terms of a seed's contract: the truth, which no desk sees."""
     return {name: value for name, (value, _) in thought(seed).items()}
 
 
 def thought(seed: int) -> dict[str, tuple[object, str]]:
-    """Think up what is agreed: for each clause its value, and the sentence that says so."""
+    """Generate the terms: for each clause its value, and the sentence that states it."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same contract
     parties, law = chance.sample(NAMES, 2), chance.choice(LAWS)
     way = {name: chance.randrange(len(ways)) for name, ways in WAYS.items()}
@@ -90,14 +90,14 @@ def thought(seed: int) -> dict[str, tuple[object, str]]:
 
 
 def written(way: str, value: object) -> str:
-    """Write a sentence with its value."""
+    """Return a sentence with its value."""
     if isinstance(value, int):
         return way.format(n=value, word=COUNTED.get(value, ""), dotted=f"{value:,}".replace(",", "."))
     return way.format(*(value if isinstance(value, list) else [value]))
 
 
 def paragraphs(seed: int) -> Iterator[tuple[str, str]]:
-    """Give the clauses in the order of this contract: head and text. Who agrees comes first."""
+    """Yield the clauses in the order of this contract: heading and text. The parties come first."""
     chance, sentences = random.Random(f"order {seed}"), {name: told for name, (_, told) in thought(seed).items()}  # noqa: S311
     yield "Parties", sentences["parties"]
     body = dict(FILLERS)

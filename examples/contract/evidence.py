@@ -1,6 +1,6 @@
-"""A check of this brief's own: does each quote stand on the page it is said to be on? Run in a clean desk.
+"""A custom check for this brief: is each quote on the page that the clause names? Runs in a clean desk.
 
-python3 evidence.py CLAUSES < GIVEN, beside the contract; prints what is wrong, what holds, and what was seen.
+python3 evidence.py CLAUSES < GIVEN, beside the contract; prints faults, passed claims and what was found.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 LEAST = 20
-"""Characters of a quote that proves something."""
+"""Minimum characters of a quote, so that it proves something."""
 
 
 def main() -> None:
-    """Look every quote up, and say what was found."""
+    """Look up every quote, and print the findings."""
     given = json.load(sys.stdin)
     clauses = json.loads(Path(sys.argv[1]).read_text())["clauses"]
     pages = read(f"beside/{given['contract']}")
@@ -25,13 +25,13 @@ def main() -> None:
 
 
 def read(path: str) -> list[str]:
-    """Give the text of each page, whatever its lines."""
+    """Return the text of each page, without line breaks."""
     done = subprocess.run(["pdftotext", "-layout", path, "-"], capture_output=True, check=True)
     return [" ".join(page.split()) for page in done.stdout.decode().split("\f")[:-1]]
 
 
 def looked_up(clause: dict[str, object], pages: list[str]) -> list[dict[str, str]]:
-    """Say what is wrong with one quote."""
+    """List what is wrong with one quote."""
     name, page, quote = str(clause["clause"]), int(str(clause["page"])), str(clause["quote"])
     where, there = f"{name}, page {page}", [number for number, text in enumerate(pages, 1) if quote in text]
     if len(quote) < LEAST:

@@ -1,7 +1,7 @@
-"""What the worker reads with, in its desk: finds six clauses in a contract, each with the page and the sentence.
+"""Reads a contract at the worker's desk: finds six clauses, each with the page and the sentence.
 
-python3 read.py          clauses.json, from contract.pdf
-python3 read.py short    the same with quotes cut short, which then stand nowhere
+python3 read.py          writes clauses.json, from contract.pdf
+python3 read.py short    the same with quotes cut short, which are then on no page
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SHAPES = {
         r"It does not renew: once the term has ended, a new agreement is needed\.",
     ),
 }
-"""The ways each clause is written."""
+"""The wordings of each clause."""
 
 
 def main() -> None:
-    """Write what was found; fail where something was not, or twice."""
+    """Write the clauses; fail if one is missing, or found twice."""
     found = [each for page, text in enumerate(pages("contract.pdf"), 1) for each in clauses(page, text)]
     if sorted(str(each["clause"]) for each in found) != sorted(SHAPES):
         sys.exit(f"found {[each['clause'] for each in found]}")
@@ -61,14 +61,14 @@ def main() -> None:
 
 
 def pages(path: str) -> list[str]:
-    """Give the text of each page: a clause is one line, and its head another."""
+    """Return the text of each page: a clause is one line, and its heading another."""
     done = subprocess.run(["pdftotext", "-layout", path, "-"], capture_output=True, check=True)
     texts = [HEAD.split(page) for page in done.stdout.decode().split("\f")[:-1]]
     return ["\n".join(" ".join(clause.split()) for clause in text) for text in texts]
 
 
 def clauses(page: int, text: str) -> Iterator[dict[str, object]]:
-    """Find the clauses on a page."""
+    """Yield the clauses on a page."""
     for name, shapes in SHAPES.items():
         for match in (match for shape in shapes for match in re.finditer(shape, text)):
             quote = match[0].strip()
@@ -76,7 +76,7 @@ def clauses(page: int, text: str) -> Iterator[dict[str, object]]:
 
 
 def value(name: str, told: tuple[str, ...]) -> object:
-    """Give what a clause says: a number, words, or two names. No renewal is one of 0 months."""
+    """Return the value of a clause: a number, words, or two names; 0 months for no renewal."""
     if name == "parties":
         return list(told)
     if name == "law":

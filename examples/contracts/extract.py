@@ -1,4 +1,4 @@
-"""What a worker reads with, at its desk: finds six clauses in one contract, each with the page and the sentence.
+"""Reads one contract at a worker's desk: finds six clauses, each with the page and the sentence.
 
 python3 extract.py CONTRACT RESULT, beside `shapes.py`
 """
@@ -14,7 +14,7 @@ from shapes import SHAPES, clauses, pages  # type: ignore[import-not-found]
 
 
 def main() -> None:
-    """Write what was found; fail where something was not, or twice."""
+    """Write the clauses; fail if one is missing, or found twice."""
     source, target = sys.argv[1:]
     try:
         texts = pages(source)

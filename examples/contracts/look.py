@@ -1,4 +1,4 @@
-"""What the judge looks with, in its desk: prints the rows of a register as JSON."""
+"""Runs at the judge's desk: prints the rows of a register as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What builds the register, at a desk that reaches nothing: register.xlsx from results.jsonl and quarantine.jsonl."""
+"""Builds the register at a desk without egress: register.xlsx from results.jsonl and quarantine.jsonl."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTHS = (16, 24, 24, 8, 8, 12, 22, 9, 60)
 
 
 def main() -> None:
-    """Write the workbook. What results say is text and numbers, never a formula."""
+    """Write the workbook. Values of results are text and numbers, never formulas."""
     with xlsxwriter.Workbook("register.xlsx", {"strings_to_formulas": False, "strings_to_urls": False}) as book:
         bold, money = book.add_format({"bold": True}), book.add_format({"num_format": "#,##0"})
         sheet = book.add_worksheet("Register")
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def rows() -> Iterator[tuple[object, ...]]:
-    """Give a row for every contract that was read."""
+    """Yield a row for every contract that was read."""
     for line in lines("results.jsonl"):
         [file] = line["files"].values()
         found = {each["clause"]: each for each in json.loads(file["text"])["clauses"]}
@@ -43,7 +43,7 @@ def rows() -> Iterator[tuple[object, ...]]:
 
 
 def unread(book: Any, bold: Any) -> None:
-    """List the contracts that are in quarantine, and why."""
+    """List the contracts in quarantine, with the reasons."""
     sheet = book.add_worksheet("Unread")
     sheet.set_column(0, 1, 16)
     sheet.set_column(2, 2, 100)
@@ -55,7 +55,7 @@ def unread(book: Any, bold: Any) -> None:
 
 
 def lines(name: str) -> Iterator[dict[str, Any]]:
-    """Read a file of JSON lines."""
+    """Yield the objects of a file of JSON lines."""
     with Path(name).open() as file:
         yield from map(json.loads, file)
 

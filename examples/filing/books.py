@@ -1,4 +1,4 @@
-"""A company's books, thought up from a seed: what it filed in truth, and what an analyst's model had of it so far."""
+"""A company's generated books: what it filed, and what an analyst's model contains so far."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 COMPANIES = ("Alder Instruments", "Birch Robotics", "Cedar Optics", "Larch Marine", "Maple Diagnostics", "Rowan Energy")
 QUARTERS = ("Q3 2024", "Q4 2024", "Q1 2025", "Q2 2025", "Q3 2025")
-"""The last is new; the one before it stands in the filing again."""
+"""The last one is new; the one before it is also in the filing."""
 INCOME = (
     "Product revenue", "Service revenue", "Cost of revenue", "Research and development", "Sales and marketing",
     "General and administrative", "Interest expense", "Income taxes",
@@ -23,29 +23,29 @@ MOVED = (
     ("Research and development", "General and administrative"),
     ("Receivables", "Inventories"),
 )
-"""Pairs a company may restate: what is taken from one is in the other, and the sums stay."""
+"""Pairs of items that a company may restate: an amount moves from one to the other, and the sums stay."""
 ONE_OFF = ("Interest expense", "Income taxes", "Cost of revenue")
 
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What a company's quarters were, in thousands."""
+    """A company's quarters, in thousands."""
 
     company: str
     quarters: dict[str, tuple[int, ...]]
-    """By item, as the model had them; the last as it was filed."""
+    """Values by item as they are in the model; the last one as it was filed."""
     restated: dict[str, int]
-    """What the filing says of the quarter before, where that is not what it said then."""
+    """Values by item of the previous quarter where the filing differs from the model."""
     one_off: str
-    """The item whose new number has a footnote."""
+    """The item whose new value has a footnote."""
 
     def filed(self, item: str) -> tuple[int, int]:
-        """Give what the filing says of an item: the new quarter, and the one before."""
+        """Return an item's values in the filing: the new quarter, and the one before."""
         *_, before, new = self.quarters[item]
         return new, self.restated.get(item, before)
 
     def totals(self, place: int) -> dict[str, int]:
-        """Add a quarter up."""
+        """Return the totals of a quarter."""
         told = {item: values[place] for item, values in self.quarters.items()}
         revenue = told["Product revenue"] + told["Service revenue"]
         gross = revenue + told["Cost of revenue"]
@@ -63,7 +63,7 @@ class Books:
         return dict(zip(names, (revenue, gross, operating, net, assets, owed), strict=True))
 
     def as_table(self) -> dict[str, Any]:
-        """Give what the filing is printed from, and the model made of."""
+        """Return the data that the filing and the model are made from."""
         filed = {item: self.filed(item) for item in self.quarters}
         old = {item: values[:-1] for item, values in self.quarters.items()}
         told = {"company": self.company, "quarters": QUARTERS, "income": INCOME, "balance": BALANCE}
@@ -79,7 +79,7 @@ class Books:
 
 
 def generate_books(seed: int) -> Books:
-    """Think a company's books up."""
+    """Generate a company's books."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same books
     quarters: dict[str, list[int]] = {item: [] for item in (*INCOME, *BALANCE)}
     product, cash = chance.randint(40_000, 90_000), chance.randint(20_000, 60_000)

@@ -1,4 +1,4 @@
-"""What the judge looks at results with, in a desk of its own: values, formulas, and what the workbook still has.
+"""Reads the results at the judge's desk: values, formulas, and which objects the workbook still has.
 
 python3 look.py    reads Model.xlsx, Filing_Summary.pdf and model.xlsx, prints JSON
 """
@@ -15,7 +15,7 @@ import openpyxl  # type: ignore[import-untyped]
 
 
 def main() -> None:
-    """Print what is seen."""
+    """Print the findings."""
     values = openpyxl.load_workbook("Model.xlsx", data_only=True)
     rows = {
         sheet.title: {row[0].value: [cell.value for cell in row[1:6]] for row in sheet.iter_rows(min_row=5)}
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def held(path: str) -> dict[str, Any]:
-    """Say what a workbook has: formulas, names, validations and charts."""
+    """Return a workbook's formulas, names, validations and charts."""
     book = openpyxl.load_workbook(path)
     formulas = {
         f"{sheet.title}!{cell.coordinate}": cell.value
@@ -50,7 +50,7 @@ def held(path: str) -> dict[str, Any]:
     ]
     with zipfile.ZipFile(path) as file:
         drawings = [name for name in file.namelist() if re.fullmatch(r"xl/drawings/drawing\d+\.xml", name)]
-        charts = {name: len(re.findall(rb"<c:chart ", file.read(name))) for name in drawings}  # shown, not merely there
+        charts = {name: len(re.findall(rb"<c:chart ", file.read(name))) for name in drawings}  # on a sheet
     return {"formulas": formulas, "names": sorted(book.defined_names), "validations": rules, "charts": charts}
 
 

@@ -1,4 +1,4 @@
-"""What the worker reads the filing's tables with, in its desk. It knows amounts; a footnote behind one is an error.
+"""Reads the filing's tables at the worker's desk. A footnote behind an amount is an error.
 
 python3 parse.py    reads filing.pdf, writes figures.csv and footnotes.json
 """

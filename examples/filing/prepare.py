@@ -1,4 +1,4 @@
-"""What makes the filing and the analyst's workbook, in a desk that is not the worker's.
+"""Makes the filing and the analyst's workbook, in a desk that is not the worker's.
 
 python3 prepare.py    reads books.json, writes filing.pdf and model.xlsx
 """
@@ -17,7 +17,7 @@ from reportlab.lib.styles import getSampleStyleSheet  # type: ignore[import-unty
 from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate, Spacer, Table  # type: ignore[import-untyped]
 
 HEAD, FIRST = 3, 4
-"""Rows of the workbook's sheets, counted from nothing: the quarters' names, and the first item."""
+"""Rows of the workbook's sheets, counted from 0: the names of quarters, and the first item."""
 NAVY, PALE = "#1F3A5F", "#FFF8E1"
 NUMBER = "#,##0;(#,##0)"
 INCOME_ROWS = (
@@ -41,14 +41,14 @@ def main() -> None:
 
 
 class Filing:
-    """A quarterly report, as a company files it."""
+    """A quarterly report in the form of a filing."""
 
     def __init__(self, books: dict[str, Any]) -> None:
         self.books = books
         self.styles = getSampleStyleSheet()
 
     def write(self) -> None:
-        """Print it."""
+        """Write the PDF."""
         company, (before, new) = self.books["company"], self.books["quarters"][-2:]
         margins = dict.fromkeys(("leftMargin", "rightMargin", "topMargin", "bottomMargin"), 62)
         file = SimpleDocTemplate(
@@ -70,11 +70,11 @@ class Filing:
         file.build(told)
 
     def text(self, words: str, style: str = "BodyText") -> Any:
-        """Set a paragraph."""
+        """Return a paragraph."""
         return Paragraph(words, self.styles[style])
 
     def table(self, rows: tuple[tuple[str, str], ...], new: str, before: str) -> Any:
-        """Set a table."""
+        """Return a table."""
         made = Table([["", new, before], *(self.row(name) for name, _ in rows)], colWidths=(240, 110, 110))
         made.setStyle(
             [("GRID", (0, 0), (-1, -1), 0.4, colors.HexColor("#B8C1CC")), ("ALIGN", (1, 0), (-1, -1), "RIGHT")]
@@ -87,14 +87,14 @@ class Filing:
         return made
 
     def row(self, name: str) -> list[str]:
-        """Write an item's row, with marks of footnotes."""
+        """Return an item's row, with marks of footnotes."""
         new, before = self.books["filed"].get(name) or self.books["sums"][name]
         marks = "(2)" if name == self.books["one_off"] else "", "(1)" if name in self.books["restated"] else ""
         return [name, amount(new) + marks[0], amount(before) + marks[1]]
 
 
 class Model:
-    """An analyst's workbook, that waits for a quarter."""
+    """An analyst's workbook with an empty column for the next quarter."""
 
     def __init__(self, books: dict[str, Any]) -> None:
         self.books = books
@@ -119,7 +119,7 @@ class Model:
         }
 
     def write(self) -> None:
-        """Write it: a summary with charts, two statements, and a reconciliation."""
+        """Write the workbook: a summary with charts, two statements, and a reconciliation."""
         summary = self.sheet("Summary", "Summary", 34)
         self.statement("Income", "Income statement", INCOME_ROWS)
         self.statement("Balance", "Balance sheet", BALANCE_ROWS)
@@ -131,7 +131,7 @@ class Model:
         self.file.close()
 
     def sheet(self, name: str, title: str, first: float) -> Any:
-        """Begin a sheet that prints on one page."""
+        """Add a sheet that prints on one page."""
         sheet = self.file.add_worksheet(name)
         sheet.hide_gridlines(2)
         sheet.set_landscape()
@@ -145,12 +145,12 @@ class Model:
         return sheet
 
     def heads(self, sheet: Any, *names: str) -> None:
-        """Write the row of heads."""
+        """Write the header row."""
         for place, name in enumerate(("", *names)):
             sheet.write(HEAD, place, name, self.form["head"])
 
     def statement(self, name: str, title: str, rows: tuple[tuple[str, str], ...]) -> None:
-        """Write a statement: known quarters, a column that waits, and sums as formulas."""
+        """Write a statement: known quarters, an empty column, and sums as formulas."""
         sheet = self.sheet(name, title, 34)
         self.heads(sheet, *self.books["quarters"])
         for row, (item, formula) in enumerate(rows, FIRST):
@@ -164,7 +164,7 @@ class Model:
                     sheet.write_blank(row, 5, None, self.form["wait"])
 
     def reconciliation(self) -> None:
-        """Write what last quarter was in the model, with room for what the filing now says of it."""
+        """Write the model's values of the last quarter, with space for those of the filing."""
         sheet = self.sheet("Reconciliation", "Last quarter, as the filing has it now", 34)
         sheet.set_column(4, 4, 92)
         self.heads(sheet, "In the model", "As filed", "Difference")
@@ -182,7 +182,7 @@ class Model:
         sheet.write_formula(last, 3, f'=COUNTIF(D5:D{last},"<>0")', self.form["sum"])
 
     def summary(self, sheet: Any) -> None:
-        """Write what matters, by formulas, with two charts and a scenario to choose."""
+        """Write the key figures as formulas, with two charts and a choice of scenario."""
         self.heads(sheet, *self.books["quarters"])
         shares = {"Gross margin": "9", "Operating margin": "13", "Net margin": "16"}
         for row, (name, at) in enumerate({"Total revenue": "7", "Net income": "16"}.items(), FIRST):
@@ -211,7 +211,7 @@ class Model:
         self.chart(sheet, "line", "Net income", 6, "D16")
 
     def chart(self, sheet: Any, kind: str, name: str, row: int, place: str) -> None:
-        """Draw a row of the summary."""
+        """Draw a row of the summary as a chart."""
         chart = self.file.add_chart({"type": kind})
         look = {"fill": {"color": NAVY}} if kind == "column" else {"line": {"color": "#C4622D", "width": 2.5}}
         chart.add_series(
@@ -232,7 +232,7 @@ class Model:
 
 
 def amount(value: int) -> str:
-    """Write an amount as filings do."""
+    """Format an amount as filings do."""
     return f"({-value:,})" if value < 0 else f"{value:,}"
 
 

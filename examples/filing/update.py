@@ -23,11 +23,11 @@ MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 OFFICE = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 Edit: TypeAlias = Callable[[str, Any], bool]
-"""Edits a part of a workbook, by its name; says whether it did."""
+"""Edits a part of a workbook, by its name; returns whether it changed."""
 
 
 def fill() -> None:
-    """Write the new quarter and what last quarter is now; take the results of formulas away, for they are old."""
+    """Write the new quarter and the restated last quarter; remove cached results of formulas, which are outdated."""
     model = openpyxl.load_workbook("model.xlsx")
     wanted = {
         name: cells(model[name], column)
@@ -64,7 +64,7 @@ def fill() -> None:
 
 
 def finish() -> None:
-    """Put the results of formulas in, and into what the charts remember of them."""
+    """Write the recalculated results into the cells, and into the caches of the charts."""
     found = openpyxl.load_workbook("recalculated/filled.xlsx", data_only=True)
     sheets = parts("filled.xlsx")
 
@@ -84,7 +84,7 @@ def finish() -> None:
 
 
 def cells(sheet: Any, column: str) -> dict[str, str]:
-    """Give the cells of a column that wait for a number, by the items they stand beside."""
+    """Return the empty cells of a column, by the item in their row."""
     rows = range(5, sheet.max_row + 1)
     return {
         sheet[f"A{row}"].value: f"{column}{row}"
@@ -94,12 +94,12 @@ def cells(sheet: Any, column: str) -> dict[str, str]:
 
 
 def waits(sheet: Any, cell: str) -> bool:
-    """Say whether a cell is empty, and meant to be filled."""
+    """Return whether a cell is empty, and formatted as an input."""
     return sheet[cell].value is None and sheet[cell].fill.fill_type == "solid"
 
 
 def parts(path: str) -> dict[str, str]:
-    """Give the names of sheets by the parts of the file they are in."""
+    """Return the names of sheets by the parts of the file they are in."""
     with zipfile.ZipFile(path) as file:
         book = etree.fromstring(file.read("xl/workbook.xml"))
         links = etree.fromstring(file.read("xl/_rels/workbook.xml.rels"))
@@ -108,7 +108,7 @@ def parts(path: str) -> dict[str, str]:
 
 
 def edited(source: str, target: str, edit: Edit) -> None:
-    """Copy a workbook part by part, and edit those that want it."""
+    """Copy a workbook part by part, and edit the parts that need it."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
         for entry in old.infolist():
             data = old.read(entry)
@@ -137,7 +137,7 @@ def put(cell: Any, value: str | float | None) -> None:
 
 
 def remember(reference: Any, found: Any) -> None:
-    """Write into a chart what its cells now hold."""
+    """Write the current values of its cells into a chart's cache."""
     sheet, _, cells = reference.find(f"{CHART}f").text.replace("$", "").replace("'", "").partition("!")
     [values] = found[sheet][cells]
     cache = reference.find(f"{CHART}numCache")

@@ -1,4 +1,4 @@
-"""Writes the five invoices: real PDFs of one page, their text not compressed. `python3 invoices.py` makes them anew."""
+"""Writes the five invoices: one-page PDFs with uncompressed text. `python3 invoices.py` generates them again."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Positions = tuple[tuple[str, int, float], ...]
 
 
 def lines(number: str, order: str, vendor: str, positions: Positions) -> list[str]:
-    """Write what an invoice says."""
+    """Return the lines of an invoice."""
     body = [f"{count} x {what} at {price:,.2f} EUR" for what, count, price in positions]
     total = sum(count * price for _, count, price in positions)
     return [f"Invoice: {number}", f"Order: {order}", f"Vendor: {vendor}", *body, f"Total: {total:,.2f} EUR"]
 
 
 def pdf(texts: list[str]) -> bytes:
-    """Lay lines out on one page of A4."""
+    """Return a PDF of one A4 page with these lines."""
     return written.column(texts, size=12, left=72)
 
 

@@ -1,4 +1,4 @@
-"""What the worker runs in its desk: invoices in, a workbook out. Standard library only."""
+"""Runs at the worker's desk: reads invoices, writes a workbook. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INVOICES = Path("invoices.json")
 REPORT = "Discrepancy_Report.xlsx"
 COLUMNS = ("Invoice", "Order", "Vendor", "Invoiced", "Ordered", "Difference")
 PLAIN, HEAD, RED, MONEY, RED_MONEY = range(5)
-"""Styles, by their place in STYLES."""
+"""Indexes of styles in STYLES."""
 
 
 def read() -> None:
@@ -23,14 +23,14 @@ def read() -> None:
 
 
 def fields(data: bytes) -> dict[str, object]:
-    """Give what stands behind each label."""
+    """Return the value behind each label."""
     told = dict(line.split(": ", 1) for line in text_lines(data) if ": " in line)
     amount = float(told["Total"].removesuffix(" EUR").replace(",", ""))
     return {"Invoice": told["Invoice"], "Order": told["Order"], "Vendor": told["Vendor"], "Invoiced": amount}
 
 
 def text_lines(data: bytes) -> list[str]:
-    """Give the texts a PDF shows with `Tj`, in order; its pages are not compressed."""
+    """Return the texts a PDF shows with `Tj`, in order; its pages are not compressed."""
     streams = re.findall(rb"stream\r?\n(.*?)endstream", data, re.DOTALL)
     shown = re.findall(rb"\(((?:\\.|[^\\()])*)\)\s*Tj", b"".join(streams), re.DOTALL)
     return [re.sub(rb"\\(.)", rb"\1", text).decode("cp1252") for text in shown]
@@ -46,7 +46,7 @@ def write() -> None:
 
 
 def sheet(orders: list[dict[str, object]]) -> str:
-    """Write the one sheet: a head, a row for each invoice, the sum of what differs."""
+    """Return the XML of the only sheet: a header, a row for each invoice, the sum of the differences."""
     rows = [row(1, [text_cell(place, 1, name, HEAD) for place, name in enumerate(COLUMNS)])]
     total = 0.0
     for number, order in enumerate(orders, 2):
@@ -65,18 +65,18 @@ def sheet(orders: list[dict[str, object]]) -> str:
 
 
 def row(number: int, cells: list[str]) -> str:
-    """Write a row."""
+    """Return the XML of a row."""
     return f'<row r="{number}">{"".join(cells)}</row>'
 
 
 def text_cell(place: int, number: int, text: str, style: int) -> str:
-    """Write a cell that holds a text."""
+    """Return the XML of a cell with a text."""
     inline = f"<is><t>{escape(text)}</t></is>"
     return f'<c r="{"ABCDEF"[place]}{number}" s="{style}" t="inlineStr">{inline}</c>'
 
 
 def number_cell(column: str, number: int, value: float, style: int, formula: str = "") -> str:
-    """Write a cell that holds a number, with what it is calculated from."""
+    """Return the XML of a cell with a number and its formula."""
     told = f"<f>{formula}</f>" if formula else ""
     return f'<c r="{column}{number}" s="{style}">{told}<v>{value:.2f}</v></c>'
 

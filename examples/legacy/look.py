@@ -1,7 +1,7 @@
-"""What the worker sees with, run in its desk: words on a picture of the screen, and the days of a calendar on it.
+"""Reads pictures of the screen at the worker's desk: words, and the days of a calendar.
 
-python3 look.py words PICTURE    every word, and where it stands
-python3 look.py days PICTURE     every day of the month that is shown: where its number stands, what is written below
+python3 look.py words PICTURE    every word, and its position
+python3 look.py days PICTURE     every day of the shown month: the position of its number, and the text below it
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom."""
 
 LARGER = 3
-"""Tesseract was taught on print: the letters of a screen are too small for it."""
+"""Tesseract was trained on print: the letters of a screen are too small for it."""
 LINE = 40
 """Pixels of one colour in a row that are no letter but a line or an edge."""
 INK, PAPER, WHITE = 110, 217, 245
 CELL = 50
-"""Pixels of a day's side at least."""
+"""Minimum pixels of a day's side."""
 HEAD = 24
 """Pixels at the top of a day that hold its number."""
 
 
 def main() -> None:
-    """Print what is seen, as JSON."""
+    """Print the result as JSON."""
     what, path = sys.argv[1:]
     picture = np.asarray(Image.open(path).convert("L"))
     print(json.dumps(words(picture) if what == "words" else days(picture)))
 
 
 def words(picture: Picture) -> list[dict[str, Any]]:
-    """Read every word, wherever it stands."""
+    """Recognise every word, at any position."""
     lines = tesseract([without_lines(picture)], "--psm", "11", "tsv").splitlines()[1:]
     found = []
     for *_, left, top, width, height, _, text in (line.split("\t") for line in lines):
@@ -54,7 +54,7 @@ def words(picture: Picture) -> list[dict[str, Any]]:
 
 
 def days(picture: Picture) -> list[dict[str, Any]]:
-    """Find the days of a month. Each number that was read says which cell is the first; most of them are right."""
+    """Find the days of a month. Each recognised number implies which cell is the first; the majority counts."""
     boxes = cells(picture)
     places = {box: place for place, box in enumerate(boxes)}
     votes: Counter[int] = Counter()
@@ -74,32 +74,32 @@ def days(picture: Picture) -> list[dict[str, Any]]:
 
 
 def cells(picture: Picture) -> list[Box]:
-    """Find what long dark lines enclose, row by row."""
+    """Find the cells enclosed by long dark lines, row by row."""
     dark = picture < INK // 2
     across, down = (spans(dark.mean(axis=axis) > 0.6) for axis in (0, 1))
     return [(left, top, right, bottom) for top, bottom in down for left, right in across]
 
 
 def spans(lines: Picture) -> list[tuple[int, int]]:
-    """Give what lies between lines, where it is wide enough for a day."""
+    """Return the spans between lines that are wide enough for a day."""
     edges = np.flatnonzero(lines).tolist()
     return [(one + 1, next_one) for one, next_one in zip(edges, edges[1:]) if next_one - one > CELL]  # noqa: B905, RUF007
 
 
 def is_head(word: dict[str, Any], box: Box) -> bool:
-    """Say whether a word stands where a day has its number."""
+    """Return whether a word is where a day has its number."""
     left, top, right, _ = box
     return bool(left <= word["left"] and word["right"] <= right and top <= word["top"] < top + HEAD)
 
 
 def is_written(picture: Picture, box: Box) -> bool:
-    """Say whether something stands below a day's number."""
+    """Return whether there is text below a day's number."""
     left, top, right, bottom = box
     return bool((picture[top + HEAD + 2 : bottom - 2, left + 1 : right - 1] < INK).any())
 
 
 def read_cells(picture: Picture, boxes: list[Box]) -> dict[Box, str]:
-    """Read what stands below the numbers of some days."""
+    """Recognise the text below the numbers of some days."""
     if not boxes:
         return {}
     parts = [picture[top + HEAD + 1 : bottom - 1, left:right] for left, top, right, bottom in boxes]
@@ -108,7 +108,7 @@ def read_cells(picture: Picture, boxes: list[Box]) -> dict[Box, str]:
 
 
 def without_lines(picture: Picture) -> Picture:
-    """Paint over frames and edges: next to them letters are not recognized."""
+    """Paint over frames and edges: next to them letters are not recognised."""
     clean = picture.copy()
     for alike in (picture < INK, picture > WHITE):
         clean[runs(alike) | runs(alike.T).T] = PAPER
@@ -116,7 +116,7 @@ def without_lines(picture: Picture) -> Picture:
 
 
 def runs(there: Picture) -> Picture:
-    """Find what belongs to a horizontal run of a line's length."""
+    """Return the points in horizontal runs as long as a line."""
     counted = np.cumsum(np.pad(there, ((0, 0), (1, 0))), axis=1)
     whole = counted[:, LINE:] - counted[:, :-LINE] == LINE
     found = np.zeros_like(there)
@@ -126,7 +126,7 @@ def runs(there: Picture) -> Picture:
 
 
 def tesseract(pictures: list[Picture], *options: str) -> str:
-    """Have pictures read, one page each."""
+    """Run tesseract on pictures, one page each."""
     with tempfile.TemporaryDirectory() as folder:
         names = [str(Path(folder, f"{number}.png")) for number in range(len(pictures))]
         for name, picture in zip(names, pictures):  # noqa: B905
@@ -136,7 +136,7 @@ def tesseract(pictures: list[Picture], *options: str) -> str:
         pages = Path(folder, "pages")
         pages.write_text("\n".join(names))
         argv = ["tesseract", str(pages), "-", *options]
-        env = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # its threads wait for each other more than they work
+        env = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # with more threads it is slower
         return subprocess.run(argv, env=env, capture_output=True, check=True, text=True).stdout
 
 

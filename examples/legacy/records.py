@@ -1,4 +1,4 @@
-"""Writes the ten records: `python3 records.py [SEED]` makes them anew."""
+"""Writes the ten records: `python3 records.py [SEED]` generates them again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CUSTOMERS = (
 )  # fmt: skip
 COUNT = 10
 LAST_DAY = 28
-"""Of the shortest month: a record is due on a day of whichever month it is."""
+"""Last day of the shortest month, because records are due in any month."""
 
 
 def write(path: Path, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""What the worker writes its workbook with, in its desk: what was entered, what was read, and the window."""
+"""Writes the worker's workbook at its desk: the entered values, the values read back, and a picture of the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Try the example whole, with records of a seed. It leaves nothing but the workbook and a picture.
+"""Run the example with the records of a seed. It leaves only the workbook and a picture.
 
 sudo .venv/bin/python examples/legacy/run.py [--out FOLDER] [--seed N]
 """

@@ -1,4 +1,4 @@
-"""Makes the repository of a seed: real history, one bug in it, and a test that is red for it. No worker reads this."""
+"""Makes the repository of a seed: history, one bug, and a test that fails because of it. No worker gets this file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHEN = {"GIT_AUTHOR_DATE": "2026-01-05T09:00:00Z", "GIT_COMMITTER_DATE": "2026-0
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """One mistake, and the test that is red for it."""
+    """A bug, and the test that fails because of it."""
 
     module: str
     right: str
@@ -26,7 +26,7 @@ class Bug:
 
     @property
     def name(self) -> str:
-        """Give the test's name alone."""
+        """Return the test's name without its module."""
         return self.test.rpartition(".")[2]
 
 
@@ -53,7 +53,7 @@ BUGS = (
 
 
 def make(folder: Path, seed: int) -> Bug:
-    """Make the repository of a seed; give the bug that is in it."""
+    """Make the repository of a seed; return its bug."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same repository
     bug = BUGS[seed % len(BUGS)]
     shutil.copytree(HERE / "repo", folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -67,7 +67,7 @@ def make(folder: Path, seed: int) -> Bug:
 
 
 def numbers(chance: random.Random) -> list[tuple[str, str, str]]:
-    """Think up with which numbers the tests try."""
+    """Choose the numbers in the tests."""
     count = chance.randint(3, 9)
     cents = count * chance.randint(100, 900) + chance.randint(2, count - 1)
     first, cheap = chance.randint(6, 40), chance.randint(100, 300)
@@ -80,7 +80,7 @@ def numbers(chance: random.Random) -> list[tuple[str, str, str]]:
 
 
 def change(path: Path, old: str, new: str) -> None:
-    """Put one text in another's place."""
+    """Replace one text in a file."""
     text = path.read_text()
     if text.count(old) != 1:
         raise ValueError(f"{path.name} does not have {old!r} once")
@@ -88,11 +88,11 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def commit(folder: Path, subject: str) -> None:
-    """Commit everything that is there."""
+    """Commit all changes."""
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", subject)
 
 
 def git(folder: Path, *argv: str) -> None:
-    """Run git, whatever this machine's settings are."""
+    """Run git independently of this machine's settings."""
     subprocess.run([*GIT, "-C", str(folder), *argv], env={**CALM, **WHEN}, check=True)

@@ -1,4 +1,4 @@
-"""What the worker takes pictures of charts with, in its desk: pages are drawn, and the charts cut out of them.
+"""Takes pictures of charts at the worker's desk: renders pages, and cuts the charts out of them.
 
 python3 capture.py    reads reports/*.pdf, writes charts/*.png and charts.json
 """
@@ -13,7 +13,7 @@ import pypdfium2 as pdfium  # type: ignore[import-not-found]
 from PIL import Image
 
 DOTS = 200
-"""To an inch of a page."""
+"""Dots per inch of a page."""
 CAPTION = re.compile(r"Figure \d+\. (.+) \((.+)\)")
 CHARTS = Path("charts")
 
@@ -44,7 +44,7 @@ def charts(path: Path) -> list[dict[str, object]]:
 
 
 def cut(page: pdfium.PdfPage, bounds: tuple[float, float, float, float]) -> Image.Image:
-    """Draw a page, and cut a chart out of it; a page's own coordinates begin at its foot."""
+    """Render a page, and cut a chart out of it; a page's coordinates begin at its bottom."""
     left, bottom, right, top = bounds
     dots, high = DOTS / 72, page.get_height()
     drawn: Image.Image = page.render(scale=dots).to_pil().convert("RGB")

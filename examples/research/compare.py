@@ -1,4 +1,4 @@
-"""What the worker compares with, in its desk: what both publishers say of the same thing, drawn anew.
+"""Compares both publishers' figures at the worker's desk, and draws them again.
 
 python3 compare.py    reads extracted.csv, writes comparisons/*.png
 """
@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 
 FOLDER = Path("comparisons")
 COLOURS = ("#0b5c7a", "#c4622d")
-"""One for each publisher, in the order they stand in the table; the deck has the same."""
+"""A colour for each publisher, in the order of the table; the deck has the same."""
 LOOK = {
     "font.family": "Liberation Sans",
     "font.size": 12,
@@ -55,7 +55,7 @@ def price(table: Any) -> None:
 
 
 def growth(table: Any) -> None:
-    """Draw how fast the market grows, by each publisher: its own first year is 100."""
+    """Draw the growth of the market by each publisher, with its own first year as 100."""
     canvas, axes = plt.subplots(figsize=(11.6, 4.9))
     for place, (publisher, rows) in enumerate(table.groupby("Publisher", sort=False)):
         index = 100 * rows["Value"] / rows["Value"].iloc[0]
@@ -69,7 +69,7 @@ def growth(table: Any) -> None:
 
 
 def redrawn(table: Any) -> None:
-    """Draw every chart again from the numbers that were read."""
+    """Draw every chart again from the extracted numbers."""
     canvas, grid = plt.subplots(2, 4, figsize=(12, 5))
     for axes, (_, rows) in zip(grid.flat, table.groupby("Chart", sort=False), strict=True):
         first = rows.iloc[0]

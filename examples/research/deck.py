@@ -1,4 +1,4 @@
-"""What the worker makes its deck with, in its desk: twenty slides, every one with its sources in the footer.
+"""Makes the worker's deck at its desk: twenty slides, each with its sources in the footer.
 
 python3 deck.py    reads extracted.csv, charts.json, links.json and pictures; writes Market_Research.pptx
 """
@@ -22,7 +22,7 @@ Row: TypeAlias = dict[str, str]
 WIDE, HIGH, EDGE = 13.333, 7.5, 0.6
 """Inches of a slide, and of its margins."""
 TOP, FOOT = 1.45, 6.85
-"""Where what a slide shows begins, and where its footer does."""
+"""Inches from the top to a slide's content, and to its footer."""
 INK, GREY, BLUE, RUST = (RGBColor.from_string(code) for code in ("1D2B36", "6B7780", "0B5C7A", "C4622D"))
 PALE = RGBColor.from_string("EEF3F6")
 FONT = "Liberation Sans"
@@ -31,7 +31,7 @@ SPAN = 19
 
 
 class Deck:
-    """A deck that is being made."""
+    """A deck in the making."""
 
     def __init__(self, links: dict[str, str]) -> None:
         self.file = Presentation()
@@ -39,7 +39,7 @@ class Deck:
         self.links = links
 
     def slide(self, title: str, sources: list[str], subtitle: str = "") -> Any:
-        """Begin a slide: its title, and in its footer where what it says is from."""
+        """Add a slide with its title, and its sources in the footer."""
         slide = self.file.slides.add_slide(self.file.slide_layouts[5])
         head = slide.shapes.title
         head.left, head.top, head.width, head.height = (Inches(size) for size in (EDGE, 0.38, WIDE - 2 * EDGE, 0.62))
@@ -115,7 +115,7 @@ def opening(deck: Deck, market: str, rows: list[Row], charts: list[dict[str, Any
 
 
 def in_short(rows: list[Row]) -> list[tuple[str, str]]:
-    """Say what matters, in numbers: size, growth and price, by each publisher."""
+    """Return the key figures: size, growth and price, by each publisher."""
     told = []
     for publisher in dict.fromkeys(row["Publisher"] for row in rows):
         sizes, prices = series(rows, publisher, "Market size"), series(rows, publisher, "Average selling price")
@@ -128,7 +128,7 @@ def in_short(rows: list[Row]) -> list[tuple[str, str]]:
 
 
 def as_published(deck: Deck, chart: dict[str, Any], rows: list[Row]) -> None:
-    """Show a chart as it was published, beside what was read from it."""
+    """Show a chart as it was published, beside the extracted numbers."""
     where = f"{chart['publisher']}, {chart['title']}, page {chart['page']}"
     slide = deck.slide(f"{chart['figure']}, {chart['publisher']}", [chart["report"]], where)
     end = fit(slide, f"charts/{chart['chart']}", EDGE, TOP + 0.1, 8.3, 4.7)
@@ -159,12 +159,12 @@ def comparisons(deck: Deck, rows: list[Row], charts: list[dict[str, Any]]) -> No
 
 
 def pictured(deck: Deck, title: str, name: str, sources: list[str], subtitle: str) -> None:
-    """Show a comparison that was drawn."""
+    """Show a comparison that is a picture."""
     fit(deck.slide(title, sources, subtitle), f"comparisons/{name}.png", EDGE, TOP, WIDE - 2 * EDGE, 5.2)
 
 
 def native(deck: Deck, rows: list[Row], sources: dict[str, list[str]], name: str, unit: str, kind: int) -> None:
-    """Compare by a chart that carries its data."""
+    """Compare by a chart that contains its data."""
     slide = deck.slide(name, sources[name], f"Both publishers, in {unit}")
     data = CategoryChartData(number_format="#,##0.0" if unit == "USD bn" else "#,##0")
     publishers = list(dict.fromkeys(row["Publisher"] for row in rows))
@@ -189,7 +189,7 @@ def native(deck: Deck, rows: list[Row], sources: dict[str, list[str]], name: str
 
 
 def appendix(deck: Deck, rows: list[Row], charts: list[dict[str, Any]]) -> None:
-    """Say how the charts were read, and give all that was read."""
+    """Explain how the charts were read, and list all extracted numbers."""
     slide = deck.slide(
         "How the charts were read", list(deck.links), "Numbers are within 2 % of what the axis of their chart spans"
     )
@@ -218,18 +218,18 @@ def appendix(deck: Deck, rows: list[Row], charts: list[dict[str, Any]]) -> None:
 
 
 def figures(rows: list[Row]) -> list[str]:
-    """Name what the charts show."""
+    """List the subjects of the charts."""
     return list(dict.fromkeys(row["Figure"] for row in rows))
 
 
 def series(rows: list[Row], publisher: str, name: str) -> dict[str, float]:
-    """Give a publisher's values by label; millions as billions, so that both can be compared."""
+    """Return a publisher's values by label; millions as billions, so that both can be compared."""
     own = [row for row in rows if row["Publisher"] == publisher and row["Figure"] == name]
     return {row["Label"]: float(row["Value"]) / (1000 if row["Unit"] == "USD m" else 1) for row in own}
 
 
 def box(slide: Any, left: float, top: float, wide: float, high: float) -> Any:
-    """Make room for a text."""
+    """Add a text box."""
     frame = slide.shapes.add_textbox(Inches(left), Inches(top), Inches(wide), Inches(high)).text_frame
     frame.word_wrap = True
     frame.margin_left = frame.margin_right = 0
@@ -251,7 +251,7 @@ def run(paragraph: Any, text: str, size: float, colour: RGBColor) -> Any:
 
 
 def card(slide: Any, left: float, top: float, value: str, words: str) -> None:
-    """Show one number large."""
+    """Show one number in large print."""
     shape = slide.shapes.add_shape(1, Inches(left), Inches(top), Inches(3.9), Inches(2.2))
     shape.fill.solid()
     shape.fill.fore_color.rgb = PALE
@@ -261,7 +261,7 @@ def card(slide: Any, left: float, top: float, value: str, words: str) -> None:
 
 
 def fit(slide: Any, path: str, left: float, top: float, wide: float, high: float) -> float:
-    """Place a picture as large as its room allows; give where it ends."""
+    """Place a picture as large as fits; return its lower edge."""
     with Image.open(path) as image:
         scale = min(wide / image.width, high / image.height)
         size = Inches(image.width * scale), Inches(image.height * scale)
@@ -272,7 +272,7 @@ def fit(slide: Any, path: str, left: float, top: float, wide: float, high: float
 def table(
     slide: Any, cells: list[list[str]], left: float, top: float, wide: tuple[float, ...], size: float, high: float
 ) -> None:
-    """Write a table: its first row is its head, and numbers stand to the right."""
+    """Add a table: its first row is the header, and numbers are aligned right."""
     room = (Inches(each) for each in (left, top, sum(wide), high * len(cells)))
     made = slide.shapes.add_table(len(cells), len(wide), *room).table
     for column, each in zip(made.columns, wide, strict=True):

@@ -1,9 +1,9 @@
-"""What the worker reads numbers out of pictures of charts with, in its desk.
+"""Reads numbers out of pictures of charts, at the worker's desk.
 
 python3 extract.py    reads charts.json and charts/*.png, writes extracted.csv
 
-Letters are read by tesseract. The numbers beside the value axis say which row of pixels means what; the names below say
-which column belongs to what; where the one colour of the chart begins in that column is the value.
+Letters are recognised by tesseract. The numbers beside the value axis give the scale of pixel rows; the names below
+give the columns; the value of a column is where the chart's only colour begins in it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Box: TypeAlias = tuple[int, int, int, int]
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 COLUMNS = ("Chart", "Publisher", "Report", "Figure", "Unit", "Label", "Value", "Low", "High")
 COLOURFUL = 60
-"""How far a pixel's strongest and weakest colour lie apart, if it is no paper, letter or grid."""
+"""Minimum difference of a pixel's strongest and weakest colour that is no paper, letter or grid."""
 NEAR = 4
-"""Pixels that a number may stand off its place."""
+"""Pixels by which a number may be off its position."""
 LARGER = (2, 3, 4)
-"""Tesseract likes its letters large; what it misreads at one size it may read at another."""
+"""Factors of enlargement: tesseract may recognise at one size what it misreads at another."""
 ENOUGH = 4
-"""Numbers that agree on a scale, and are not looked for at another size then."""
+"""Numbers that must agree on a scale, so that no other size is tried."""
 FAINT, STROKE = 20, 40
-"""How much darker than paper ink is; and pixels of the longest stroke of a letter."""
+"""How much darker than paper ink is; and the pixels of the longest stroke of a letter."""
 DIGITS = "0123456789.,%"
 AS_LINES = "6"
-"""How tesseract looks at a picture: as lines below each other."""
+"""Tesseract's page segmentation mode for lines below each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Word:
 
     @property
     def middle(self) -> float:
-        """Give the column it stands about."""
+        """Return the column of its middle."""
         return self.left + self.wide / 2
 
 
@@ -70,7 +70,7 @@ class Tick:
 
 
 Scale: TypeAlias = Callable[[float], float]
-"""Gives the value that a row of pixels means."""
+"""Returns the value of a row of pixels."""
 
 
 class Unreadable(Exception):  # noqa: N818 - what is said of a chart
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def attempt(chart: dict[str, str]) -> list[list[str]]:
-    """Read one chart; say which it is when that cannot be done."""
+    """Read one chart; name it in the error if it cannot be read."""
     try:
         return rows_of(chart)
     except Unreadable as e:
@@ -100,7 +100,7 @@ def attempt(chart: dict[str, str]) -> list[list[str]]:
 
 
 def rows_of(chart: dict[str, str]) -> list[list[str]]:
-    """Read one chart: a row for each of its values."""
+    """Read one chart; return a row for each of its values."""
     image = Image.open(Path("charts", chart["chart"])).convert("RGB")
     picture = np.asarray(image).astype(int)
     coloured = picture.max(axis=2) - picture.min(axis=2) > COLOURFUL
@@ -143,7 +143,7 @@ def axis_in(image: Image.Image, box: Box) -> list[Tick]:
 
 
 def words(image: Image.Image, box: Box, larger: int = LARGER[0], letters: str = "") -> list[Word]:
-    """Read the letters in a part of a picture."""
+    """Recognise the words in a part of a picture."""
     data = io.BytesIO()
     part = without_lines(image.crop(box))
     part.resize((part.width * larger, part.height * larger), Image.Resampling.LANCZOS).save(data, "PPM")
@@ -161,13 +161,13 @@ def words(image: Image.Image, box: Box, larger: int = LARGER[0], letters: str = 
 
 
 def without_lines(image: Image.Image) -> Image.Image:
-    """Give a picture in greys, without axes and grids: they are longer than a letter's strokes."""
+    """Return a picture in grey, without axes and grids, which are longer than a letter's strokes."""
     grey = np.array(image.convert("L"))
     if not grey.size:
         return Image.new("L", (1, 1), 255)
     paper = np.bincount(grey.ravel()).argmax()
     ink = grey < paper - FAINT
-    for turned, drawn in ((ink, grey), (ink.T, grey.T)):  # lines down, then lines across
+    for turned, drawn in ((ink, grey), (ink.T, grey.T)):  # vertical lines, then horizontal ones
         if len(turned) > STROKE:
             lines: Mask = np.all(sliding_window_view(turned, STROKE, axis=0), axis=-1)
             for at in range(STROKE):
@@ -176,13 +176,13 @@ def without_lines(image: Image.Image) -> Image.Image:
 
 
 def inked(image: Image.Image, box: Box) -> int:
-    """Say how much stands in a part of a picture."""
+    """Return the amount of ink in a part of a picture."""
     grey = np.array(without_lines(image.crop(box)))
     return int((grey < np.bincount(grey.ravel()).argmax() - FAINT).sum())
 
 
 def lowest(seen: list[Word]) -> list[Word]:
-    """Give the words of the lowest line that has several: the names below a chart."""
+    """Return the words of the lowest line that has several: the names below a chart."""
     for word in sorted(seen, key=lambda word: -word.top):
         line = [each for each in seen if abs(each.top + each.high / 2 - word.top - word.high / 2) < word.high / 2]
         if len(line) >= 3:
@@ -191,19 +191,19 @@ def lowest(seen: list[Word]) -> list[Word]:
 
 
 def value_axis(seen: list[Word]) -> list[Tick]:
-    """Find the numbers that stand in one column and rise evenly; give them from the top down."""
+    """Find the numbers in one column that rise evenly; return them from the top down."""
     numbers = [(value, word) for word in seen if (value := number(word.text)) is not None]
     return sorted(even(numbers), key=lambda tick: tick.row)
 
 
 def even(beside: list[tuple[float, Word]]) -> list[Tick]:
-    """Give as many numbers of a column as agree on one scale; what was misread is left out."""
+    """Return the largest set of a column's numbers that agree on one scale, without misread ones."""
     least = min((word.high for _, word in beside), default=0)
     ticks = [Tick(value, word.top + least / 2) for value, word in beside]
     best: list[Tick] = []
     for one, other in combinations(ticks, 2):
         if (other.row - one.row) * (one.value - other.value) <= 0:
-            continue  # values grow upwards
+            continue  # values increase upwards
         slope = (other.row - one.row) / (other.value - one.value)
         agreed = [tick for tick in ticks if abs(one.row + slope * (tick.value - one.value) - tick.row) < NEAR]
         best = max(best, agreed, key=len)
@@ -211,13 +211,13 @@ def even(beside: list[tuple[float, Word]]) -> list[Tick]:
 
 
 def number(text: str) -> float | None:
-    """Read a number as an axis shows it."""
+    """Parse a number of an axis."""
     found = re.fullmatch(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?%?", text)
     return float(found[1].replace(",", "") + (found[2] or "")) if found else None
 
 
 def points(coloured: Mask, places: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Give the row each name's value is drawn at, whether by bars or by a line."""
+    """Return the row of each name's value, for bars or a line."""
     runs = stretches(np.any(coloured, axis=0))
     pitch = min((b - a for (_, a), (_, b) in pairwise(places)), default=0)
     if len(runs) == 1 and runs[0][1] - runs[0][0] > 1.5 * pitch:
@@ -229,7 +229,7 @@ def points(coloured: Mask, places: list[tuple[str, float]]) -> list[tuple[str, f
 
 
 def columns(names: list[Word], first: int, last: int) -> list[tuple[str, float]]:
-    """Give the names below a chart and where they stand; years stand evenly, so one that was misread is mended."""
+    """Return the names below a chart with their columns; years are evenly spaced, so a misread one is corrected."""
     names = sorted(names, key=lambda word: word.middle)
     years = [(int(word.text), word.middle) for word in names if re.fullmatch(r"(19|20)\d\d", word.text)]
     if len(years) < 3:
@@ -240,7 +240,7 @@ def columns(names: list[Word], first: int, last: int) -> list[tuple[str, float]]
 
 
 def line_row(coloured: Mask, column: float) -> float:
-    """Give the row a line passes a column at."""
+    """Return the row where a line passes a column."""
     rows = [row for at in (-1, 0, 1) for row in np.flatnonzero(coloured[:, round(column) + at])]
     if not rows:
         raise Unreadable("the line does not reach every name")
@@ -248,13 +248,13 @@ def line_row(coloured: Mask, column: float) -> float:
 
 
 def bar_row(bar: Mask) -> float:
-    """Give the row a bar begins at."""
+    """Return the row where a bar begins."""
     tops = bar[:, bar.any(axis=0)].argmax(axis=0)
     return float(np.median(tops))
 
 
 def stretches(there: Mask) -> list[tuple[int, int]]:
-    """Give where something begins and ends, each time it is there."""
+    """Return the first and last index of each run."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], there.astype(int), [0]))))
     return [(int(start), int(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 

@@ -1,4 +1,4 @@
-"""What two publishers say of one market, thought up from a seed: the truth of every chart, and how it is drawn."""
+"""Generates two publishers' figures of one market from a seed: the truth of every chart, and how it is drawn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORTS = {
     "state-of-the-market-2025": (HARBOUR, "State of the market 2025", ("size", "regions")),
     "prices-and-demand-2025": (HARBOUR, "Prices and demand 2025", ("price", "adoption")),
 }
-"""Each report: who publishes it, what it is called, and what its charts show."""
+"""Each report: its publisher, its title, and the subjects of its charts."""
 SUBJECTS = {
     "size": "Market size",
     "price": "Average selling price",
@@ -34,36 +34,36 @@ SUBJECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a chart is drawn."""
+    """The style of a chart."""
 
     kind: str
     """`bar` or `line`."""
     ticks: tuple[float, ...]
-    """Of the value axis, its ends included."""
+    """Numbers of the value axis, including its ends."""
     side: str
-    """Where the value axis stands."""
+    """The side of the value axis."""
     grid: str
     colour: str
     paper: str
     font: str
     size: float
-    """Of the letters, in points."""
+    """Font size in points."""
     spines: tuple[str, ...]
     width: float
-    """Of bars, as a share of their place; or of a line, in points."""
+    """Width of bars, as a share of their space; or of a line, in points."""
     marker: str
     wide: float
     high: float
-    """Inches."""
+    """Height in inches."""
     mark: str
-    """What stands behind a number of the value axis."""
+    """Text behind a number of the value axis."""
     title: str
-    """Where the title stands."""
+    """Position of the title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One chart, and the numbers it is drawn from."""
+    """A chart, and the numbers it is drawn from."""
 
     report: str
     subject: str
@@ -74,7 +74,7 @@ class Figure:
 
     @property
     def range(self) -> float:
-        """Say how much the value axis spans."""
+        """Return the range of the value axis."""
         return self.style.ticks[-1] - self.style.ticks[0]
 
 
@@ -86,7 +86,7 @@ class Market:
     figures: tuple[Figure, ...]
 
     def as_table(self) -> dict[str, Any]:
-        """Give all a printer of reports needs."""
+        """Return all data for printing the reports."""
         reports = {name: [NAMES[host], title] for name, (host, title, _) in REPORTS.items()}
         return {
             "market": self.name,
@@ -97,7 +97,7 @@ class Market:
 
 
 def generate_market(seed: int) -> Market:
-    """Think a market up, and how each publisher draws it."""
+    """Generate a market, and how each publisher draws it."""
     chance = random.Random(seed)  # noqa: S311 - the same seed gives the same market
     truth = {
         "size": growing(chance, chance.uniform(4, 30), 1.05, 1.35),
@@ -117,7 +117,7 @@ def generate_market(seed: int) -> Market:
 
 
 def growing(chance: random.Random, first: float, least: float, most: float) -> list[float]:
-    """Think up a number for each year."""
+    """Generate a number for each year."""
     values = [first]
     while len(values) < len(YEARS):
         values.append(values[-1] * chance.uniform(least, most))
@@ -125,7 +125,7 @@ def growing(chance: random.Random, first: float, least: float, most: float) -> l
 
 
 def figure(chance: random.Random, report: str, subject: str, kind: str, seen: list[float]) -> Figure:
-    """Say what one chart shows, in the unit its publisher likes."""
+    """Return one chart, in the unit its publisher uses."""
     host = REPORTS[report][0]
     units = {"size": "USD bn" if host == MERIDIAN else "USD m", "price": "USD", "regions": "thousand units"}
     unit = units.get(subject, "%")
@@ -137,7 +137,7 @@ def figure(chance: random.Random, report: str, subject: str, kind: str, seen: li
 
 
 def drawn(chance: random.Random, kind: str, ticks: tuple[float, ...], mark: str) -> Style:
-    """Choose how a chart is drawn."""
+    """Choose the style of a chart."""
     return Style(
         kind=kind,
         ticks=ticks,
@@ -158,7 +158,7 @@ def drawn(chance: random.Random, kind: str, ticks: tuple[float, ...], mark: str)
 
 
 def axis(values: tuple[float, ...], *, from_zero: bool) -> tuple[float, ...]:
-    """Give round ticks about some values, with room beyond them."""
+    """Return round ticks around the values, with room beyond them."""
     low, high = min(values), max(values)
     spread = high - low or abs(high)
     start, end = (0.0 if from_zero else max(low - 0.35 * spread, 0.0)), high + 0.12 * spread

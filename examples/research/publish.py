@@ -1,4 +1,4 @@
-"""What prints the publishers' reports, in a desk that is not the worker's: charts as pictures, on pages of PDF."""
+"""Prints the publishers' reports, in a desk that is not the worker's: charts as pictures, on pages of PDF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reportlab.lib.utils import ImageReader, simpleSplit  # type: ignore[import-
 from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
 
 DOTS = 200
-"""Of a chart, to an inch."""
+"""Dots per inch of a chart."""
 WORDS = (
     "This chapter summarises our panel of manufacturers, importers and dealers. Figures are our own estimates, rounded;"
     " where a source revises its numbers we revise ours. The chart on this page may be quoted with its source.",
@@ -61,7 +61,7 @@ def report(name: str, publisher: str, title: str, figures: list[dict[str, Any]],
 
 
 def paragraph(page: Canvas, text: str, y: float) -> float:
-    """Set a paragraph; give where it ends."""
+    """Draw a paragraph; return its lower edge."""
     page.setFont("Times-Roman", 11)
     for line in simpleSplit(text, "Times-Roman", 11, A4[0] - 112):
         page.drawString(56, y, line)
@@ -70,7 +70,7 @@ def paragraph(page: Canvas, text: str, y: float) -> float:
 
 
 def drawn(figure: dict[str, Any], title: str) -> tuple[ImageReader, float, float]:
-    """Draw a chart; give the picture and its size in points."""
+    """Draw a chart; return the picture and its size in points."""
     style = figure["style"]
     grey = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), "#555555")
     own = {**grey, "font.family": style["font"], "font.size": style["size"], "figure.facecolor": style["paper"]}
@@ -100,7 +100,7 @@ def drawn(figure: dict[str, Any], title: str) -> tuple[ImageReader, float, float
 
 
 def plot(axes: Any, figure: dict[str, Any]) -> None:
-    """Put the numbers in."""
+    """Plot the numbers."""
     style, places = figure["style"], range(len(figure["values"]))
     if style["kind"] == "bar":
         axes.bar(places, figure["values"], width=style["width"], color=style["colour"])

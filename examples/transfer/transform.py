@@ -1,4 +1,4 @@
-"""What the worker runs in its desk: orders in, sums by region out; then the workbook, with a picture of the board.
+"""Runs at the worker's desk: sums orders by region, then writes the workbook with a picture of the dashboard.
 
 python3 transform.py sums ORDERS
 python3 transform.py report
@@ -14,7 +14,7 @@ SUMS = "sums.csv"
 
 
 def write_sums(orders: str) -> None:
-    """Add orders up."""
+    """Write the sums of orders by region."""
     table = pd.read_csv(orders)
     table["Total"] = (table["Quantity"] * table["Price"]).round(2)
     sums = table.groupby("Region", as_index=False).agg(Orders=("Order", "count"), Total=("Total", "sum"))

@@ -1,4 +1,4 @@
-"""What the worker reads invoices with, in its desk. It knows one way of writing an amount; another is an error."""
+"""Reads invoices at the worker's desk. It knows one format of amounts; any other is an error."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Read every invoice's fields from the text of its PDF, and write them down."""
+    """Read every invoice's fields from the text of its PDF, and write them."""
     found = [fields(path) for path in sorted(Path("invoices").glob("*.pdf"))]
     Path("invoices.json").write_text(json.dumps(found))
 
 
 def fields(path: Path) -> dict[str, object]:
-    """Give what stands behind each label."""
+    """Return the value behind each label."""
     told = dict(line.split(": ", 1) for line in text_lines(path.read_bytes()) if ": " in line)
     try:
         amount = cents(told["Total"].removesuffix(" EUR"))
@@ -33,7 +33,7 @@ def cents(text: str) -> int:
 
 
 def text_lines(data: bytes) -> list[str]:
-    """Give the texts a PDF shows with `Tj`, in order; its pages are not compressed."""
+    """Return the texts a PDF shows with `Tj`, in order; its pages are not compressed."""
     streams = re.findall(rb"stream\r?\n(.*?)endstream", data, re.DOTALL)
     shown = re.findall(rb"\(((?:\\.|[^\\()])*)\)\s*Tj", b"".join(streams), re.DOTALL)
     return [re.sub(rb"\\(.)", rb"\1", text).decode("cp1252") for text in shown]

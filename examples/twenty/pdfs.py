@@ -30,15 +30,15 @@ WRONG = (3, 9, 18)
 
 @dataclass(frozen=True, slots=True)
 class Invoice:
-    """One invoice, and what was ordered in truth."""
+    """An invoice, and what was really ordered."""
 
     number: str
     order: str
     vendor: str
     positions: tuple[tuple[str, int, int], ...]
-    """What, how many, and the price of one in cents."""
+    """Article, quantity, and unit price in cents."""
     ordered: int
-    """Cents."""
+    """The ordered amount in cents."""
 
     @property
     def total(self) -> int:
@@ -71,7 +71,7 @@ def lines(invoice: Invoice, place: int) -> list[str]:
 
 
 def write(folder: Path, seed: int = 0) -> None:
-    """Write them into a folder."""
+    """Write the invoices into a folder."""
     folder.mkdir(exist_ok=True)
     for place, invoice in enumerate(invoices(seed)):
         (folder / f"{invoice.number}.pdf").write_bytes(pdf.column(lines(invoice, place)))

@@ -1,4 +1,4 @@
-"""What the worker writes its workbook with, in its desk. Standard library only.
+"""Writes the worker's workbook at its desk. Standard library only.
 
 python3 report.py          the workbook, from invoices.json and orders.json
 python3 report.py tidy     the same after tidying invoices.json up, which ruins it
@@ -17,7 +17,7 @@ INVOICES, ORDERS = Path("invoices.json"), Path("orders.json")
 REPORT = "Reconciliation.xlsx"
 COLUMNS = ("Invoice", "Order", "Vendor", "Invoiced", "Ordered", "Difference")
 PLAIN, HEAD, RED = range(3)
-"""Styles, by their place in STYLES."""
+"""Indexes of styles in STYLES."""
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def tidy() -> None:
-    """Have one invoice for each vendor: a thought that costs the others, and comes too late to be taken back."""
+    """Keep one invoice for each vendor: a mistake that loses the others, and cannot be undone."""
     each = {invoice["Vendor"]: invoice for invoice in json.loads(INVOICES.read_text())}
     INVOICES.write_text(json.dumps(list(each.values())))
     Path(REPORT).write_text("not yet")
@@ -40,7 +40,7 @@ def tidy() -> None:
 
 
 def sheet(rows: list[dict[str, object]]) -> str:
-    """Write the one sheet: a head, a row for each invoice, the sum of what differs."""
+    """Return the XML of the only sheet: a header, a row for each invoice, the sum of the differences."""
     shown = [cells(1, COLUMNS, HEAD)]
     for number, row in enumerate(rows, 2):
         invoiced, ordered = int(str(row["Invoiced"])), int(str(row["Ordered"]))
@@ -57,19 +57,19 @@ def sheet(rows: list[dict[str, object]]) -> str:
 
 
 def cells(number: int, values: Sequence[str | float], style: int) -> str:
-    """Write the cells of a row from its beginning."""
+    """Return the XML of the cells of a row."""
     return "".join(cell(f"{letter}{number}", value, style) for letter, value in zip("ABCDEF", values))  # noqa: B905
 
 
 def cell(place: str, value: str | float, style: int) -> str:
-    """Write a cell that holds a text or a number."""
+    """Return the XML of a cell with a text or a number."""
     if isinstance(value, str):
         return f'<c r="{place}" s="{style}" t="inlineStr"><is><t>{escape(value)}</t></is></c>'
     return f'<c r="{place}" s="{style}"><v>{value:.2f}</v></c>'
 
 
 def formula(place: str, told: str, value: float, style: int) -> str:
-    """Write a cell that is calculated."""
+    """Return the XML of a cell with a formula."""
     return f'<c r="{place}" s="{style}"><f>{told}</f><v>{value:.2f}</v></c>'
 
 
