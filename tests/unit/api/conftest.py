@@ -1,4 +1,4 @@
-"""No callback of the server's own may hold the event loop up, in a test's process as little as in a real one."""
+"""A check for all tests of the API: no callback of the server's own code may block the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLACE = re.compile(r'File "([^"]*)"')
 
 @pytest.fixture(autouse=True)
 def _nothing_stalls() -> Iterator[None]:
-    """Fail a test in which code of ours stalled; what a test itself does to its loop is its own matter."""
+    """Fail a test in which our code blocked the loop; what a test itself does to its loop is not checked."""
     found: list[Stall] = []
     with watch_loop(LIMIT, found.append):
         yield

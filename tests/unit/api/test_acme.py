@@ -1,4 +1,4 @@
-"""ACME without an authority: when certificates are asked for, what strangers get at the challenge's port."""
+"""Tests of ACME without an authority: when certificates are requested, and what the challenge's port serves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_certificate_is_requested_in_time_and_not_too_often(
     assert 1.0 <= pause_until_next(now, 0, 90 * DAY, attempts, covers=covers) <= MAX_RETRY_S
 
 
-def test_failures_put_the_next_attempt_off_ever_longer() -> None:
+def test_failures_delay_the_next_attempt_ever_longer() -> None:
     attempts, pauses = Attempts(), []
     for _ in range(30):
         attempts = attempts.fail(0.0)
@@ -53,7 +53,7 @@ def test_failures_put_the_next_attempt_off_ever_longer() -> None:
     assert len([each for each in pauses if each < MAX_RETRY_S]) < 10
 
 
-def test_what_happened_before_a_restart_is_remembered(tmp_path: Path) -> None:
+def test_failures_before_a_restart_are_remembered(tmp_path: Path) -> None:
     folder = tmp_path / "acme"
     prepare(folder, NAMES)
     private_files.write(folder, "state.json", json.dumps({"failures": 3, "next_at": 9.0}).encode())
@@ -62,7 +62,7 @@ def test_what_happened_before_a_restart_is_remembered(tmp_path: Path) -> None:
     assert read_attempts(folder) == Attempts()
 
 
-def test_a_server_begins_with_a_certificate_that_nobody_trusts(tmp_path: Path) -> None:
+def test_a_server_begins_with_a_self_signed_certificate(tmp_path: Path) -> None:
     folder = tmp_path / "acme"
     file = prepare(folder, NAMES)
     first, account = file.read_bytes(), (folder / ACCOUNT).read_bytes()
@@ -89,21 +89,21 @@ def test_a_server_begins_with_a_certificate_that_nobody_trusts(tmp_path: Path) -
         ("", b" 400 "),
     ],
 )  # fmt: skip
-def test_strangers_get_published_answers_and_nothing_else(head: str, expected: bytes) -> None:
+def test_the_challenge_port_serves_only_published_answers(head: str, expected: bytes) -> None:
     with socket.socket() as unused:
         listener = ChallengeListener(unused, NAMES, 8443)
         listener.published["token"] = "token.thumbprint"
         assert expected in listener.respond(head.encode())
 
 
-def test_an_authority_that_points_elsewhere_than_https_is_not_followed() -> None:
+def test_an_authority_that_links_outside_https_is_not_followed() -> None:
     key = AccountKey(ec.generate_private_key(ec.SECP256R1()))
     client = AcmeClient("http://127.0.0.1:1/dir", key, ssl.create_default_context())
     with pytest.raises(AcmeError, match="not https"):
         client.obtain(NAMES, lambda token, value: None)
 
 
-def test_what_an_authority_says_is_shown_in_one_short_line() -> None:
+def test_an_authoritys_message_is_shown_in_one_short_line() -> None:
     shown = describe_problem({"detail": "a\nb\x1b[31m" + "c" * 1000, "type": "urn:x"})
     assert "\n" not in shown
     assert "\x1b" not in shown

@@ -1,4 +1,4 @@
-"""What desks wrote, at an origin of its own: as what it is served, and for how long."""
+"""Tests of the origin that serves desk content: content types, headers and expiry of links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT, RAW = "text/plain; charset=utf-8", "application/octet-stream"
 
 
 class Clock:
-    """A clock that stands until it is set."""
+    """A clock that stands still until it is set."""
 
     now = 0.0
 
@@ -37,7 +37,7 @@ async def asked(content: Content, path: str) -> httpx.Response:
         ("report.html", True, "text/html; charset=utf-8", "inline"),
     ],
 )
-async def test_what_a_desk_wrote_is_no_page(name: str, report: bool, media: str, how: str) -> None:
+async def test_a_file_of_a_desk_is_not_served_as_a_page(name: str, report: bool, media: str, how: str) -> None:
     content = Content("localhost")
     told = await asked(content, content.offer("x", b"<b>", name, report))
     assert (told.headers["content-type"], told.headers["content-disposition"].partition(";")[0]) == (media, how)
@@ -60,5 +60,5 @@ async def test_a_link_lasts_a_minute() -> None:
     assert (await asked(content, path)).status_code == 404
 
 
-async def test_a_link_that_was_not_given_out_leads_nowhere() -> None:
+async def test_an_unknown_link_is_not_found() -> None:
     assert (await asked(Content("localhost"), "/content/guess")).status_code == 404

@@ -1,4 +1,4 @@
-"""What a starter does at once: a closed list of commands, whose names have a shape."""
+"""Tests of a launcher's errands: a closed list of commands whose names have a fixed form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hotdesk.errors import BriefError
         ({"verb": "adopt", "name": "snapshot-a1"}, ["image", "import", "/dev/stdin", "--name", "snapshot-a1"]),
     ],
 )
-def test_an_errand_is_a_command_of_ours(message: dict[str, object], command: list[str]) -> None:
+def test_an_errand_runs_a_hotdesk_command(message: dict[str, object], command: list[str]) -> None:
     assert build_errand_command(message) == command
 
 

@@ -1,4 +1,4 @@
-"""What a template's brief is once it is filled in."""
+"""Tests of filling parameters into a template's brief."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_one_label_of_a_host_and_a_table_are_filled_in() -> None:
     ]
 
 
-def test_what_the_operator_wrote_may_stand_anywhere() -> None:
+def test_a_value_the_operator_listed_may_be_used_anywhere() -> None:
     brief = {"egress": ["read https://{where}"], "image": "{where}", "names": {"a.test": "{where}"}}
     assert fill_brief(brief, OWN) == {
         "egress": ["read https://10.1.2.3 private"],

@@ -1,4 +1,4 @@
-"""What survives a full collection is frozen, a few times; in a process of its own, since freezing cannot be undone."""
+"""Tests of freezing objects that survive a full collection; in a separate process, since freezing is permanent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that come twice are carried out once; a failure is tried again."""
+"""Tests of idempotency keys: a repeated request is carried out once, and a failed one again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Body(BaseModel):
-    """What is asked for."""
+    """A request body."""
 
     text: str = ""
 
@@ -22,11 +22,11 @@ BODY = Body()
 
 
 class ReusedError(Exception):
-    """A key came with another request."""
+    """A key was reused with a different request."""
 
 
 class Work:
-    """Counts how often it is done; may fail the first time."""
+    """Counts its calls; the first may fail."""
 
     def __init__(self, fails: bool = False) -> None:
         self.done = 0
@@ -40,7 +40,7 @@ class Work:
         return str(self.done)
 
 
-async def test_those_who_come_together_get_one_answer() -> None:
+async def test_concurrent_requests_get_one_answer() -> None:
     known, work, answers = IdempotentRequests(ReusedError), Work(), []
 
     async def ask() -> None:
@@ -53,21 +53,21 @@ async def test_those_who_come_together_get_one_answer() -> None:
     assert answers == ["1"] * 5
 
 
-async def test_another_tenant_s_key_is_another_key() -> None:
+async def test_keys_of_different_tenants_are_separate() -> None:
     known, work = IdempotentRequests(ReusedError), Work()
     await known.run_once("a", "key", BODY, work)
     await known.run_once("b", "key", BODY, work)
     assert work.done == 2
 
 
-async def test_a_key_in_another_space_is_another_key() -> None:
+async def test_keys_in_different_namespaces_are_separate() -> None:
     known, work = IdempotentRequests(ReusedError), Work()
     for space in ("alice", "desks"), ("bob", "desks"), ("bob", "jobs"):
         await known.run_once("a", "key", BODY, work, space)
     assert work.done == 3
 
 
-async def test_an_answer_is_forgotten_when_its_time_is_over() -> None:
+async def test_an_answer_expires() -> None:
     known, work = IdempotentRequests(ReusedError, lifetime_s=0.0), Work()
     assert [await known.run_once("a", "key", BODY, work) for _ in range(2)] == ["1", "2"]
     assert len(known.requests["a"]) == 1
@@ -92,7 +92,7 @@ async def test_a_key_is_for_one_request_only() -> None:
         await known.run_once("a", "key", Body(text="other"), work)
 
 
-async def test_no_more_is_remembered_of_a_tenant_than_is_allowed_and_nothing_of_another_s_is_forgotten() -> None:
+async def test_each_tenant_has_its_own_limit_of_remembered_answers() -> None:
     known, work, others = IdempotentRequests(ReusedError), Work(), Work()
     await known.run_once("b", "key", BODY, others)
     for number in range(MAX_ANSWERS + 10):
@@ -103,7 +103,7 @@ async def test_no_more_is_remembered_of_a_tenant_than_is_allowed_and_nothing_of_
     assert (work.done, others.done) == (MAX_ANSWERS + 10, 1)
 
 
-async def test_what_is_under_way_is_not_forgotten_however_much_comes_after_it() -> None:
+async def test_a_running_request_is_never_forgotten() -> None:
     known, work, slow = IdempotentRequests(ReusedError), Work(), anyio.Event()
     done = []
 

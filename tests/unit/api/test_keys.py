@@ -1,4 +1,4 @@
-"""Keys: made once, known again, and over when they are over."""
+"""Tests of API keys: creation, recognition, expiry and revocation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def keys(tmp_path: Path) -> ApiKeys:
     return ApiKeys(tmp_path / "serve")
 
 
-def test_a_key_says_whose_it_is_and_what_it_may(keys: ApiKeys) -> None:
+def test_a_key_has_a_tenant_and_permissions(keys: ApiKeys) -> None:
     caller = keys.find(keys.make("anna", "acme", {"jobs", "approve"}))
     assert caller is not None
     assert (caller.tenant, caller.name) == ("acme", "anna")
@@ -32,7 +32,7 @@ def test_every_e2b_sdk_takes_a_key(keys: ApiKeys) -> None:
     assert SHAPE.fullmatch(keys.make("ci"))
 
 
-def test_nothing_is_kept_by_which_a_key_could_be_used(keys: ApiKeys) -> None:
+def test_a_stored_key_cannot_be_used(keys: ApiKeys) -> None:
     made = keys.make("ci")
     kept = keys.path.read_text()
     assert made not in kept
@@ -41,7 +41,7 @@ def test_nothing_is_kept_by_which_a_key_could_be_used(keys: ApiKeys) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "e2b_", "e2b_" + "0" * 40, "E2B_" + "0" * 40, "e2b_" + "g" * 40])
-def test_an_invalid_key_opens_nothing(keys: ApiKeys, wrong: str) -> None:
+def test_an_invalid_key_is_refused(keys: ApiKeys, wrong: str) -> None:
     keys.make("ci")
     assert keys.find(wrong) is None
 
@@ -60,7 +60,7 @@ def test_a_revoked_key_is_unknown_at_once_to_a_server_that_runs(keys: ApiKeys) -
     assert server.find_caller(made[4:12]) is None
 
 
-def test_a_key_that_is_over_is_unknown(keys: ApiKeys) -> None:
+def test_an_expired_key_is_unknown(keys: ApiKeys) -> None:
     made = keys.make("ci", seconds=1)
     assert keys.find(made) is not None
     stored = json.loads(keys.path.read_text())
@@ -69,7 +69,7 @@ def test_a_key_that_is_over_is_unknown(keys: ApiKeys) -> None:
     assert keys.find(made) is None
 
 
-def test_another_tenants_key_cannot_be_revoked_and_seems_not_to_be(keys: ApiKeys) -> None:
+def test_another_tenants_key_cannot_be_revoked_and_is_reported_as_unknown(keys: ApiKeys) -> None:
     made = keys.make("ci", "acme")
     with pytest.raises(BriefError, match="there is no key"):
         keys.revoke(made[4:12], tenant="other")
@@ -77,7 +77,7 @@ def test_another_tenants_key_cannot_be_revoked_and_seems_not_to_be(keys: ApiKeys
     assert [key.id for key in keys.ls("other")] == []
 
 
-def test_keys_made_at_once_are_all_kept(keys: ApiKeys) -> None:
+def test_keys_made_concurrently_are_all_stored(keys: ApiKeys) -> None:
     made: list[str] = []
     makers = [
         threading.Thread(target=lambda: made.extend(ApiKeys(keys.path.parent).make("ci") for _ in range(5)))
@@ -92,7 +92,7 @@ def test_keys_made_at_once_are_all_kept(keys: ApiKeys) -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "[", "{}", '[{"id": 3}]', '[{"id": "a", "more": 1}]', "null"])
-def test_a_damaged_file_lets_nobody_in_and_says_what_to_do(keys: ApiKeys, damage: str) -> None:
+def test_with_a_damaged_file_every_key_is_refused_with_a_remedy(keys: ApiKeys, damage: str) -> None:
     made = keys.make("ci")
     keys.path.write_text(damage or " ")
     assert keys.find(made) is None
@@ -100,7 +100,7 @@ def test_a_damaged_file_lets_nobody_in_and_says_what_to_do(keys: ApiKeys, damage
         ApiKeys(keys.path.parent).ls()
 
 
-def test_a_file_that_others_may_read_lets_nobody_in(keys: ApiKeys) -> None:
+def test_with_a_file_others_may_read_every_key_is_refused(keys: ApiKeys) -> None:
     made = keys.make("ci")
     keys.path.chmod(0o644)
     assert ApiKeys(keys.path.parent).find(made) is None
@@ -121,7 +121,7 @@ def test_a_file_that_others_may_read_lets_nobody_in(keys: ApiKeys) -> None:
     ],
     ids=range(9),
 )
-def test_a_key_that_cannot_be_meant_is_refused(
+def test_an_invalid_key_request_is_refused(
     keys: ApiKeys, name: str, tenant: str, powers: list[str], seconds: float
 ) -> None:
     with pytest.raises(BriefError):

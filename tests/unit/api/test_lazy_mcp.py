@@ -1,4 +1,4 @@
-"""The MCP application is loaded beside the event loop, once."""
+"""Tests of loading the MCP application, once and in a thread."""
 
 from __future__ import annotations
 

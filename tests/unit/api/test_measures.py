@@ -1,4 +1,4 @@
-"""What is counted of requests: by part, route and class, and by nothing a caller wrote."""
+"""Tests of request metrics: labels are part, route and class, and never text a caller wrote."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_call_of_envd_is_counted_by_its_route(path: str, route: str) -> None:
     assert call_route(at(path)) == route
 
 
-def test_ports_are_counted_together_whatever_is_asked_of_them() -> None:
+def test_all_port_traffic_is_counted_together() -> None:
     assert of_traffic(at("/health", 8000)) == ("port", "")
     assert of_traffic(at("/health")) == ("envd", "/health")
 

@@ -1,4 +1,4 @@
-"""Which models jobs of a server may use, and what a person reads who named another."""
+"""Tests of which models a server's jobs may use, and of the message if another is named."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def test_a_providers_own_model_may_be_used(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ollama:x", "chat:x@http://10.0.0.1/v1", "openai:x@http://a/v1", "script:x.py"])
-def test_an_address_is_for_the_operator_to_list(name: str) -> None:
+def test_a_model_at_an_address_must_be_listed_by_the_operator(name: str) -> None:
     assert "`[serve] models`" in explain_refusal(name)
     assert explain_refusal(name, (name,)) == ""
 
 
-def test_where_models_are_listed_no_other_is_offered() -> None:
+def test_if_models_are_listed_no_other_is_offered() -> None:
     assert [explain_refusal(name, LISTED) for name in LISTED] == ["", ""]
     assert explain_refusal("openai:gpt-5", LISTED).endswith(f"choose one of {', '.join(LISTED)}")
     assert explain_refusal(LISTED[0] + "/", LISTED) != ""
@@ -36,6 +36,6 @@ def test_where_models_are_listed_no_other_is_offered() -> None:
         ("gpt 5\x1b[31m", "write PROVIDER:MODEL"),
     ],
 )
-def test_half_a_name_is_answered_with_the_whole_one(name: str, words: str) -> None:
+def test_a_partial_name_is_answered_with_the_full_one(name: str, words: str) -> None:
     assert words in explain_refusal(name)
     assert explain_refusal(name).isprintable()

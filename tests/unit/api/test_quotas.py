@@ -1,4 +1,4 @@
-"""What tenants may have: counted whole or not at all, and given back once."""
+"""Tests of tenant quotas: amounts are counted completely or not at all, and returned once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def limited(**most: float) -> Quotas:
     return Quotas(QuotaLimits(Quota(**most)))  # type: ignore[arg-type]
 
 
-def test_what_is_taken_counts_until_it_is_given_back_and_only_once() -> None:
+def test_an_amount_counts_until_it_is_returned_once() -> None:
     counted = limited(desks=1)
     taken = counted.take("acme", desks=1)
     with pytest.raises(QuotaError, match="uses 1 of its quota of 1 desks at once"):
@@ -25,7 +25,7 @@ def test_what_is_taken_counts_until_it_is_given_back_and_only_once() -> None:
         counted.take("acme", desks=1)
 
 
-def test_what_is_too_much_in_one_thing_takes_nothing_of_the_others() -> None:
+def test_a_refused_request_takes_nothing_of_any_quota() -> None:
     counted = limited(desks=5, memory=100)
     with pytest.raises(QuotaError):
         counted.take("acme", desks=1, memory=101)
@@ -43,7 +43,7 @@ def test_one_tenant_does_not_use_up_anothers_quota() -> None:
     counted.ask("other")
 
 
-def test_a_burst_takes_no_more_than_there_is() -> None:
+def test_a_burst_cannot_exceed_the_quota() -> None:
     counted = limited(desks=10)
     got = 0
     for _ in range(100):
@@ -55,7 +55,7 @@ def test_a_burst_takes_no_more_than_there_is() -> None:
     assert got == 10
 
 
-def test_what_is_asked_and_what_is_for_sandboxes_is_counted_apart() -> None:
+def test_api_requests_and_sandbox_requests_are_counted_separately() -> None:
     counted = limited(rate=1, calls=2)
     for _ in range(2):
         counted.ask("acme")
@@ -81,13 +81,13 @@ def test_requests_that_come_too_fast_are_told_how_long_to_wait() -> None:
     counted.ask("acme")
 
 
-def test_where_waiting_does_not_help_a_program_is_told_not_to_try_again() -> None:
+def test_a_refusal_that_waiting_does_not_help_is_not_retryable() -> None:
     with pytest.raises(QuotaError, match="exceed the quota of tenant acme") as refused:
         limited(cpus=2).take("acme", cpus=3)
     assert refused.value.headers == {"Should-Retry": "false"}
 
 
-def test_a_tenants_own_table_changes_what_it_says_and_no_more() -> None:
+def test_a_tenants_own_table_overrides_only_its_fields() -> None:
     read = quotas.read("serve.quota", {"desks": 10, "memory": "8G", "acme": {"desks": 50}})
     counted = Quotas(read)
     assert counted.of("acme") == Quota(desks=50, memory=8 << 30)
@@ -97,6 +97,6 @@ def test_a_tenants_own_table_changes_what_it_says_and_no_more() -> None:
 @pytest.mark.parametrize(
     "table", [3, {"desk": 1}, {"desks": -1}, {"desks": "many"}, {"acme": {"rats": 1}}, {"rate": 0}], ids=str
 )
-def test_a_quota_that_cannot_be_meant_is_refused(table: object) -> None:
+def test_an_invalid_quota_is_refused(table: object) -> None:
     with pytest.raises(BriefError, match="quota"):
         quotas.read("serve.quota", table)

@@ -1,4 +1,4 @@
-"""Where a client may have its desks go: the internet, and where this machine itself gets packages."""
+"""Tests of what desks of a client may reach: the internet, and this machine's own package sources."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def test_the_internet_and_the_machines_own_packages_are_reached(rule: str) -> No
         "127.0.0.1",
     ],
 )
-def test_what_stands_beside_them_is_not(rule: str) -> None:
+def test_other_local_addresses_are_not_reached(rule: str) -> None:
     with pytest.raises(BriefError, match="is not a public internet host"):
         require_public(scope_of([rule]).rules)

@@ -1,4 +1,4 @@
-"""What a job has of its tenant's quota: as many desks of its size as may be open at once."""
+"""Tests of what a job takes of its tenant's quota: as many desks of its size as may be open at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_its_desks_count_by_their_size() -> None:
     assert told == {"jobs": 1, "desks": 2, "cpus": 3.0, "memory": 2 << 30, "disk": 8 << 30}
 
 
-def test_a_job_that_was_asked_for_before_this_was_noted_counts_as_a_usual_one(tmp_path: Path) -> None:
+def test_a_job_without_recorded_sizes_counts_as_a_default_one(tmp_path: Path) -> None:
     (tmp_path / "request.json").write_text('{"job": "i1", "task": "x", "by": "anna", "at": 1.0}')
     found = read_request(tmp_path / "request.json")
     assert isinstance(found, RequestedJob)

@@ -1,4 +1,4 @@
-"""What the server's guides show is what is so: every command is one, every setting is read, and each is told."""
+"""Tests of the server's guides: every command and setting they show exists, and every setting is documented."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hotdesk.cli import COMMANDS, get_module_name
 from hotdesk.cli.parser import parse
 
 OTHERS = {"agent/bin/python", "claude", "curl", "docker", "export", "helm", "inspect", "kubectl", "pip", "python"}
-"""Programs of other people that the guides use."""
+"""Third-party programs that the guides use."""
 NOT_RUN_HERE = re.compile(r"sudo|-n|[A-Z0-9_]+=\S*")
-"""What stands before a program."""
+"""What may precede a program's name."""
 LINES = [line for name in OF_THE_SERVER for line in typed(name)]
 TABLES = [tomllib.loads(code) for name in OF_THE_SERVER for form, code in blocks(name) if form == "toml"]
 
@@ -40,7 +40,7 @@ def commands(line: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_every_command_of_the_servers_guides_is_one(line: str) -> None:
+def test_every_command_in_the_servers_guides_exists(line: str) -> None:
     for _, name, *rest in commands(line):
         assert name in COMMANDS
         parse(name, import_module(get_module_name(name)), rest)
@@ -50,7 +50,7 @@ def test_the_guides_have_commands() -> None:
     assert {words[1] for line in LINES for words in commands(line)} == {"image", "key", "mcp", "node", "serve", "setup"}
 
 
-def test_every_setting_of_the_guides_is_one_and_every_one_is_reported() -> None:
+def test_every_setting_in_the_guides_exists_and_every_setting_is_documented() -> None:
     shown = [table["serve"] for table in TABLES if "serve" in table]
     assert len(shown) == 7
     assert all(isinstance(settings.read(table), settings.Serving) for table in shown)
@@ -60,7 +60,7 @@ def test_every_setting_of_the_guides_is_one_and_every_one_is_reported() -> None:
     ] == []
 
 
-def test_the_template_of_the_guide_is_one_whose_text_is_a_paragraph(tmp_path: Path) -> None:
+def test_the_template_in_the_guide_is_valid_and_its_text_a_paragraph(tmp_path: Path) -> None:
     [table] = [code for form, code in blocks("api") if form == "toml" and "[[values]]" in code]
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit/brief.toml").write_text('goal = "{month}"\n')

@@ -1,4 +1,4 @@
-"""A server's settings: every mistake named, and nothing listens where it must not."""
+"""Tests of a server's settings: every mistake is named, and unsafe listeners are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_without_a_table_there_are_defaults() -> None:
     assert read({}) == Serving()
 
 
-def test_a_table_is_read_by_its_words() -> None:
+def test_a_table_of_settings_is_read() -> None:
     table = {
         "host": "0.0.0.0", "tls_port": 443, "certificate": "/c.pem", "private_key": "/k.pem", "egress": "deny",
         "names": ["desk.example.test"], "domain": "box.example.test", "ready": {"base": 8}, "longest": 3600,
@@ -45,7 +45,7 @@ def test_a_table_is_read_by_its_words() -> None:
         ({"models": ["chat:x@file:///etc/passwd"]}, "is not a model name"),
     ],
 )
-def test_a_mistake_is_named(table: dict[str, object], why: str) -> None:
+def test_a_mistake_is_reported_by_name(table: dict[str, object], why: str) -> None:
     with pytest.raises(BriefError, match=why):
         read(table)
 
@@ -62,7 +62,7 @@ def test_a_mistake_is_named(table: dict[str, object], why: str) -> None:
     ],
     ids=["no TLS", "no key", "no certificate", "no TLS port", "one name for both", "a name below"],
 )
-def test_what_must_not_listen_does_not(serving: Serving, has_keys: bool, why: str) -> None:
+def test_an_unsafe_listener_is_refused(serving: Serving, has_keys: bool, why: str) -> None:
     with pytest.raises(BriefError, match=why):
         check(serving, has_keys)
 
@@ -76,5 +76,5 @@ def test_loopback_needs_neither_key_nor_tls() -> None:
     [(Serving(port=3700), "localhost:3700"), (TLS, "localhost"), (Serving(tls_port=8443), "localhost:8443")],
     ids=["plain", "443", "another"],
 )
-def test_programs_are_told_where_sandboxes_are_reached(serving: Serving, reached: str) -> None:
+def test_clients_are_told_the_sandboxes_address(serving: Serving, reached: str) -> None:
     assert serving.reached == reached

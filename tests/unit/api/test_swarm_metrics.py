@@ -1,4 +1,4 @@
-"""Numbers about swarms: declared, typed, and with labels of few values."""
+"""Tests of swarm metrics: declared, typed, and with labels of few values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(lines: list[str]) -> dict[str, float]:
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
-def test_items_are_counted_by_outcome_and_cause_of_a_short_list() -> None:
+def test_items_are_counted_by_outcome_and_a_fixed_list_of_causes() -> None:
     numbers = SwarmNumbers()
     running = count_items((0, "done", ""), (1, "quarantined", "check"), (2, "quarantined", 'x",evil="1'))
     numbers.count("default", {JOB: running, OVER: count_items((0, "done", ""))}, [JOB])
@@ -42,12 +42,12 @@ def test_an_item_that_is_retried_is_one_item_and_ended_twice() -> None:
     assert (counts.total, counts.done, counts.quarantined, counts.ends.total()) == (1, 1, 0, 2)
 
 
-def test_no_journal_makes_more_items_than_were_listed() -> None:
+def test_a_journal_cannot_count_more_items_than_were_listed() -> None:
     counts = count_items((7, "done", ""), (-1, "done", ""), total=2)
     assert (counts.total, counts.done) == (2, 0)
 
 
-def test_every_number_has_a_help_and_a_type() -> None:
+def test_every_metric_has_a_help_text_and_a_type() -> None:
     numbers = SwarmNumbers()
     numbers.count("default", {}, [])
     lines = list(numbers.iterate_lines())

@@ -1,4 +1,4 @@
-"""Which wall a tenant's desks stand behind: what the operator wrote, else the strongest there is."""
+"""Tests of the wall for a tenant's desks: what the operator configured, otherwise the strongest one available."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_one_tenant_has_containers() -> None:
     assert TenantWalls(NOMINAL_CATALOG).of("default") == "container"
 
 
-def test_several_tenants_have_the_strongest_wall_there_is() -> None:
+def test_several_tenants_have_the_strongest_wall_available() -> None:
     assert TenantWalls(SENTRY, count=several).of("acme") == "gvisor"
     assert TenantWalls(NOMINAL_CATALOG, count=several).of("acme") == "microvm"
 
@@ -38,24 +38,24 @@ def test_several_tenants_share_no_kernel_unless_the_operator_says_so(walls: Wall
         TenantWalls(walls, count=several).of("acme")
 
 
-def test_the_operator_may_say_so_for_all_or_for_one() -> None:
+def test_the_operator_may_allow_sharing_for_all_tenants_or_for_one() -> None:
     assert TenantWalls(PLAIN, usual="container", count=several).of("acme") == "container"
     own = TenantWalls(SENTRY, own={"acme": "container"}, count=several)
     assert (own.of("acme"), own.of("other")) == ("container", "gvisor")
     assert TenantWalls(SENTRY, usual="gvisor", own={"acme": "container"}).of("acme") == "container"
 
 
-def test_a_ceiling_stands_above_what_is_said_of_tenants() -> None:
+def test_the_ceiling_overrides_the_settings_of_tenants() -> None:
     assert TenantWalls(SENTRY, "gvisor", usual="container", count=several).of("acme") == "gvisor"
     assert TenantWalls(SENTRY, "local").of("acme") == "container"
 
 
-def test_a_tenants_wall_that_is_not_there_is_refused() -> None:
+def test_a_missing_tenant_wall_is_refused() -> None:
     with pytest.raises(HostError, match="`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back"):
         TenantWalls(PLAIN, own={"acme": "gvisor"}).of("acme")
 
 
-def test_a_client_may_ask_for_more_and_never_for_less() -> None:
+def test_a_client_may_request_a_stronger_wall_but_no_weaker_one() -> None:
     walls = TenantWalls(NOMINAL_CATALOG, usual="gvisor")
     assert walls.route("acme", Spec()).wall == "gvisor"
     assert walls.route("acme", Spec(wall="microvm")).wall == "microvm"
@@ -65,7 +65,7 @@ def test_a_client_may_ask_for_more_and_never_for_less() -> None:
         TenantWalls(SENTRY).route("acme", Spec(wall="microvm"))
 
 
-def test_tenants_are_counted_by_the_keys_that_hold(tmp_path: Path) -> None:
+def test_tenants_are_counted_by_their_valid_keys(tmp_path: Path) -> None:
     keys = ApiKeys(tmp_path)
     assert keys.count_tenants() == 0
     keys.make("one", "acme")
@@ -77,7 +77,7 @@ def test_tenants_are_counted_by_the_keys_that_hold(tmp_path: Path) -> None:
     assert keys.count_tenants() == 1
 
 
-def test_settings_have_walls_of_all_and_of_each() -> None:
+def test_settings_have_a_default_wall_and_one_for_each_tenant() -> None:
     serving = read({"wall": "container", "tenants": {"acme": {"wall": "gvisor"}, "other": {}}})
     assert (serving.wall, serving.tenants) == ("container", {"acme": "gvisor"})
 
@@ -94,6 +94,6 @@ def test_settings_have_walls_of_all_and_of_each() -> None:
     ],
     ids=str,
 )
-def test_settings_that_are_none_are_refused(table: object) -> None:
+def test_invalid_settings_are_refused(table: object) -> None:
     with pytest.raises(BriefError):
         read(table)

@@ -1,4 +1,4 @@
-"""Whose screen takes over: the one that was named, else the latest, and only while it is connected."""
+"""Tests of which viewer takes control: the one that was named, otherwise the latest that is still connected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running server finds out which walls its machine has by now."""
+"""Tests of how a running server notices which walls its machine has."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SETTINGS = Config(run=Path("/nowhere"), lib=Path("/nowhere"), images=Path("/nowh
 
 
 def script(path: Path, text: str) -> None:
-    """Write a program of another identity than the one before."""
+    """Write a program whose identity differs from the previous one's."""
     fresh = path.with_suffix(".new")
     fresh.write_text(f"#!/bin/sh\n{text}\n")
     fresh.chmod(0o755)
     fresh.replace(path)
 
 
-async def test_a_wall_that_was_set_up_meanwhile_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_wall_set_up_while_the_server_runs_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     walls, changes = TenantWalls(PLAIN, usual="gvisor"), list[str]()
     surveyor = WallSurvey(SETTINGS, walls, lambda: changes.append("once"), lambda settings: SENTRY)
     with pytest.raises(WallError, match="the wall gvisor is not available here"):
@@ -41,7 +41,7 @@ async def test_a_wall_that_was_set_up_meanwhile_is_used(capsys: pytest.CaptureFi
     assert (changes, capsys.readouterr().err) == (["once"], "")
 
 
-async def test_it_looks_when_asked_and_from_time_to_time() -> None:
+async def test_walls_are_surveyed_on_request_and_periodically() -> None:
     counted: Iterator[int] = iter(range(100))
     looked = anyio.Event()
 
@@ -66,7 +66,7 @@ async def test_it_looks_when_asked_and_from_time_to_time() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_what_cannot_be_surveyed_stays_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_failed_survey_keeps_the_previous_result(capsys: pytest.CaptureFixture[str]) -> None:
     def fail(settings: Config) -> WallCatalog:
         raise OSError("no such device")
 
@@ -86,7 +86,7 @@ def test_a_runsc_that_appears_is_found_by_the_next_survey(tmp_path: Path) -> Non
     assert not survey(settings).find("gvisor").is_available
 
 
-def test_a_program_that_gave_no_version_is_asked_again_and_others_are_not(tmp_path: Path) -> None:
+def test_only_a_program_without_a_known_version_is_run_again(tmp_path: Path) -> None:
     program, marks = tmp_path / "runsc", tmp_path / "asked"
     script(program, f"echo x >> {marks}; [ -e {tmp_path}/whole ] && echo runsc version release-20990101.0")
     found = find_program(str(program))

@@ -1,4 +1,4 @@
-"""Sandboxes whose time is up: ended or paused then, whatever else happens to them at that moment."""
+"""Tests of sandbox timeouts: the sandbox is killed or paused, whatever else happens to it at that moment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ID = DeskId("i" + "0" * 20)
 
 @dataclass
 class Tenant:
-    """A tenant, and its machine."""
+    """A tenant and its machine."""
 
     name: str = "default"
     burnt: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Tenant:
 
 @dataclass
 class Computer:
-    """A desk that stops at the last of so many tries."""
+    """A desk that stops only after a number of tries."""
 
     tries: int = 1
     id: DeskId = ID
@@ -88,7 +88,7 @@ async def test_a_sandbox_that_does_not_stop_at_once_is_paused_and_gets_no_more_t
     assert sandbox.desk.tries == 0  # type: ignore[attr-defined]
 
 
-async def test_a_sandbox_is_paused_as_soon_as_nobody_else_is_busy_with_it() -> None:
+async def test_a_sandbox_is_paused_once_no_other_operation_is_running() -> None:
     sandbox = sandbox_of(auto_pause=True)
     async with ticking(sandbox):
         async with sandbox.turning:
@@ -98,7 +98,7 @@ async def test_a_sandbox_is_paused_as_soon_as_nobody_else_is_busy_with_it() -> N
         await until_paused(sandbox)
 
 
-async def test_a_sandbox_that_is_to_be_killed_waits_for_nobody() -> None:
+async def test_a_sandbox_to_be_killed_does_not_wait() -> None:
     sandbox = sandbox_of()
     async with ticking(sandbox) as sandboxes, sandbox.turning:
         with anyio.fail_after(30):
@@ -107,7 +107,7 @@ async def test_a_sandbox_that_is_to_be_killed_waits_for_nobody() -> None:
     assert cast(Tenant, sandbox.tenant).burnt == [sandbox.id]
 
 
-async def test_a_sandbox_that_is_given_more_time_while_it_waits_to_be_paused_continues() -> None:
+async def test_a_sandbox_extended_while_it_waits_to_be_paused_continues() -> None:
     sandbox = sandbox_of(auto_pause=True)
     async with ticking(sandbox) as sandboxes:
         async with sandbox.turning:
@@ -115,5 +115,5 @@ async def test_a_sandbox_that_is_given_more_time_while_it_waits_to_be_paused_con
                 while not sandbox.turning.statistics().tasks_waiting:
                     await anyio.sleep(0.005)
             await sandboxes.set_end(sandbox, 60)
-        async with sandbox.turning:  # after the clock had it
+        async with sandbox.turning:  # after the timeout had already selected it
             assert sandbox.state == "running"

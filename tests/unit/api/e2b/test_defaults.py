@@ -1,4 +1,4 @@
-"""What a server's sandboxes reach on machines that lack one of the usual package sources."""
+"""Tests of the package sources a server's sandboxes may reach, on machines that lack one of the usual ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hotdesk.door.policy.presets import PackageSources
 
 @pytest.fixture
 def bare() -> Iterator[None]:
-    """Be on a machine with an index for pip, without npm, and whose apt has no archive on the web."""
+    """Configure a machine with an index for pip, without npm, and without an apt archive on the web."""
     before = dict(presets.REMEMBERED)
     pip = PackageSources(pip=("https://index.example.test/simple",), default_pip=False)
     presets.REMEMBERED.update(pypi=pip, npm=PackageSources(), debian=PackageSources())
@@ -24,7 +24,9 @@ def bare() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_machine_without_npm_serves_what_it_has_and_says_what_it_has_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_npm_offers_the_other_sources_and_reports_npm_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     scope = compute_defaults(Serving()).scope
     assert [rule.host for rule in scope.rules] == ["nowhere.invalid", "index.example.test"]
     lines = capsys.readouterr().err.splitlines()
@@ -32,6 +34,6 @@ def test_a_machine_without_npm_serves_what_it_has_and_says_what_it_has_not(capsy
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_server_that_offers_no_packages_says_nothing_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_offers_no_packages_does_not_mention_them(capsys: pytest.CaptureFixture[str]) -> None:
     compute_defaults(Serving(egress="deny"))
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""What a server leaves of its sandboxes when some of them cannot be kept."""
+"""Tests of hibernating a server's sandboxes when some of them cannot be saved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IDS = ["i" + letter * 20 for letter in "abc"]
 
 @dataclass
 class Computer:
-    """A desk that is saved, or not."""
+    """A desk that can be saved, or not."""
 
     id: DeskId
     fails: str = ""
@@ -46,7 +46,7 @@ class Computer:
 
 @dataclass
 class Noted:
-    """Snapshots that only note what is about to be made."""
+    """Snapshots that only record what is about to be made."""
 
     images: list[str] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ def sandbox_of(tenant: Any, desk: Computer, **more: Any) -> Sandbox:
 
 
 @pytest.mark.slow
-async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
+async def test_sandboxes_that_cannot_be_saved_in_time_are_burnt_and_the_others_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tenant, noted = tenant_in(tmp_path), Noted()
@@ -86,7 +86,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
     assert "2 sandboxes could not be hibernated and were burnt" in said
 
 
-async def test_a_record_has_everything_its_program_requested(tmp_path: Path) -> None:
+async def test_a_record_has_everything_the_client_requested(tmp_path: Path) -> None:
     tenant = tenant_in(tmp_path)
     headers = {
         "X-Pass": "k\xe9y", "x-other": "2", "X-Secret": "token ${e2b.secrets.a} v1",
@@ -111,7 +111,7 @@ async def test_a_record_has_everything_its_program_requested(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("state", "auto_pause", "whole"), [("running", False, False), ("running", True, True), ("paused", False, True)]
 )
-async def test_records_to_be_killed_last_until_their_time_and_others_as_long_as_allowed(
+async def test_records_expire_with_their_timeout_or_the_maximum_age(
     tmp_path: Path, state: Any, auto_pause: bool, whole: bool
 ) -> None:
     sandbox = sandbox_of(tenant_in(tmp_path), Computer(DeskId(IDS[0])), state=state, auto_pause=auto_pause)

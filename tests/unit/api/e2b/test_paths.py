@@ -1,4 +1,4 @@
-"""Paths, users and signatures, as callers give them."""
+"""Tests of paths, users and signatures in requests."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_a_path_begins_at_the_root(path: str, found: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("/.~ab\ud800é")))
-def test_no_path_has_a_step_up_in_it(path: str) -> None:
+def test_parent_steps_are_removed_from_paths(path: str) -> None:
     found = resolve(path, HOME)
     assert found.startswith("/")
     assert not {".", "..", ""} & set(found.split("/")[1:] if found != "/" else ())
 
 
 @pytest.mark.parametrize("path", ["a\0b", "/" + "a" * 4097, "é" * 2049])
-def test_a_path_no_file_can_have_is_refused(path: str) -> None:
+def test_an_impossible_path_is_refused(path: str) -> None:
     with pytest.raises(RpcError) as caught:
         resolve(path, HOME)
     assert caught.value.code == "invalid_argument"
@@ -65,7 +65,7 @@ def basic(text: str) -> str:
     [("", "user"), (basic("root:"), "root"), (basic("user:"), "user"), (basic(":"), "user"), ("Bearer x", "user"),
      (basic("root:x:y"), "root")],
 )  # fmt: skip
-def test_a_caller_says_as_whom_it_acts(shown: str, name: str) -> None:
+def test_a_caller_selects_its_user(shown: str, name: str) -> None:
     assert find_user(read_user_name(asked(headers={"authorization": shown}))).name == name
 
 
@@ -100,7 +100,7 @@ def test_an_invalid_time_is_an_invalid_signature(expiration: str) -> None:
      (get_texts, "ab"), (get_texts, [1]), (get_texts, ["a\0"]), (read_text_map, ["a"]), (read_text_map, {"a": 1}),
      (read_text_map, {"a": "\0"}), (get_bytes, "!"), (get_bytes, "é"), (get_bytes, 1)],
 )  # fmt: skip
-def test_a_field_of_another_kind_is_refused(read: object, value: object) -> None:
+def test_a_field_of_the_wrong_type_is_refused(read: object, value: object) -> None:
     with pytest.raises(RpcError) as caught:
         read({"f": value}, "f")  # type: ignore[operator]
     assert caught.value.code == "invalid_argument"

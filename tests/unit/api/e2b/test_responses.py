@@ -1,4 +1,4 @@
-"""What E2B's programs are told of an error: what they can act on, and nothing that only the operator needs."""
+"""Tests of error responses: E2B clients get what they can act on, and nothing that only the operator needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hotdesk.walls import TRAITS, WallCatalog, WallStatus
 PLAIN = WallCatalog({"container": WallStatus("container", TRAITS["container"])})
 
 
-def test_a_wall_that_cannot_be_had_is_reported_with_reason_and_remedy() -> None:
+def test_an_unavailable_wall_is_reported_with_reason_and_remedy() -> None:
     with pytest.raises(WallError) as raised:
         TenantWalls(PLAIN, usual="gvisor").of("acme")
     refusal = make_refusal(raised.value)
@@ -25,7 +25,7 @@ def test_a_wall_that_cannot_be_had_is_reported_with_reason_and_remedy() -> None:
     assert "`hotdesk setup --wall gvisor` sets it up" in message
 
 
-def test_several_tenants_on_one_kernel_are_told_what_to_do() -> None:
+def test_the_refusal_to_share_a_kernel_between_tenants_has_a_remedy() -> None:
     with pytest.raises(WallError) as raised:
         TenantWalls(PLAIN, count=lambda: 2).of("acme")
     assert 'write wall = "container" below [serve]' in str(make_refusal(raised.value))
@@ -35,11 +35,11 @@ def test_several_tenants_on_one_kernel_are_told_what_to_do() -> None:
     ("error", "status"),
     [(HostError("/var/lib/secret is full"), 503), (BriefError("no such size"), 400), (DeskGone("it is gone"), 404)],
 )
-def test_what_only_the_operator_can_mend_is_not_told(error: Exception, status: int) -> None:
+def test_errors_only_the_operator_can_fix_are_not_detailed(error: Exception, status: int) -> None:
     refusal = make_refusal(error)
     assert refusal.status == status
     assert "/var/lib" not in str(refusal)
 
 
-def test_what_steers_a_terminal_is_escaped() -> None:
+def test_control_characters_are_escaped() -> None:
     assert "\x1b" not in str(make_refusal(WallError("the wall \x1b[31m is not there")))

@@ -1,4 +1,4 @@
-"""What becomes of sandboxes whose desks do not do as they are told."""
+"""Tests of sandboxes whose desks resist burning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hotdesk.errors import HostError, KeeperError
 
 @dataclass
 class Stubborn:
-    """A tenant, and its machine, whose desks resist burning."""
+    """A tenant and its machine, whose desks resist burning."""
 
     error: Exception
     name: str = "default"
@@ -46,7 +46,7 @@ class Computer:
 
 
 @pytest.mark.parametrize("error", [HostError("it resists"), KeeperError("no answer"), PermissionError("not ours")])
-async def test_a_sandbox_whose_desk_resists_is_gone_all_the_same_and_its_operator_hears_of_it(
+async def test_a_sandbox_whose_desk_resists_is_removed_and_the_operator_informed(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tenant = Stubborn(error)

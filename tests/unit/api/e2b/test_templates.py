@@ -1,4 +1,4 @@
-"""Which image a template means."""
+"""Tests of which image and wall a template stands for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_template_means_an_image(template: str, image: str) -> None:
         ("team/desktop:latest@microvm", {}, "microvm"),
     ],
 )
-def test_a_template_or_metadata_asks_for_a_wall(template: str, metadata: dict[str, str], wall: str) -> None:
+def test_a_template_or_metadata_can_require_a_wall(template: str, metadata: dict[str, str], wall: str) -> None:
     assert parse_wall(template, metadata) == wall
 
 

@@ -1,6 +1,4 @@
-"""Callbacks that hold an event loop up are found, on a busy machine, too; and only those."""
-
-from __future__ import annotations
+"""Tests of stall detection: callbacks that block the event loop are reported, and nothing else."""
 
 import gc
 import subprocess
@@ -50,7 +48,7 @@ def busy(count: int) -> Iterator[None]:
         pytest.param(lambda: subprocess.run(["sleep", "0.4"], check=True), "run", id="a program"),
     ],
 )
-async def test_a_callback_that_takes_too_long_is_found_with_its_place(block: Callable[[], object], name: str) -> None:
+async def test_a_slow_callback_is_reported_with_its_location(block: Callable[[], object], name: str) -> None:
     found: list[Stall] = []
     with watch_loop(LIMIT, found.append):
         await anyio.sleep(0.03)
@@ -60,7 +58,7 @@ async def test_a_callback_that_takes_too_long_is_found_with_its_place(block: Cal
 
 
 @pytest.mark.slow
-async def test_a_collection_of_garbage_is_named_as_the_cause() -> None:
+async def test_garbage_collection_is_reported_as_the_cause() -> None:
     found: list[Stall] = []
     heap = [[number] for number in range(1_500_000)]
     with watch_loop(LIMIT, found.append):
@@ -72,7 +70,7 @@ async def test_a_collection_of_garbage_is_named_as_the_cause() -> None:
 
 
 @pytest.mark.slow
-async def test_a_busy_machine_is_no_stall() -> None:
+async def test_a_busy_machine_is_not_reported_as_a_stall() -> None:
     found: list[Stall] = []
     with busy(6), watch_loop(LIMIT, found.append):
         end = time.monotonic() + 2
@@ -91,7 +89,7 @@ async def test_a_busy_machine_is_no_stall() -> None:
         pytest.param(lambda: time.sleep(0.1), 0.2, 1, id="a wait beside it"),
     ],
 )
-async def test_time_that_the_hypervisor_took_is_no_stall(
+async def test_steal_time_is_not_reported_as_a_stall(
     monkeypatch: pytest.MonkeyPatch, block: Callable[[], object], taken: float, stalls_found: int
 ) -> None:
     found: list[Stall] = []

@@ -1,4 +1,4 @@
-"""The log of a build: bounded lines that steer no terminal."""
+"""Tests of a build's log: lines are bounded and escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_lines_are_read_in_pages() -> None:
     assert [each["message"] for each in log.read_page(100, "info")] == [str(number) for number in range(200, 250, 2)]
 
 
-def test_a_log_has_an_end() -> None:
+def test_a_log_has_a_maximum_size() -> None:
     log = BuildLog()
     for _ in range(5000):
         log.write("x" * 10_000)
@@ -29,14 +29,14 @@ def test_a_log_has_an_end() -> None:
     assert len(short.entries) == build_log.MAX_ENTRIES + 1
 
 
-def test_a_line_steers_no_terminal() -> None:
+def test_control_characters_in_a_line_are_escaped() -> None:
     assert clean_line("\x1b[31mred\x1b[0m\x1b]0;title\x07 plain") == "red plain"
     assert clean_line("a\x07b\u202ec\x9b") == "a\\x07b\\u202ec\\x9b"
     assert clean_line("a\tb") == "a   b"
     assert len(clean_line("x" * 100_000)) == build_log.MAX_LINE + 1
 
 
-def test_output_becomes_lines_however_it_comes() -> None:
+def test_output_in_any_pieces_becomes_lines() -> None:
     splitter = LineSplitter()
     assert splitter.feed(b"one\ntw") == ["one"]
     assert splitter.feed(b"o\r\nthree\rfour") == ["two", "three"]

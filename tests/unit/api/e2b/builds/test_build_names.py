@@ -1,4 +1,4 @@
-"""Names of templates, tags and base images."""
+"""Tests of the names of templates, tags and base images."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_build_without_a_tag_has_the_default_one() -> None:
         ("-x", []),
     ],
 )
-def test_a_base_image_is_found_by_its_name_here(reference: str, found: list[str]) -> None:
+def test_a_base_image_is_found_by_its_local_name(reference: str, found: list[str]) -> None:
     assert names.list_local_images(reference, {"mapped:1": "office", "mapped": "other"}) == found
 
 

@@ -1,4 +1,4 @@
-"""Layers of a build, and their keys."""
+"""Tests of the layers of a build and their cache keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HASH = "0" * 64
 
 
 def order(*steps: tuple[Any, ...], **more: Any) -> BuildOrder:
-    """Make an order of steps: a type and arguments, perhaps with a dictionary of fields last."""
+    """Make a build request from steps: a type and arguments, optionally with a dictionary of fields last."""
     made = []
     for kind, *args in steps:
         extra = args.pop() if args and isinstance(args[-1], dict) else {}
@@ -27,7 +27,7 @@ def plan(*steps: tuple[Any, ...], base: str = "base", **more: Any) -> BuildPlan:
     return plan_build(order(*steps, **more), base, BuildContext())
 
 
-def test_a_command_ends_a_layer_and_has_what_was_set_before_it() -> None:
+def test_a_command_ends_a_layer_and_uses_earlier_settings() -> None:
     made = plan(("ENV", "A", "b"), ("USER", "root"), ("RUN", "x"), ("WORKDIR", "/app"), ("RUN", "y"), ("USER", "user"))
     assert [[each.number for each in layer.steps] for layer in made.layers] == [[1, 2, 3], [4, 5], [6]]
     assert made.layers[0].steps[-1].context == BuildContext("root", "", {"A": "b"})
@@ -36,7 +36,7 @@ def test_a_command_ends_a_layer_and_has_what_was_set_before_it() -> None:
     assert [layer.acts for layer in made.layers] == [True, True, False]
 
 
-def test_users_and_folders_that_are_there_change_nothing() -> None:
+def test_existing_users_and_folders_add_no_layer() -> None:
     made = plan(("USER", "user"), ("WORKDIR", "/home/user"), ("ENV", "A", "b"))
     assert not made.layers[0].acts
     assert plan(("USER", "guest")).layers[0].acts
@@ -55,29 +55,29 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES.keys())
-def test_a_layer_has_another_key_when_something_it_follows_from_differs(steps: tuple[Any, ...]) -> None:
+def test_a_layers_key_changes_with_anything_it_depends_on(steps: tuple[Any, ...]) -> None:
     assert plan(*steps).layers[-1].key != plan(("RUN", "a")).layers[-1].key
 
 
-def test_a_layer_has_the_same_key_again_and_another_on_another_base() -> None:
+def test_a_layers_key_is_stable_and_depends_on_the_base() -> None:
     assert plan(("RUN", "a")).layers == plan(("RUN", "a")).layers
     assert plan(("RUN", "a")).layers[0].key != plan(("RUN", "a"), base="other").layers[0].key
     one, two = (plan(("COPY", "a", "b", {"filesHash": digit * 64})).layers[0].key for digit in "01")
     assert one != two
 
 
-def test_what_is_forced_forces_what_follows() -> None:
+def test_a_forced_layer_forces_the_following_layers() -> None:
     made = plan(("RUN", "a"), ("RUN", "b", {"force": True}), ("RUN", "c"))
     assert [layer.forced for layer in made.layers] == [False, True, True]
     assert all(layer.forced for layer in plan(("RUN", "a"), force=True).layers)
 
 
-def test_the_last_key_depends_on_what_is_started() -> None:
+def test_the_last_key_depends_on_the_start_command() -> None:
     assert plan(startCmd="a", readyCmd="b").final_key != plan(startCmd="a", readyCmd="c").final_key
     assert plan(startCmd="a").context.start == "a"
 
 
-def test_layers_that_have_no_room_are_made_as_one() -> None:
+def test_layers_beyond_the_limit_are_merged_into_one() -> None:
     layers = plan(*[("RUN", str(number)) for number in range(10)]).layers
     merged = merge_tail(layers, 4)
     assert [len(layer.steps) for layer in merged] == [1, 1, 1, 7]
@@ -100,16 +100,16 @@ def test_layers_that_have_no_room_are_made_as_one() -> None:
         {"fromImage": "a", "steps": [{"type": "RUN", "args": ["a"]}] * 501},
     ],
 )
-def test_what_cannot_be_built_is_refused(body: dict[str, Any]) -> None:
+def test_an_invalid_step_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         BuildOrder.model_validate(body)
 
 
-def test_paths_begin_at_the_root() -> None:
+def test_relative_paths_are_resolved_from_the_root() -> None:
     assert join_path("/home/user", "a/./b/../c") == "/home/user/a/c"
     assert join_path("/home/user", "/x/../../y") == "/y"
     assert join_path("/home/user", "../../../..") == "/"
 
 
-def test_no_two_lists_of_words_have_one_key() -> None:
+def test_different_argument_lists_have_different_keys() -> None:
     assert hash_key("ab", "c") != hash_key("a", "bc") != hash_key("a", "b", "c")

@@ -1,4 +1,4 @@
-"""What a tenant has built, and what is read again after a restart."""
+"""Tests of a tenant's build records, and of reading them again after a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tenant(folder: Path) -> Any:
 
 
 def ready(store: TenantTemplates, name: str, *tags: str, image: str = "snapshot-a") -> tuple[TemplateRecord, str]:
-    """Have a build that is ready; return its template and id."""
+    """Record a build that is ready; return its template and id."""
     build = new_build(list(tags) or ["default"], 1, 1 << 30)
     found = store.begin(name, build)
     store.change(
@@ -34,7 +34,7 @@ def ready(store: TenantTemplates, name: str, *tags: str, image: str = "snapshot-
     return store.templates[found.id], build.id
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_all_records_are_there_after_a_restart(tmp_path: Path) -> None:
     store = TenantTemplates(tenant(tmp_path))
     template, number = ready(store, "mine", "v1")
     layer = store.expect("key")
@@ -52,7 +52,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.find_build(f"{template.id}:v1") == found
 
 
-async def test_a_build_that_was_cut_off_failed_and_its_image_is_removed(tmp_path: Path) -> None:
+async def test_an_interrupted_build_counts_as_failed_and_its_image_is_removed(tmp_path: Path) -> None:
     store = TenantTemplates(tenant(tmp_path))
     build = new_build(["default"], None, None)
     template = store.begin("mine", build)
@@ -75,7 +75,7 @@ def test_a_tag_means_the_last_build_that_got_it(tmp_path: Path) -> None:
     found = store.find_build("mine:v1")
     assert found is not None
     assert found.image == "snapshot-b"
-    assert store.find_build("mine") is None  # nothing has the default tag
+    assert store.find_build("mine") is None  # no build has the default tag
     assert store.find_build("other/mine:v1") is None
     template = store.find("acme/mine:v2")[0]
     store.unassign(template, ["v2"])
@@ -115,7 +115,7 @@ def test_a_layer_that_is_made_again_frees_the_old_image(tmp_path: Path) -> None:
     assert list(store.unfinished) == [one.image]
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_by_name(tmp_path: Path) -> None:
     (tmp_path / "serve").mkdir(mode=0o700)
     (tmp_path / "serve" / FILE).write_text('{"templates": [{"id": 1}]}')
     (tmp_path / "serve" / FILE).chmod(0o600)

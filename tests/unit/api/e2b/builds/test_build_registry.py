@@ -1,4 +1,4 @@
-"""Which registries a reference may mean, and what the desk that fetches from one reaches."""
+"""Tests of registries: which ones a reference may name, and what the desk that downloads from one may reach."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_a_reference_means_a_registry_that_is_listed(reference: str, found: tupl
      "registry.example.com/a?x", "registry.example.com/a@sha256:1", "evil.test/registry.example.com/a",
      "registry.example.com@evil.test/a"],
 )  # fmt: skip
-def test_any_other_reference_means_none(reference: str) -> None:
+def test_any_other_reference_means_no_registry(reference: str) -> None:
     assert find_registry(reference, LISTED) is None
 
 
-def test_docker_hub_is_meant_where_it_is_listed() -> None:
+def test_a_short_name_means_docker_hub_if_it_is_listed() -> None:
     meant = find_registry("ubuntu:22.04", ("registry-1.docker.io",))
     assert meant == RegistryImage("https", "registry-1.docker.io", 443, "library/ubuntu", "22.04")
     assert find_registry("docker.io/acme/a", ("registry-1.docker.io",)) == RegistryImage(
@@ -47,7 +47,7 @@ def test_docker_hub_is_meant_where_it_is_listed() -> None:
     )
 
 
-def test_the_desk_that_fetches_reads_one_host_and_holds_no_password() -> None:
+def test_the_downloading_desk_reaches_one_host_and_has_no_password() -> None:
     found = RegistryImage("https", "registry.example.com", 443, "a", "1")
     scope = build_scope(found, {"type": "registry", "username": "me", "password": "secret-of-mine"})
     assert [rule.host for rule in scope.rules if rule.verdict == "allow"] == ["registry.example.com"]
@@ -78,7 +78,7 @@ def test_registries_are_read_from_settings() -> None:
 
 
 class Pieces:
-    """Gives pieces of a program's output."""
+    """Returns a program's output in pieces."""
 
     def __init__(self, *pieces: tuple[str, bytes]) -> None:
         self.pieces = list(pieces)
@@ -92,7 +92,7 @@ class Pieces:
         return self.pieces.pop(0)
 
 
-async def test_what_the_program_says_is_bounded_and_checked() -> None:
+async def test_output_of_the_program_is_bounded_and_checked() -> None:
     line = f'{{"digest": "{DIGEST}"}}\nrest'.encode()
     output = PullOutput(Pieces(("stdout", line[:10]), ("stderr", b"x"), ("stdout", line[10:])))
     assert await output.find_digest() == DIGEST

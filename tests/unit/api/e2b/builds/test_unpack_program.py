@@ -1,4 +1,4 @@
-"""The program that unpacks the archive of a COPY step, tried outside a desk on folders of the test's own."""
+"""Tests of the program that unpacks the archive of a COPY step, run outside a desk."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_file_gets_the_name_of_its_target(tmp_path: Path, target: str, found: 
 
 
 @pytest.mark.parametrize("pattern", ["tree/*.txt", "tree/**", "*/a.txt", "./tree/[a-z]*"])
-def test_a_pattern_means_the_folder_before_it(tmp_path: Path, pattern: str) -> None:
+def test_a_pattern_is_applied_to_the_folder_before_it(tmp_path: Path, pattern: str) -> None:
     fill(tmp_path / "top")
     put(tmp_path / "top", pattern, tmp_path / "target")
     assert list((tmp_path / "target").rglob("a.txt"))
@@ -138,13 +138,13 @@ def test_a_link_is_moved_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["missing", "tree/missing", "../../etc/passwd"])
-def test_what_the_archive_does_not_have_is_refused(tmp_path: Path, source: str) -> None:
+def test_a_path_missing_from_the_archive_is_refused(tmp_path: Path, source: str) -> None:
     fill(tmp_path / "top")
     with pytest.raises(RefusedArchive, match="no file of the archive"):
         put(tmp_path / "top", source, tmp_path / "target")
 
 
-def test_an_owner_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_owner_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "top")
     with pytest.raises(RefusedArchive, match="user 'nobody-here' does not exist"):
         place_files(str(tmp_path / "top"), {"source": "tree", "target": "/x", "owner": "nobody-here", "mode": ""})

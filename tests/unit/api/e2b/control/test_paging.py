@@ -1,4 +1,4 @@
-"""Lists in pages: nothing twice, nothing missing, whatever the order; filters as E2B's SDKs write them."""
+"""Tests of paged lists, which neither repeat nor miss an entry, and of filters as E2B's SDKs write them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_pages_put_together_are_the_whole_list_in_order(limit: str, order: str) 
     assert found == sorted(ITEMS, reverse=order == "desc")
 
 
-def test_what_is_made_or_gone_meanwhile_moves_nothing_to_another_page() -> None:
+def test_changes_meanwhile_move_no_entry_to_another_page() -> None:
     first, headers = paging.cut(ITEMS, lambda item: item, paging.PageRequested(limit=2))
     changed = [item for item in [*ITEMS, (9.0, "z")] if item not in first]
     rest, _ = paging.cut(changed, lambda item: item, paging.read_page_request({"nextToken": headers["x-next-token"]}))
@@ -41,7 +41,7 @@ def test_what_is_made_or_gone_meanwhile_moves_nothing_to_another_page() -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_page_that_cannot_be_is_refused(query: dict[str, str]) -> None:
+def test_an_invalid_page_token_or_size_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(E2bError) as told:
         paging.read_page_request(query)
     assert told.value.status == 400
@@ -70,5 +70,5 @@ def test_states_are_joined_by_commas_or_repeated(told: list[str], found: set[str
     "text",
     ["1970-01-01T00:00:10Z", "1970-01-01T01:00:10+01:00", "1970-01-01T01:00:10 01:00", "1970-01-01T00:00:10"],
 )
-def test_a_moment_is_read_with_its_zone(text: str) -> None:
+def test_a_time_is_read_with_its_time_zone(text: str) -> None:
     assert paging.parse_moment(text) == 10.0

@@ -1,4 +1,4 @@
-"""The Connect protocol: messages in envelopes, however the bytes are cut."""
+"""Tests of the Connect protocol: messages in envelopes, whatever pieces the bytes arrive in."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_bytes_that_are_not_envelopes_are_refused_as_the_callers_error(data: byt
         (b"", "invalid_argument"),
     ],
 )
-def test_a_stream_without_its_message_says_what_is_wrong(data: bytes, code: str) -> None:
+def test_a_stream_without_a_message_is_refused_with_the_reason(data: bytes, code: str) -> None:
     with pytest.raises(RpcError) as caught:
         run(connect.read_single_message(asked(data)))
     assert caught.value.code == code
@@ -80,7 +80,7 @@ def test_an_empty_body_is_an_empty_message() -> None:
     assert run(connect.unary(asked(b""))) == {}
 
 
-def test_a_body_without_end_is_not_held() -> None:
+def test_an_oversized_body_is_refused_unread() -> None:
     with pytest.raises(RpcError, match="more than"):
         run(connect.unary(asked(bytes(connect.MAX_BYTES + 1), range(0, connect.MAX_BYTES, 1 << 20))))
 
@@ -90,14 +90,14 @@ def test_a_compressed_body_is_refused() -> None:
         run(connect.unary(asked(b"{}", headers={"content-encoding": "gzip"})))
 
 
-def test_a_caller_that_goes_in_the_middle_has_sent_nothing() -> None:
+def test_a_request_whose_caller_disconnects_is_an_error() -> None:
     with pytest.raises(RpcError, match="disconnected"):
         run(connect.unary(asked(b"{}", whole=False)))
 
 
 @pytest.mark.slow
 @given(JSON, JSON, JSON)
-def test_a_program_of_any_shape_is_read_or_refused(told: object, pty: object, tag: object) -> None:
+def test_any_process_request_is_read_or_refused(told: object, pty: object, tag: object) -> None:
     whole: connect.Message = {"process": told, "pty": pty, "tag": tag}
     named: connect.Message = {"process": {"cmd": "x", "args": told, "envs": pty}}
     for message in (whole, named):
@@ -112,17 +112,17 @@ def test_a_program_of_any_shape_is_read_or_refused(told: object, pty: object, ta
     ("told", "seconds"),
     [("1500", 1.5), ("0", None), ("", None), ("-1", None), ("1e3", None), ("²", None), ("9" * 11, None)],
 )
-def test_the_time_a_caller_grants(told: str, seconds: float | None) -> None:
+def test_the_timeout_header_of_a_caller_is_read(told: str, seconds: float | None) -> None:
     assert connect.parse_deadline(asked(headers={"connect-timeout-ms": told})) == seconds
     assert connect.parse_deadline(asked()) is None
 
 
 @pytest.mark.parametrize(("told", "seconds"), [("50", 50.0), ("0", 90.0), ("x", 90.0), ("1" * 6, 90.0), ("", 90.0)])
-def test_the_silence_a_caller_bears(told: str, seconds: float) -> None:
+def test_the_keepalive_header_of_a_caller_is_read(told: str, seconds: float) -> None:
     assert connect.parse_keepalive(asked(headers={"keepalive-ping-interval": told})) == seconds
 
 
-def test_a_stream_ends_with_what_went_wrong() -> None:
+def test_a_stream_ends_with_its_error() -> None:
     sent: list[Event] = []
 
     async def send(event: Event) -> None:

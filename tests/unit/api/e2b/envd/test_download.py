@@ -1,4 +1,4 @@
-"""What of a file is sent, and how."""
+"""Tests of downloads: ranges, compression and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hotdesk.errors import LinkError
         ("bytes=1-2", 0, (0, None)),
     ],
 )
-def test_a_range_is_a_part_and_an_invalid_one_means_everything(
+def test_a_range_selects_a_part_and_an_invalid_one_selects_all(
     told: str, size: int, part: tuple[int, int | None]
 ) -> None:
     found = parse_range(told, size)
@@ -47,7 +47,7 @@ def test_a_range_without_a_byte_is_refused(told: str) -> None:
 
 @pytest.mark.slow
 @given(st.text(max_size=30) | st.from_regex(r"bytes=[0-9]{0,18}-[0-9]{0,18}", fullmatch=True), st.integers(0, 1 << 59))
-def test_a_part_lies_in_its_file(told: str, size: int) -> None:
+def test_a_range_stays_within_its_file(told: str, size: int) -> None:
     try:
         part = parse_range(told, size)
     except E2bError:
@@ -73,7 +73,7 @@ def test_a_part_lies_in_its_file(told: str, size: int) -> None:
         ("br, identity; q=0", None),
     ],
 )
-def test_a_file_is_packed_where_it_must_be(told: str, packed: bool | None) -> None:
+def test_a_file_is_compressed_if_the_client_requires_it(told: str, packed: bool | None) -> None:
     if packed is None:
         with pytest.raises(E2bError) as caught:
             is_packed(told)
@@ -87,7 +87,7 @@ def test_a_file_is_packed_where_it_must_be(told: str, packed: bool | None) -> No
     [("ENOENT", 404), ("EISDIR", 400), ("ENOSPC", 507), ("EDQUOT", 507), ("ELOOP", 400), ("EEXIST", 400),
      ("EROFS", 400), ("ENOTSUP", 400), ("ETXTBSY", 400), ("EIO", 500)],
 )  # fmt: skip
-def test_what_went_wrong_inside_has_its_status(code: str, status: int) -> None:
+def test_an_error_inside_has_its_http_status(code: str, status: int) -> None:
     assert as_refusal(GuestFilesError(code, "so it is"), "/f").status == status
 
 

@@ -1,4 +1,4 @@
-"""The end of a download: who has the last byte may end the sandbox over the same connection."""
+"""Tests of the end of a download: a client that has the last byte may end the sandbox over the same connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hotdesk.errors import LinkError
 
 
 class Frames:
-    """A program inside that has these frames to say."""
+    """A program inside that sends the given frames."""
 
     spoilt = False
 
@@ -21,10 +21,10 @@ class Frames:
         self.frames = [("H", head), *(("D", piece) for piece in pieces), ("R", b"null")]
 
     async def ask(self, request: object) -> None:
-        """Take a request."""
+        """Accept a request."""
 
     async def give(self, data: bytes) -> None:
-        """Take a piece."""
+        """Accept a piece of data."""
 
     async def hear(self) -> tuple[str, bytes]:
         return self.frames.pop(0)
@@ -41,9 +41,7 @@ def response(**headers: str) -> tuple[Any, set[Any]]:
 
 @pytest.mark.parametrize("pieces", [(b"abc",), (b"a", b"", b"bc"), (b"a", b"b", b"c")])
 @pytest.mark.parametrize("headers", [{}, {"accept-encoding": "gzip"}])
-async def test_with_its_last_byte_a_connection_is_no_longer_the_sandboxs(
-    pieces: tuple[bytes, ...], headers: dict[str, str]
-) -> None:
+async def test_a_connection_is_released_with_the_last_byte(pieces: tuple[bytes, ...], headers: dict[str, str]) -> None:
     found, cuts = response(**headers)
     bodies: list[tuple[bytes, bool]] = []
 
@@ -59,7 +57,7 @@ async def test_with_its_last_byte_a_connection_is_no_longer_the_sandboxs(
         assert b"".join(body for body, _ in bodies) == b"abc"
 
 
-async def test_a_file_that_became_shorter_is_never_whole() -> None:
+async def test_a_file_that_became_shorter_never_looks_complete() -> None:
     found, cuts = response()
 
     async def send(message: Any) -> None:

@@ -1,4 +1,4 @@
-"""Users of a sandbox beside the usual two: what the image says of them is hostile, and only used inside."""
+"""Tests of a sandbox's extra users: the image's user entries are untrusted, and only used inside."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_user_of_the_image_is_found_inside() -> None:
 
 
 @pytest.mark.parametrize(("name", "default"), [("", ""), ("user", "guest"), ("root", ""), ("", "root")])
-async def test_the_usual_users_need_no_look(name: str, default: str) -> None:
+async def test_the_standard_users_need_no_lookup(name: str, default: str) -> None:
     desk = Inside(b"")
     assert (await look_up(call(desk, default), name)).name == (name or default or "user")
     assert desk.requests == []
@@ -47,20 +47,20 @@ async def test_the_usual_users_need_no_look(name: str, default: str) -> None:
     [b"", b"x /home\n", b"-1 /home\n", b"999999 /home\n", b"1 home\n", b"1 /a\n2 /b\n", b"1 /" + b"a" * 2000 + b"\n",
      b"1 /a\0b\n", b"\xff\xfe\n"],
 )  # fmt: skip
-async def test_an_odd_reply_is_no_user(reply: bytes) -> None:
+async def test_a_malformed_reply_is_not_a_user(reply: bytes) -> None:
     with pytest.raises(RpcError, match="invalid username: 'guest'"):
         await look_up(call(Inside(reply)), "guest")
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a;b", "0", "x" * 33, "a\nb", "../x"])
-async def test_an_invalid_name_is_not_looked_for(name: str) -> None:
+async def test_an_invalid_name_is_not_looked_up(name: str) -> None:
     desk = Inside(b"1 /home\n")
     with pytest.raises(RpcError, match="invalid username"):
         await look_up(call(desk), name)
     assert desk.requests == []
 
 
-def test_only_other_users_begin_as_root() -> None:
+def test_only_extra_users_are_started_as_root() -> None:
     assert as_user(User("user", 1000, "/home/user"), ["id"]) == ("user", ["id"])
     runs_as, argv = as_user(User("guest", 999, "/home/guest"), ["id", "-u"])
     assert runs_as == "root"

@@ -1,4 +1,4 @@
-"""Files sent as bytes or as a form, however the bytes are cut."""
+"""Tests of uploads, as raw bytes or as a form, whatever pieces the bytes arrive in."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_bytes_that_are_not_a_form_are_the_callers_error(data: bytes, before: by
     ["", "text/plain", "multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=edge",
      "multipart/form-data; boundary*=x''%ff", "multipart/form-data; boundary=" + "e" * 300, ";;;=", "\xff"],
 )  # fmt: skip
-def test_what_is_no_kind_of_form_is_refused(kind: str) -> None:
+def test_another_content_type_is_refused(kind: str) -> None:
     with pytest.raises(E2bError) as caught:
         read(form((b"a", b"b")), kind=kind)
     assert caught.value.status == 400
@@ -80,7 +80,7 @@ def test_what_is_no_kind_of_form_is_refused(kind: str) -> None:
     ids=["nothing", "an edge", "another edge", "no end", "no end of the head", "no name", "no end of a part",
          "a long header", "many headers"],
 )  # fmt: skip
-def test_a_form_that_makes_no_sense_is_refused(data: bytes) -> None:
+def test_a_malformed_form_is_refused(data: bytes) -> None:
     with pytest.raises(E2bError) as caught:
         read(data)
     assert caught.value.status == 400
@@ -100,18 +100,18 @@ def test_a_form_that_makes_no_sense_is_refused(data: bytes) -> None:
         ('form-data; name="', "", ""),
     ],
 )
-def test_a_part_is_named_whole(told: str, field: str, filename: str) -> None:
+def test_the_full_path_of_a_part_is_its_name(told: str, field: str, filename: str) -> None:
     assert upload.parse_disposition({"content-disposition": told}) in [(field, filename), ('"', filename)]
 
 
 @pytest.mark.slow
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=3), CUTS)
-def test_what_gzip_packed_comes_out_however_it_is_cut(contents: list[bytes], cuts: list[int]) -> None:
+def test_gzip_data_in_any_pieces_is_unpacked(contents: list[bytes], cuts: list[int]) -> None:
     packed = b"".join(gzip.compress(one, mtime=0) for one in contents)
     assert b"".join(unpacked(packed, cuts)) == b"".join(contents)
 
 
-def test_a_little_that_unpacks_to_much_comes_in_pieces() -> None:
+def test_highly_compressed_data_is_unpacked_in_pieces() -> None:
     pieces = unpacked(gzip.compress(bytes(10 << 20), mtime=0))
     assert max(map(len, pieces)) <= upload.PIECE
     assert sum(map(len, pieces)) == 10 << 20
@@ -122,12 +122,12 @@ def test_a_little_that_unpacks_to_much_comes_in_pieces() -> None:
     [b"", b"plain", gzip.compress(b"x" * 99, mtime=0)[:-1], gzip.compress(b"x", mtime=0)[:-8] + bytes(8)],
     ids=["nothing", "plain", "cut", "another sum"],
 )
-def test_what_gzip_did_not_make_is_refused(data: bytes) -> None:
+def test_data_that_is_not_gzip_is_refused(data: bytes) -> None:
     with pytest.raises(E2bError, match="gzip"):
         unpacked(data)
 
 
-def test_a_file_whose_sender_went_is_not_whole() -> None:
+def test_a_file_whose_sender_disconnects_is_an_error() -> None:
     async def found() -> list[bytes]:
         return [piece async for piece in upload.read_body(asked(b"half", whole=False))]
 

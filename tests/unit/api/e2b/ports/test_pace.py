@@ -1,4 +1,4 @@
-"""How fast requests may come by one share link."""
+"""Tests of the rate limit of share links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 
 
-def test_each_link_has_a_pace_of_its_own() -> None:
+def test_each_link_has_its_own_rate_limit() -> None:
     traffic = Traffic(cast(Any, SimpleNamespace(serving=Serving(share_rate=0.1))))
     one, other = (Share(name * 12, 8000, 2_000_000_000) for name in "ab")
     traffic.pace(one)

@@ -1,4 +1,4 @@
-"""Share links as text: signed, for one port, until a time."""
+"""Tests of share link tokens: signed, for one port, with an expiry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scope(query: bytes = b"", path: bytes = b"/", *headers: tuple[bytes, bytes])
     return {"type": "http", "query_string": query, "raw_path": path, "headers": list(headers), "method": "GET"}
 
 
-def test_a_token_is_for_its_port_of_its_sandbox_until_its_time() -> None:
+def test_a_token_is_valid_for_one_port_of_one_sandbox_until_it_expires() -> None:
     token = shares.sign(KEY, SANDBOX, SHARE)
     assert shares.verify(KEY, SANDBOX, 8000, token, NOW) == SHARE
     assert shares.verify(KEY, SANDBOX, 8000, token, SHARE.expires) is None
@@ -53,7 +53,7 @@ def test_a_token_is_found_in_header_cookie_and_address() -> None:
     [(b"hotdesk-share=t", b""), (b"a=1&hotdesk-share=t", b"a=1"), (b"hotdesk-share=t&a=1", b"a=1"),
      (b"a=1&hotdesk-share=t&b=%20", b"a=1&b=%20"), (b"xhotdesk-share=t", b"xhotdesk-share=t"), (b"", b"")],
 )  # fmt: skip
-def test_no_program_inside_hears_the_token(query: bytes, rest: bytes) -> None:
+def test_no_program_inside_receives_the_token(query: bytes, rest: bytes) -> None:
     assert shares.strip_query(query) == rest
 
 
