@@ -1,4 +1,4 @@
-"""The smallest loop there can be, at desks without walls: what a model wants is used, whatever the rules say."""
+"""A minimal worker loop at desks without walls: it uses every tool a model requests, whatever the rules say."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hotdesk.tool import Call, Observation, Tool
 
 ATTEMPTS = 2
 MOST = 200
-"""Replies of one attempt."""
+"""Maximum number of replies in one attempt."""
 UNKNOWN = Observation("nobody knows what came of this use", ok=False)
 
 
 @dataclass
 class Loop:
-    """Carries out a plan. `renewed` gives who is asked next, so that each reply may be another process's."""
+    """Carries out a plan; `renewed` returns the model for each reply, so that each may come from another process."""
 
     runtime: LocalRuntime
     desk: Desk
@@ -34,13 +34,13 @@ class Loop:
     settle: Callable[[Desk], None] = lambda desk: None
     """Prepares a desk for a step with grants."""
     forget: int = -1
-    """Which use's outcome is forgotten."""
+    """The number of the use whose outcome is forgotten."""
     used: list[Call] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     """How each attempt ended."""
 
     async def carry_out(self, plan: Plan) -> bool:
-        """Take every step; say whether all of them were."""
+        """Take every step; return whether all of them were completed."""
         for step in plan.steps:
             if not any([await self.attempt(step, number) for number in range(1, ATTEMPTS + 1) if not self.done(step)]):
                 return False
@@ -69,7 +69,7 @@ class Loop:
         return done
 
     async def act(self, step: Step, number: int, desk: Desk) -> bool:
-        """Ask and use until the step is ended."""
+        """Ask and use tools until the step is ended."""
         box = Toolbox([Shell(desk), Files(desk), Exact(desk)], ignore, Free(), desk.id)
         history: list[Item] = [OurMessage(step.intent)]
         for _ in range(MOST):
@@ -85,7 +85,7 @@ class Loop:
         return False
 
     async def use(self, box: Toolbox, call: Call) -> Observation:
-        """Use a tool, and remember what came of it, unless that is the one to forget."""
+        """Use a tool and remember the outcome, unless it is the one to forget."""
         self.used.append(call)
         seen = await box.use(call.tool, call.arguments)
         return UNKNOWN if len(self.used) - 1 == self.forget else seen

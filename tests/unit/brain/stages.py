@@ -1,4 +1,4 @@
-"""Where a step can be taken in tests of the loop: a stage of functions, a log in memory, a model that is a function."""
+"""Stand-ins for tests of the worker loop: a stage of functions, a log in memory, a model that is a function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Room:
     tools: Sequence[Tool] = (LOOK, DO)
     screen: tuple[int, int] | None = None
     lacks: list[str] = field(default_factory=list)
-    """What each look at the promise says; then nothing is lacking."""
+    """What each check of the promised files reports as missing; nothing once it is exhausted."""
     used: list[Call] = field(default_factory=list)
     others: Sequence[Tool] = ()
     """Tools of other steps."""
@@ -47,7 +47,7 @@ class Room:
 
 @dataclass
 class Kept:
-    """A log that keeps what it is told, in memory."""
+    """A log that stores its events in memory."""
 
     thoughts: list[Reply] = field(default_factory=list)
     seen: dict[int, tuple[Call, Observation]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Kept:
         return f"paper {act}"
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
-        """Keep nothing."""
+        """Record nothing."""
 
     def check(self) -> None:
         self.checks += 1
@@ -72,7 +72,7 @@ class Kept:
 
 @dataclass
 class Says:
-    """A model that is a function of what it is asked."""
+    """A model that is a function of its request."""
 
     say: Callable[[ModelRequest], Reply]
     name: str = "test:says"
@@ -86,7 +86,7 @@ class Says:
         return self.say(request)
 
     async def close(self) -> None:
-        """Let go of nothing."""
+        """Release nothing."""
 
 
 def in_turn(*replies: Reply) -> Says:

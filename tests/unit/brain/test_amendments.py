@@ -1,4 +1,4 @@
-"""Leaving the plan: what it is then, in which facts it differs, and who decides."""
+"""Tests of plan amendments: the resulting plan, the reported differences, and who decides."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_only_the_step_being_taken_and_what_remains_after_it_change() -> None:
         Amendment("second", steps=tuple(replace(NEW, name=f"n{number}") for number in range(100))),
     ],
 )
-def test_an_amendment_of_what_is_not_there_or_is_already_is_refused(asked: Amendment) -> None:
+def test_an_amendment_without_effect_or_of_an_unknown_step_is_refused(asked: Amendment) -> None:
     with pytest.raises(BriefError):
         amend(PLAN, asked)
 
@@ -106,7 +106,7 @@ def test_the_difference_is_reported_in_facts() -> None:
         (Amendment("second", makes=("x",)), "risky", "ask"),
         (Amendment("second", ("tunnel t.test",)), "auto", "ask"),
         (Amendment("second", ("GET new.test",)), "auto", "ask"),
-        # what nobody may approve
+        # what no one may approve
         (Amendment("second", grants=("gold",)), "auto", "refused"),
         (Amendment("second", ("GET erp.test/admin/x",)), "auto", "refused"),
         (Amendment("second", ("tunnel new.test",)), "auto", "refused"),
@@ -114,7 +114,7 @@ def test_the_difference_is_reported_in_facts() -> None:
         (Amendment("second", steps=(replace(NEW, hosts=("GET evil.example",)),)), "auto", "refused"),
     ],
 )
-def test_who_decides(asked: Amendment, approve: Approve, expected: str) -> None:
+def test_the_decision_depends_on_policy_and_difference(asked: Amendment, approve: Approve, expected: str) -> None:
     ceiling = [parse_rule(each) for each in ("write *.erp.test", "write erp.test", "write doc.test", "write new.test")]
     ceiling += [parse_rule(each) for each in ("tunnel t.test", "tunnel new.test")]
     assert decide_amendment(asked, PLAN, JOB, approve, ceiling) == expected
@@ -137,7 +137,7 @@ def test_who_decides(asked: Amendment, approve: Approve, expected: str) -> None:
         (Amendment("first", steps=(replace(NEW, grants=("gold",)),)), "refused"),
     ],
 )
-def test_where_nothing_is_at_stake_policy_lets_check_files_and_steps_change(asked: Amendment, expected: str) -> None:
+def test_without_risk_the_policy_admits_changes_of_check_files_and_steps(asked: Amendment, expected: str) -> None:
     plain = Plan(PLAN.steps[:2])
     for approve in ("auto", "risky"):
         assert decide_amendment(asked, plain, JOB, approve) == expected
@@ -145,7 +145,7 @@ def test_where_nothing_is_at_stake_policy_lets_check_files_and_steps_change(aske
         assert decide_amendment(asked, plain, JOB, approve) in ("ask", "refused")  # type: ignore[arg-type]
 
 
-def test_what_a_person_approved_beyond_the_brief_holds_in_that_step_alone() -> None:
+def test_an_approval_beyond_the_brief_applies_only_to_its_step() -> None:
     asked = Amendment("second", ("GET new.test/x", "GET doc.test"))
     wider = widen_scope(SCOPE, asked)
     assert [each.host for each in wider.rules if each.step == "second"] == ["new.test"]
@@ -157,7 +157,7 @@ def test_what_a_person_approved_beyond_the_brief_holds_in_that_step_alone() -> N
     assert verdicts == ["allow", "deny"]
 
 
-def test_what_a_worker_asks_is_read_strictly() -> None:
+def test_a_workers_request_is_parsed_strictly() -> None:
     told = AMEND_PLAN.check(
         {
             "reason": "why",

@@ -1,4 +1,4 @@
-"""Who thinks, in jobs carried out on a machine without walls: two brains, budgets, and steps that nothing sways."""
+"""Tests of the brain in whole jobs without walls: two models, budgets, and steps a model cannot influence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECRET = "the-parcel-is-in-locker-4711"
 
 @dataclass
 class Planned(Says):
-    """A model that has its plan already."""
+    """A model that already has its plan."""
 
     plan: Plan = field(default_factory=lambda: Plan(()))
 
@@ -88,7 +88,7 @@ ONE = Plan((Step("one", "Write it.", makes=("out.txt",)),))
 # -- who is asked -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_next_is_asked_when_one_fails_and_stays_for_the_step() -> None:
+async def test_the_next_model_takes_over_when_one_fails_and_stays_for_the_step() -> None:
     first, second = fails("first", Reply("1")), in_turn(Reply("2"), Reply("3"))
     ask = make_asker([first, second])
     assert [(await ask(ModelRequest("", ()))).text for _ in range(3)] == ["1", "2", "3"]
@@ -126,9 +126,7 @@ async def test_the_second_attempt_is_the_planners_and_knows_why_the_first_failed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sees", [True, False])
-async def test_a_model_that_sees_is_shown_a_picture_file_and_another_is_told_what_to_do(
-    sees: bool, tmp_path: Path
-) -> None:
+async def test_a_model_with_vision_gets_a_picture_file_and_another_gets_advice(sees: bool, tmp_path: Path) -> None:
     drawn = "import base64; open('a.png', 'wb').write(base64.b64decode('" + PNG + "'))"
     replies = [
         wants(("run", {"argv": ["python3", "-c", drawn]})),
@@ -146,7 +144,7 @@ async def test_a_model_that_sees_is_shown_a_picture_file_and_another_is_told_wha
     assert ("cannot see images" in seen.text) != sees
 
 
-def test_pictures_are_for_those_of_whom_all_can_see(tmp_path: Path) -> None:
+def test_pictures_are_shown_only_if_all_models_have_vision(tmp_path: Path) -> None:
     blind = Says(lambda request: Reply(), sees=False)
     seeing = Says(lambda request: Reply())
     assert ModelBrain(job_at(tmp_path), [seeing], [seeing]).sees
@@ -155,7 +153,7 @@ def test_pictures_are_for_those_of_whom_all_can_see(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_the_smallest_window_of_those_who_may_be_asked_holds(tmp_path: Path) -> None:
+async def test_the_smallest_window_of_all_possible_models_applies(tmp_path: Path) -> None:
     pages = iter(range(15))
     filler = {"command": "python3 -c 'print(\"word \" * 1500)'"}
 
@@ -182,7 +180,7 @@ LIMITS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", LIMITS)
-async def test_a_budget_stops_a_job_with_its_work_kept_and_more_of_it_continues(limit: str, tmp_path: Path) -> None:
+async def test_a_spent_budget_pauses_a_job_and_a_larger_one_resumes_it(limit: str, tmp_path: Path) -> None:
     given, why = LIMITS[limit]
     writes = [write(f"version {number}") for number in range(3)]
     if limit == "seconds":
@@ -203,10 +201,10 @@ async def test_a_budget_stops_a_job_with_its_work_kept_and_more_of_it_continues(
     assert "version 1" in history[-1].pairs[0][1].text
     assert any(
         isinstance(item, Results) and "out.txt" in item.pairs[0][1].text for item in history
-    )  # what it did before
+    )  # the cost from before
 
 
-async def test_a_budget_that_is_used_up_again_pauses_again_before_anybody_is_asked(tmp_path: Path) -> None:
+async def test_a_spent_budget_pauses_a_resumed_job_before_any_request(tmp_path: Path) -> None:
     model = Planned(lambda request: write(), plan=ONE)
     job = job_at(tmp_path, budget=JobBudget(acts=2))
     paused = await carry_out(tmp_path, job, [model])
@@ -216,7 +214,7 @@ async def test_a_budget_that_is_used_up_again_pauses_again_before_anybody_is_ask
     assert len(model.asked) == asked
 
 
-async def test_what_is_thought_before_acting_counts_against_the_budget(tmp_path: Path) -> None:
+async def test_planning_counts_against_the_budget(tmp_path: Path) -> None:
     dear = replace(Reply("Hm."), usage=replace(PRICED, dollars=5.0))
     model = Says(lambda request: dear)
     receipt = await carry_out(tmp_path, job_at(tmp_path, budget=JobBudget(dollars=4.0)), [model])
@@ -224,7 +222,7 @@ async def test_what_is_thought_before_acting_counts_against_the_budget(tmp_path:
     assert len(model.asked) == 1
 
 
-async def test_a_job_nobody_could_plan_is_planned_when_it_continues(tmp_path: Path) -> None:
+async def test_a_job_without_a_plan_is_planned_when_it_resumes(tmp_path: Path) -> None:
     paused = await carry_out(tmp_path, job_at(tmp_path), [fails("first"), fails("second")])
     assert (paused.outcome, paused.why) == ("paused", "first is down; then second is down")
     left = [write(), finishes()]
@@ -233,7 +231,7 @@ async def test_a_job_nobody_could_plan_is_planned_when_it_continues(tmp_path: Pa
     assert done.outcome == "done", done.why
 
 
-async def test_an_unknown_price_is_no_price_and_stops_nothing(tmp_path: Path) -> None:
+async def test_an_unknown_price_does_not_count_against_the_budget(tmp_path: Path) -> None:
     left = [replace(write(), usage=TokenUsage(input=5)), replace(finishes(), usage=TokenUsage(input=5))]
     model = Planned(lambda request: left.pop(0), plan=ONE)
     receipt = await carry_out(tmp_path, job_at(tmp_path, budget=JobBudget(dollars=0.01)), [model])
@@ -244,7 +242,7 @@ async def test_an_unknown_price_is_no_price_and_stops_nothing(tmp_path: Path) ->
 # -- steps that nothing sways -----------------------------------------------------------------------------------------
 
 
-async def test_a_program_runs_as_planned_and_what_it_says_reaches_no_model(tmp_path: Path) -> None:
+async def test_a_program_runs_as_planned_and_its_output_reaches_no_model(tmp_path: Path) -> None:
     program = f"echo {SECRET}; echo {SECRET} >&2; echo right > out.txt"
     plan = Plan((Step("fixed", "Run it.", tools=(), makes=("out.txt",), kind="program", program=program),
                  Step("after", "Look.", files=("out.txt",))))  # fmt: skip
@@ -258,7 +256,7 @@ async def test_a_program_runs_as_planned_and_what_it_says_reaches_no_model(tmp_p
     assert thoughts[0] == ("fixed", "the plan")
 
 
-async def test_a_program_that_fails_says_no_more_than_that(tmp_path: Path) -> None:
+async def test_a_failed_program_reports_only_its_failure(tmp_path: Path) -> None:
     plan = Plan(
         (Step("fixed", "Run it.", tools=(), kind="program", makes=("out.txt",), program=f"echo {SECRET}; false"),)
     )

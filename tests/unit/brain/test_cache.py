@@ -1,4 +1,4 @@
-"""What providers' caches hit in a real loop: worked out by the stand-ins from what is sent, by the providers' rules."""
+"""Tests of provider cache hits in a real loop: stand-ins compute them from the requests, by the providers' rules."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def reader_of(made: Any, turns: int, calls: int) -> Any:
 
 
 async def read_all(kind: str, name: str, turns: int, calls: int = 1, window: int | None = None) -> Any:
-    """Have invoices read by the real loop and driver; return the server, for what it saw."""
+    """Have invoices read by the real loop and driver; return the server with the requests it got."""
     made, serve, driver = {
         "anthropic": (a, a.anthropic_server, AnthropicModel), "openai": (o, o.openai_server, OpenAIModel),
     }[kind]  # fmt: skip
@@ -117,7 +117,7 @@ async def test_the_next_step_of_a_job_reads_instructions_and_tools_from_the_cach
 
 
 async def take_two_steps(kind: str) -> tuple[Any, list[ModelRequest]]:
-    """Take two steps with different tools, three turns each; give the server, and the first request of each."""
+    """Take two steps with different tools, three turns each; return the server, and the first request of each."""
     made, serve, driver, name = {
         "anthropic": (a, a.anthropic_server, AnthropicModel, "claude-sonnet-5-5"),
         "openai": (o, o.openai_server, OpenAIModel, "gpt-5.4"),
@@ -141,7 +141,7 @@ async def take_two_steps(kind: str) -> tuple[Any, list[ModelRequest]]:
 
 
 def remember(ask: Callable[[ModelRequest], Awaitable[Reply]], asked: list[ModelRequest]) -> Any:
-    """Ask as before, and remember each request."""
+    """Forward requests and remember each one."""
 
     async def ask_and_remember(request: ModelRequest) -> Reply:
         asked.append(request)
@@ -150,7 +150,7 @@ def remember(ask: Callable[[ModelRequest], Awaitable[Reply]], asked: list[ModelR
     return ask_and_remember
 
 
-async def test_many_calls_in_a_turn_do_not_push_the_last_mark_out_of_sight() -> None:
+async def test_many_calls_in_a_turn_do_not_move_the_last_mark_out_of_reach() -> None:
     counts = (await read_all("anthropic", "claude-sonnet-5-5", 6, calls=12)).cache.counts
     for before, now in pairwise(counts):
         assert now.cached == before.cached + before.stored, "all that was sent before is read from the cache"
@@ -158,7 +158,7 @@ async def test_many_calls_in_a_turn_do_not_push_the_last_mark_out_of_sight() -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["anthropic", pytest.param("openai", marks=pytest.mark.long)])
-async def test_a_long_conversation_is_sent_again_as_it_was_but_for_a_few_compactions(kind: str) -> None:
+async def test_a_long_conversation_is_resent_unchanged_except_for_a_few_compactions(kind: str) -> None:
     name = {"anthropic": "claude-opus-5-5", "openai": "gpt-5.4"}[kind]
     server = await read_all(kind, name, 60, window=30_000)
     counts = server.cache.counts
@@ -167,7 +167,7 @@ async def test_a_long_conversation_is_sent_again_as_it_was_but_for_a_few_compact
     assert share_cached(counts[3:]) >= 0.8
 
 
-async def test_a_cache_is_lost_where_the_beginning_changes_and_after_five_minutes() -> None:
+async def test_a_cache_is_lost_when_the_prefix_changes_and_after_five_minutes() -> None:
     now = [0.0]
     cache = MarkedCache(clock=lambda: now[0])
     mark = {"cache_control": {"type": "ephemeral"}}
@@ -186,5 +186,5 @@ async def test_a_cache_is_lost_where_the_beginning_changes_and_after_five_minute
     assert automatic.count({**said, "prompt_cache_key": "b"}).cached == 0
 
 
-def test_the_figures_are_of_requests_as_they_are() -> None:
+def test_the_cached_share_is_of_all_input_tokens() -> None:
     assert share_cached([Counts(10, 80, 10), replace(Counts(10, 80, 10), fresh=110)]) == pytest.approx(160 / 300)

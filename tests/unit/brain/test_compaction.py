@@ -1,4 +1,4 @@
-"""What of a long conversation is sent: it fits, stays whole, and changes seldom."""
+"""Tests of compaction: what is sent of a long conversation fits, stays consistent, and changes rarely."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cost(items: Sequence[Item]) -> int:
 
 
 def assert_whole(items: Sequence[Item]) -> None:
-    """See that each reply with calls is followed by exactly its results, and no results stand alone."""
+    """Check that each reply with calls is followed by exactly its results, and that no results stand alone."""
     assert isinstance(items[0], OurMessage)
     for before, item in zip([None, *items], [*items, None], strict=True):
         calls = before.calls if isinstance(before, Reply) else ()
@@ -39,7 +39,7 @@ def digest(items: Sequence[Item]) -> str:
     return "".join(found)
 
 
-def test_what_fits_is_sent_as_it_is() -> None:
+def test_a_conversation_that_fits_is_sent_unchanged() -> None:
     history = conversation(5)
     assert fit(history, WINDOW) == tuple(history)
 
@@ -64,7 +64,7 @@ def test_a_conversation_ten_times_the_window_fits_at_every_turn_and_its_first_fa
     assert "[step gather, act 1, shell] > the gate code is 7391-Alpha" in notes.recall("gate code")
 
 
-def test_what_was_sent_is_sent_again_as_it_was_until_the_oldest_turns_become_a_summary() -> None:
+def test_the_conversation_is_resent_unchanged_until_old_turns_are_summarised() -> None:
     history: list[Item] = [FIRST]
     working, compactions = WorkingSet(WINDOW, [FIRST]), 0
     before: tuple[Item, ...] = (FIRST,)
@@ -85,7 +85,7 @@ def test_what_was_sent_is_sent_again_as_it_was_until_the_oldest_turns_become_a_s
     assert 2 < compactions <= 24
 
 
-def test_dropped_turns_become_a_line_each_that_says_nothing_a_desk_showed() -> None:
+def test_dropped_turns_become_a_line_each_without_desk_output() -> None:
     history = conversation(100)
     sent = fit(history, WINDOW)
     assert isinstance(sent[1], OurMessage)
@@ -105,7 +105,7 @@ def test_a_persons_answer_stays_in_the_line() -> None:
     assert 'ask_person {"question": "Ulm or Graz?"}: Graz, please' in digest(sent)
 
 
-def test_replies_that_stay_are_the_very_ones() -> None:
+def test_remaining_replies_are_unchanged() -> None:
     history = conversation(60)
     known = {id(item) for item in history if isinstance(item, Reply)}
     assert all(id(item) in known for item in fit(history, WINDOW) if isinstance(item, Reply))
@@ -129,12 +129,12 @@ def test_a_conversation_with_many_pictures_is_compacted_and_its_newest_stay() ->
 
 
 def said(item: Item) -> list[str]:
-    """List the texts of results, without what stands for a picture."""
+    """List the texts of results, without the placeholders of pictures."""
     assert isinstance(item, Results)
     return [seen.text.removesuffix("\n[a picture was here]") for _, seen in item.pairs]
 
 
-def test_pictures_that_weigh_too_much_together_go_before_a_provider_refuses_them() -> None:
+def test_pictures_too_large_together_are_dropped_before_a_provider_refuses_them() -> None:
     large = b"x" * (PICTURE_BYTES // 4)
     history = conversation(5, 20, large)
     sent = fit(history, 10**6)
@@ -155,7 +155,7 @@ def test_an_observation_larger_than_the_window_is_clipped_even_if_it_is_the_newe
     assert_whole(sent)
 
 
-def test_words_said_during_a_step_stay_with_their_turn() -> None:
+def test_a_persons_message_stays_with_its_turn() -> None:
     told = OurMessage("You made the same call 3 times.")
     history = [*conversation(3), told, *turn(9)]
     assert fit(history, WINDOW) == tuple(history)
@@ -172,7 +172,7 @@ def test_a_window_hardly_larger_than_the_newest_turn_holds_that_turn() -> None:
     assert cost(sent) <= 2200
 
 
-def test_what_was_cut_may_be_given_back_with_what_came_since() -> None:
+def test_a_compacted_conversation_can_be_extended() -> None:
     history = conversation(50)
     carried: tuple[Item, ...] = (FIRST, *turn(0))
     for number in range(1, 50):
@@ -181,7 +181,7 @@ def test_what_was_cut_may_be_given_back_with_what_came_since() -> None:
     assert carried == fit(history, WINDOW)
 
 
-def test_results_before_any_reply_are_no_conversation() -> None:
+def test_results_before_any_reply_are_refused() -> None:
     with pytest.raises(ValueError, match="before any reply"):
         fit([FIRST, Results(())], WINDOW)
 
@@ -192,7 +192,7 @@ sizes = st.lists(st.tuples(st.integers(0, 9000), st.booleans(), st.integers(0, 2
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(sizes, st.integers(8000, 40_000))
-def test_every_request_fits_and_what_was_cut_may_be_cut_again(shapes: list[tuple[int, bool, int]], window: int) -> None:
+def test_every_request_fits_and_can_be_compacted_again(shapes: list[tuple[int, bool, int]], window: int) -> None:
     history: list[Item] = [FIRST]
     carried: tuple[Item, ...] = (FIRST,)
     working = WorkingSet(window, [FIRST])

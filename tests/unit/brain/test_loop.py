@@ -1,4 +1,4 @@
-"""The loop: thought, action, observation, until a step is finished, given up, or goes in circles."""
+"""Tests of the worker loop: thought, action, observation, until a step is finished, given up, or goes in circles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hotdesk.tool import Arguments, Call, Observation, Tool
 
 @dataclass
 class Busy:
-    """Does things that take a moment; knows how many were done at once, and in which order."""
+    """A stage whose tools take a moment; records how many run concurrently, and their order."""
 
     now: int = 0
     most: int = 0
@@ -53,7 +53,7 @@ async def fine(call: Call) -> Observation:
     ("tools", "most"),
     [(("look",) * 3, 3), (("look", "recall", "look"), 2), (("look", "do"), 1), (("do",) * 3, 1), (("look", "?"), 1)],
 )
-async def test_calls_run_at_once_only_where_none_sees_another(tools: tuple[str, ...], most: int) -> None:
+async def test_calls_run_concurrently_only_if_independent(tools: tuple[str, ...], most: int) -> None:
     busy = Busy()
     given = {"recall": {"query": "x"}, "do": {"what": "it"}}
     model = in_turn(wants(*((tool, given.get(tool, {})) for tool in tools)), finishes())
@@ -66,7 +66,7 @@ async def test_calls_run_at_once_only_where_none_sees_another(tools: tuple[str, 
     assert [call.id for call, _ in answers.pairs] == [f"c{place}" for place in range(len(tools))]
 
 
-async def test_a_desk_that_is_gone_during_calls_at_once_is_no_group_of_errors() -> None:
+async def test_a_desk_lost_during_concurrent_calls_raises_one_error() -> None:
     async def gone(call: Call) -> Observation:
         raise DeskError("the desk is gone")
 
@@ -87,7 +87,7 @@ async def test_a_failure_is_reported_and_the_step_continues() -> None:
     ]  # fmt: skip
 
 
-async def test_a_wrong_argument_is_refused_kindly_and_corrected(tmp_path: Path) -> None:
+async def test_a_wrong_argument_is_refused_with_help_and_corrected(tmp_path: Path) -> None:
     async with local_runtime() as runtime:
         desk = await runtime.open(Spec())
         box = Toolbox([Shell(desk), Files(desk)], ignore, Free(), desk.id)
@@ -106,7 +106,7 @@ async def test_a_wrong_argument_is_refused_kindly_and_corrected(tmp_path: Path) 
         )
         assert await take(model, Room(use, box.tools)) == StepOutcome(True, "wrote it")
         told = [texts(request.history)[0] for request in model.asked[1:]]
-        assert "content" in told[0]  # what it lacks, and an example that is right
+        assert "content" in told[0]  # the missing argument, and a correct example
         assert "Notes" in told[0]
         assert "file_create" in told[1]
         assert "path" in told[2]
@@ -115,7 +115,7 @@ async def test_a_wrong_argument_is_refused_kindly_and_corrected(tmp_path: Path) 
         assert await desk.read("a.txt") == b"right"
 
 
-async def test_finish_is_refused_while_the_promise_is_not_kept() -> None:
+async def test_finish_is_refused_while_promised_files_are_missing() -> None:
     room = Room(fine, lacks=["it leaves a.txt, and it is not there"])
     model = in_turn(finishes("all done"), wants(("do", {"what": "write"})), finishes("now it is"))
     assert await take(model, room) == StepOutcome(True, "now it is")
@@ -147,7 +147,7 @@ async def test_a_budget_that_runs_low_is_reported_once_at_a_third_and_once_at_a_
     assert [seen.note for _, seen in log.seen.values()] == ["", "", low.format(30), "", low.format(9), ""]
 
 
-async def test_what_is_called_after_the_end_is_not_used() -> None:
+async def test_calls_after_finish_are_not_carried_out() -> None:
     room, log = Room(fine), Kept()
     last = wants(("do", {"what": "a"}), ("finish", {"summary": "s"}), ("do", {"what": "b"}))
     assert await take(in_turn(last), room, log=log) == StepOutcome(True, "s")
@@ -165,7 +165,7 @@ async def test_a_worker_going_in_circles_is_warned_and_then_stopped() -> None:
     assert ["try another way" in text for text in told] == [place == WARN - 1 for place in range(STOP - 1)]
 
 
-async def test_words_without_a_call_are_answered_and_then_the_step_fails() -> None:
+async def test_replies_without_a_call_are_answered_and_then_the_step_fails() -> None:
     model = Says(lambda request: Reply("I shall do it."))
     ended = await take(model, Room(fine))
     assert (ended.done, ended.summary) == (False, "the worker replied 3 times in a row without calling a tool")
@@ -194,7 +194,9 @@ async def test_a_step_that_continues_has_its_conversation_before_it() -> None:
 
 
 @pytest.mark.parametrize(("native", "screen"), [(True, (1280, 800)), (True, None), (False, (1280, 800))])
-async def test_what_the_native_tool_does_is_not_offered_twice(native: bool, screen: tuple[int, int] | None) -> None:
+async def test_tools_covered_by_the_native_tool_are_not_offered_twice(
+    native: bool, screen: tuple[int, int] | None
+) -> None:
     tools = (DO, Tool("screen_scroll", "Scroll."), Tool("screen_launch", "Start."))
     model = in_turn(finishes())
     await take(model, Room(fine, tools, screen), native=native)
@@ -218,7 +220,7 @@ async def test_tools_of_other_steps_are_listed_and_the_message_names_those_of_th
         assert f"# Tools of this step\n{', '.join([mine.name, *own])}. Other listed tools belong" in message.text
 
 
-async def test_where_every_listed_tool_may_be_used_the_message_names_none() -> None:
+async def test_the_message_names_no_tools_if_all_may_be_used() -> None:
     model = in_turn(finishes())
     await take(model, Room(fine))
     assert "Tools of this step" not in str(model.asked[0].history)
@@ -264,7 +266,7 @@ async def test_of_several_actions_at_the_screen_in_one_turn_only_the_last_shows_
 
 
 @pytest.mark.parametrize("memory", [False, True])
-async def test_what_is_left_for_later_jobs_goes_to_the_stage_where_the_brief_has_a_memory(memory: bool) -> None:
+async def test_entries_for_later_jobs_are_stored_if_the_brief_has_a_memory(memory: bool) -> None:
     situation = replace(step_of(), task=replace(step_of().task, keeps_memory=memory))
     room, log = Room(fine), Kept()
     kept = wants(("remember", {"text": "a fact", "keep": True}), ("remember", {"text": "a note"}))

@@ -1,4 +1,4 @@
-"""One step, taken by a model with a small window: what it is told fits, whatever its tools take."""
+"""Tests of a step with a small context window: every request fits, whatever the tools take up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = list_tools(screen=True, vision=True, exact=False)
 
 @dataclass
 class Long:
-    """A stage where every use shows much; it has more tools after some uses, as after an amendment."""
+    """A stage whose results are long; it gets more tools after some uses, as after an amendment."""
 
     tools: Sequence[Tool] = FEW
     screen: tuple[int, int] | None = None
@@ -69,7 +69,7 @@ class Narrow:
 
 @dataclass
 class Log:
-    """A log that counts."""
+    """A log that counts replies."""
 
     acts: int = 0
 
@@ -81,10 +81,10 @@ class Log:
         return ""
 
     def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
-        """Take note of nothing."""
+        """Record nothing."""
 
     def check(self) -> None:
-        """Let it go on."""
+        """Let the step continue."""
 
 
 @dataclass

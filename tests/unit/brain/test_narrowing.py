@@ -1,4 +1,4 @@
-"""Rules and names of steps that are brought inside the brief: never more than it allows, and never by taking a name."""
+"""Tests of narrowing a step's rules and names to the brief: never more than it allows."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def test_a_step_gets_the_one_name_that_the_brief_has_for_what_it_lists() -> None
     ],
     ids=["taken", "two want it", "beyond the brief", "two steps' rules", "named", "no secret", "no rule", "nothing"],
 )
-def test_no_step_is_renamed_where_that_is_not_the_only_thing_to_do(steps: tuple[Step, ...]) -> None:
+def test_a_step_is_renamed_only_if_nothing_else_is_wrong(steps: tuple[Step, ...]) -> None:
     assert names(*steps) == [each.name for each in steps]
 
 
-def test_a_step_that_two_names_fit_is_not_renamed() -> None:
+def test_a_step_that_matches_two_names_is_not_renamed() -> None:
     rules = (*SCOPE.rules, parse_rule("GET https://erp.test/login? step=other"))
     assert names(replace(FETCH, grants=()), scope=replace(SCOPE, rules=rules)) == ["fetch"]
 
 
-def test_what_the_brief_denies_is_not_narrowed_into() -> None:
+def test_a_rule_is_not_narrowed_to_something_the_brief_denies() -> None:
     step = replace(READS, hosts=("GET doc.test/x/y", "deny doc.test", "no rule at all", "GET doc.test/a?"))
     assert narrow_plan(Plan((step,)), SCOPE).steps[0] == step

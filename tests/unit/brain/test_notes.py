@@ -1,4 +1,4 @@
-"""What a job has seen is found again by words, in little memory."""
+"""Tests of searching what a job has seen, by words and in little memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def seeded() -> Notes:
         ("the sum of all", "[step gather, act 1, shell] > the sum of all is unknown"),
     ],
 )
-def test_what_was_seen_is_found_and_says_where_it_comes_from(query: str, first: str) -> None:
+def test_an_observation_is_found_with_its_source(query: str, first: str) -> None:
     assert seeded().recall(query).splitlines()[:2] == [HEADING, f"- {first}"]
 
 
@@ -55,21 +55,21 @@ def test_words_that_do_not_occur_are_not_found(query: str) -> None:
         ("red car", "a red car", "red, red, red"),
     ],
 )
-def test_what_says_more_of_it_comes_first_though_it_is_older(query: str, better: str, worse: str) -> None:
+def test_a_better_match_comes_first_even_if_it_is_older(query: str, better: str, worse: str) -> None:
     notes = Notes()
     notes.add_observation("s", 1, "shell", better)
     notes.add_observation("s", 2, "shell", worse)
     assert [line[:16] for line in notes.recall(query).splitlines()[1:]] == ["- [step s, act 1", "- [step s, act 2"]
 
 
-def test_of_two_alike_the_newer_comes_first() -> None:
+def test_the_newer_of_two_equal_matches_comes_first() -> None:
     notes = Notes()
     for act in (1, 2):
         notes.add_observation("s", act, "shell", "port 8080")
     assert "act 2" in notes.recall("port").splitlines()[1]
 
 
-def test_what_is_found_is_bounded_and_a_desk_cannot_write_lines_of_its_own() -> None:
+def test_results_are_bounded_and_a_desk_cannot_forge_lines() -> None:
     notes = Notes()
     for act in range(1, 200):
         notes.add_observation(
@@ -82,7 +82,7 @@ def test_what_is_found_is_bounded_and_a_desk_cannot_write_lines_of_its_own() -> 
     assert not {"\x1b", "\r", "\u202e"} & set(found)
 
 
-def test_one_long_line_is_quoted_where_it_matters() -> None:
+def test_a_long_line_is_quoted_around_the_match() -> None:
     notes = Notes()
     notes.add_observation("s", 1, "shell", "x, " * 5000 + "the answer is 42" + ", y" * 5000)
     line = notes.recall("answer 42").splitlines()[1]
@@ -90,7 +90,7 @@ def test_one_long_line_is_quoted_where_it_matters() -> None:
     assert len(line) < 400
 
 
-def test_what_recall_gave_is_not_recalled_again() -> None:
+def test_results_of_recall_are_not_recalled_again() -> None:
     notes = seeded()
     before = notes.recall("invoice")
     notes.add_observation("s", 3, "recall", before)
@@ -111,7 +111,7 @@ def test_a_long_job_takes_little_memory_and_its_first_words_are_still_found(tmp_
     assert sum(sys.getsizeof(entry.text) for entry in notes.entries if entry.text) == held, "reading holds nothing"
 
 
-def test_without_papers_the_beginnings_stay() -> None:
+def test_without_papers_the_beginnings_of_entries_are_searched() -> None:
     notes = Notes(most=20_000)
     for act in range(1, 30):
         notes.add_observation("s", act, "shell", f"serial {act * 7919}\n" + "row\n" * 1000 + f"tail {act * 7919}")
@@ -129,7 +129,7 @@ def test_notes_and_summaries_are_never_dropped() -> None:
     assert "well" in notes.recall("well")
 
 
-def test_a_paper_that_cannot_be_read_is_passed_over() -> None:
+def test_an_unreadable_paper_is_skipped() -> None:
     def gone(paper: str) -> str:
         raise HostError(f"{paper} is gone")
 

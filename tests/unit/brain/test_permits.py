@@ -1,4 +1,4 @@
-"""What a plan permits: never more than its brief, and what it lists unasked."""
+"""Tests of what a plan permits: never more than its brief, and without asking only what it lists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plan(*steps: Step) -> Plan:
     return Plan(steps)
 
 
-def test_a_step_reaches_what_its_plan_lists_and_asks_for_the_rest_of_the_brief() -> None:
+def test_a_step_reaches_listed_hosts_and_must_ask_for_the_rest_of_the_brief() -> None:
     brief = scope("read erp.test", "POST erp.test/orders", "read shop.test")
     made = compile_scope(plan(Step("one", "", hosts=("GET erp.test/a/*",)), Step("two", "", hosts=())), brief)
     assert verdict(made, "one", get("erp.test", "/a/b")) == "allow"
@@ -53,7 +53,7 @@ def test_a_step_reaches_what_its_plan_lists_and_asks_for_the_rest_of_the_brief()
     assert verdict(made, "two", get("erp.test", "/a/b")) == "ask"
 
 
-def test_what_the_brief_asks_stays_asked_and_what_it_denies_denied() -> None:
+def test_ask_and_deny_rules_of_the_brief_still_apply() -> None:
     brief = scope("write erp.test", "ask POST erp.test/pay", "deny erp.test/admin/**")
     made = compile_scope(plan(Step("one", "", hosts=("GET erp.test/x", "POST erp.test/pay", "POST erp.test/a"))), brief)
     assert verdict(made, "one", get("erp.test", "/pay", "POST")) == "ask"
@@ -105,7 +105,7 @@ def test_grants_live_in_the_steps_that_list_them() -> None:
     assert compile_scope(plan(Step("one", "", grants=("shop",)), steps[1]), brief).grants[0].secret != "shop"
 
 
-def test_a_desk_is_told_only_of_the_steps_taken_there() -> None:
+def test_a_desk_gets_only_the_rules_of_its_steps() -> None:
     brief = scope("read erp.test up=100", "deny erp.test/x step=two", "read doc.test", grants=("erp@erp.test bearer",))
     steps = (
         Step("one", "", hosts=("GET erp.test",), grants=()),
@@ -188,7 +188,7 @@ def test_tools_are_those_of_the_step_among_those_of_the_brief() -> None:
         (Step("one", "", risk="high", hosts=(), grants=()), ""),
     ],
 )
-def test_what_is_at_stake_is_worked_out_from_the_facts(step: Step, expected: str) -> None:
+def test_risks_of_a_step_are_derived_from_facts(step: Step, expected: str) -> None:
     facts = is_risky(step, scope("write erp.test", "tunnel t.test", grants=("erp@erp.test bearer",)))
     assert any(expected in each for each in facts) if expected else facts == ()
 

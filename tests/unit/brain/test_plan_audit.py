@@ -1,4 +1,4 @@
-"""What is wrong with a plan: one table of plans that keep within their brief but for one thing."""
+"""Tests of the plan audit: a table of plans that violate their brief in one way each."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_mistakes_are_found_and_reported(change: dict[str, object], expected: st
         ("GET evil.test/x", ("GET erp.test",), "The brief allows this step no access to evil.test."),
     ],
 )
-def test_a_rule_outside_the_brief_is_told_what_differs_and_what_to_write(
+def test_a_rule_outside_the_brief_is_reported_with_difference_and_remedy(
     host: str, rules: tuple[str, ...], expected: str
 ) -> None:
     job = replace(JOB, scope=Scope(tuple(map(parse_rule, rules))))
@@ -144,7 +144,7 @@ def test_the_rules_of_the_brief_are_listed_once() -> None:
     assert sum("POST erp.test/orders/*" in each for each in findings) == 1
 
 
-def test_a_secret_for_another_step_is_told_which() -> None:
+def test_a_secret_for_another_step_is_reported_with_that_step() -> None:
     findings = audit(Plan((READ, replace(MAKE, grants=("shop",)))), JOB, TOOLS)
     assert any("It grants the secret to the step `buy`" in each for each in findings), findings
 
@@ -160,14 +160,14 @@ def test_the_first_step_has_nothing_to_keep() -> None:
     assert "no programs to keep" in "".join(audit(Plan((replace(READ, keeps=True), MAKE)), JOB, TOOLS))
 
 
-def test_more_steps_than_acts_are_no_plan() -> None:
+def test_a_plan_with_more_steps_than_acts_is_refused() -> None:
     tight = replace(JOB, budget=JobBudget(acts=1))
     assert "fewer, larger steps" in "".join(audit(Plan((READ, MAKE)), tight, TOOLS))
     assert "1 to 100" in "".join(audit(Plan(()), JOB, TOOLS))
 
 
 @pytest.mark.slow
-def test_a_plan_that_no_door_could_be_told_is_found() -> None:
+def test_a_plan_too_large_for_the_door_is_found() -> None:
     hosts = [f"h{number}.test" for number in range(100)]
     wide = replace(JOB, scope=Scope(tuple(parse_rule(f"read {host}") for host in hosts)))
     gets = tuple(f"GET {host}" for host in hosts)

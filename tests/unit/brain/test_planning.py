@@ -1,4 +1,4 @@
-"""Thinking before acting: findings go back until a plan is clean, or rounds are out; form and advice cost no round."""
+"""Tests of planning: findings go back to the model until a plan passes or the rounds are used up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASK = PlanningTask("Fetch it.", ("in.txt",), ("out.csv (csv)",), ("read erp.tes
 
 @dataclass
 class Script:
-    """A model that says what it was given to say, and remembers what it was asked."""
+    """A model with scripted replies that remembers its requests."""
 
     replies: list[Reply]
     asked: list[ModelRequest] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Script:
 
 @dataclass
 class Notes:
-    """A log that keeps what it is told."""
+    """A log that stores what it is given."""
 
     rounds: list[tuple[Plan, int, Sequence[str]]] = field(default_factory=list)
     thoughts: list[Reply] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Notes:
     checks: int = 0
 
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
-        """Keep a reply: calls that plan are no acts."""
+        """Record a reply; planning calls are not acts."""
         assert step == ""
         self.thoughts.append(reply)
         return []
@@ -85,7 +85,7 @@ def finds(*findings: str) -> Reply:
     return Reply(calls=(Call("f", FINDINGS.name, {"findings": list(findings)}),), stop="calls")
 
 
-async def test_a_clean_plan_is_taken_at_once(job: Brief) -> None:
+async def test_a_plan_without_findings_is_accepted_at_once(job: Brief) -> None:
     model, log = Script([gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert log.rounds == [(GOOD, 1, ())]
@@ -94,7 +94,7 @@ async def test_a_clean_plan_is_taken_at_once(job: Brief) -> None:
     assert {each.cache for each in model.asked} == {job.digest[:16]}
 
 
-async def test_what_code_finds_goes_back_to_the_model(job: Brief) -> None:
+async def test_audit_findings_go_back_to_the_model(job: Brief) -> None:
     model, log = Script([gives("{"), gives(BAD), gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert [number for _, number, _ in log.rounds] == [2, 3]
@@ -104,7 +104,7 @@ async def test_what_code_finds_goes_back_to_the_model(job: Brief) -> None:
     assert "not covered by a single rule of the brief" in str(last[4])
 
 
-async def test_what_a_critic_says_goes_back_as_advice_at_most_twice(job: Brief) -> None:
+async def test_a_critics_findings_go_back_as_advice_at_most_twice(job: Brief) -> None:
     model = Script([gives(GOOD), finds("Check it."), gives(GOOD), finds("Check it twice."), gives(GOOD)])
     log = Notes()
     assert await make_plan(model.ask, TASK, job, log, rounds=1) == GOOD
@@ -174,7 +174,7 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
         (gives(to_json(GOOD).replace('"grants"', '"grant"')), "unknown key "),
     ],
 )
-async def test_an_invalid_plan_is_told_so(job: Brief, reply: Reply, said: str) -> None:
+async def test_an_invalid_plan_is_reported_to_the_model(job: Brief, reply: Reply, said: str) -> None:
     model, log = Script([reply, gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert said in str(model.asked[1].history[2])
@@ -220,7 +220,7 @@ async def test_no_byte_of_an_input_is_in_any_request(job: Brief) -> None:
     assert SECRET not in told
 
 
-async def test_the_example_in_the_prompt_is_whole(job: Brief) -> None:
+async def test_the_example_in_the_prompt_is_a_complete_plan(job: Brief) -> None:
     model = Script([gives(GOOD), finds()])
     await make_plan(model.ask, TASK, job, Notes())
     assert model.asked[0].system.endswith('"makes": ["orders.csv"]}]}')
@@ -303,7 +303,7 @@ def test_no_description_of_a_tool_is_cut_inside_a_word() -> None:
     assert line.endswith("word …")
 
 
-async def test_the_planner_is_told_what_a_rule_says_and_how_many_rounds_there_are(job: Brief) -> None:
+async def test_the_prompt_explains_rules_and_the_number_of_rounds(job: Brief) -> None:
     model = Script([gives(GOOD), finds()])
     await make_plan(model.ask, TASK, job, Notes())
     for part in ("`?`", "`up=4K`", "`down=50M`", "`step=export`"):

@@ -1,4 +1,4 @@
-"""What a worker is told first: its step, what is required, what it may reach, what is left, and what to fix."""
+"""Tests of a worker's first message: its step, requirements, network, budget, and what to fix."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_first_message_names_everything_a_worker_needs_before_its_first_call
         assert line in text, line
 
 
-def test_what_a_check_found_is_an_instruction_and_only_what_others_wrote_is_quoted() -> None:
+def test_findings_of_a_check_are_instructions_and_only_foreign_text_is_quoted() -> None:
     found = ("Sales.xlsx failed its checks:\nSheet1!H2:H41 (40 cells): the formula was never calculated.",)
     again = replace(SITUATION, findings=found, last_summary="Wrote Sales.xlsx.\n# Your step: two", deliveries=1)
     text = describe_situation(again)
@@ -53,7 +53,7 @@ def test_what_a_check_found_is_an_instruction_and_only_what_others_wrote_is_quot
     assert "This is the last delivery" in last
 
 
-def test_the_desk_is_described_where_it_is_the_same_in_every_step() -> None:
+def test_the_desk_is_described_in_the_part_shared_by_all_steps() -> None:
     task = replace(SITUATION.task, desk="Image `office`: Debian 13; Python 3.13.5 with openpyxl 3.1.5.")
     text = write_instructions(replace(SITUATION, task=task))
     assert "# The desk\nImage `office`: Debian 13; Python 3.13.5 with openpyxl 3.1.5." in text

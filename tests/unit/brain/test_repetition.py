@@ -1,4 +1,4 @@
-"""Who goes round in circles is warned, then stopped; who gets on is left alone."""
+"""Tests of repetition detection: a worker that goes in circles is warned, then stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotdesk.tool import Call, Observation
 
 
 def watched(calls: str, watcher: RepetitionWatcher | None = None) -> str:
-    """Judge calls, a letter each: the same letter, the same outcome; capitals failed. Gives `.`, `w` or `s` of each."""
+    """Judge calls, a letter each (equal letters have equal outcomes, capitals failed); return `.`, `w` or `s`."""
     watcher = watcher or RepetitionWatcher()
     shown = {"": ".", "warn": "w", "stop": "s"}
     return "".join(shown[saw(watcher, letter)] for letter in calls)
@@ -46,7 +46,7 @@ def test_rounds_and_failures_are_counted(calls: str, verdicts: str) -> None:
     assert watched(calls) == verdicts
 
 
-def test_the_same_call_with_another_outcome_is_no_round() -> None:
+def test_the_same_call_with_another_outcome_is_no_repetition() -> None:
     watcher = RepetitionWatcher()
     call = Call("1", "shell", {"command": "wc -l out"})
     assert {watcher.judge_call(call, Observation(str(lines))) for lines in range(40)} == {""}
@@ -72,13 +72,13 @@ def test_a_warning_says_what_is_wrong_and_what_to_try(calls: str, words: str) ->
     assert "give_up" in watcher.why
 
 
-def test_nothing_to_say_leaves_no_words() -> None:
+def test_without_a_warning_there_is_no_text() -> None:
     watcher = RepetitionWatcher()
     watched("aaab", watcher)
     assert watcher.why == ""
 
 
-def test_replies_without_a_call_are_told_so_and_the_third_ends_it() -> None:
+def test_replies_without_a_call_are_reported_and_the_third_ends_the_step() -> None:
     watcher = RepetitionWatcher()
     assert [watcher.note_silence() for _ in range(3)] == ["warn", "warn", "stop"]
     assert "finish" in watcher.why

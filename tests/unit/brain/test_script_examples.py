@@ -1,4 +1,4 @@
-"""The examples' scripts: each has a plan its own brief admits."""
+"""Tests of the examples' scripts: each has a plan its own brief admits."""
 
 from __future__ import annotations
 

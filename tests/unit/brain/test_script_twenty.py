@@ -1,4 +1,4 @@
-"""The example of twenty invoices: its script errs and mends it, and does the same whenever it is told the same."""
+"""Tests of the example of twenty invoices: its script makes an error and corrects it, and is deterministic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOOK = "Reconciliation.xlsx"
 TASK = PlanningTask("", (), (), (), (), (), "")
 AGREED = pdfs.COUNT - len(pdfs.WRONG)
 USES = 19
-"""Of the whole job."""
+"""Tool uses of the whole job."""
 SOON = (2, 16)
 """Uses that are forgotten in every run, the confirmation among them; the others in the long one."""
 
@@ -37,11 +37,11 @@ def supplier(tmp_path: Path) -> Iterator[Supplier]:
 
 
 async def work(supplier: Supplier, forget: int = -1) -> tuple[Loop, dict[str, str]]:
-    """Carry the example out, each reply by another process; return the loop, and the workbook's cells."""
+    """Carry the example out, each reply by another process; return the loop and the workbook's cells."""
     source, path = (FOLDER / "brain.py").read_bytes(), FOLDER / "brain.py"
 
     def door(desk: Desk) -> None:
-        """Do what the door does: lead to the supplier with the token, and nowhere else."""
+        """Act as the door: admit only the supplier, with the token."""
         (Path(desk.home) / ".curlrc").write_text(
             f'cacert = "{supplier.ca}"\nconnect-to = "{HOST}:443:127.0.0.1:{supplier.port}"\n'
             f'header = "Authorization: Bearer {supplier.token}"\nconnect-to = "::127.0.0.1:1"\nnoproxy = "*"\n'
@@ -66,7 +66,7 @@ def cells(book: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-async def test_it_errs_and_mends_it_and_the_workbook_holds(supplier: Supplier) -> None:
+async def test_the_script_corrects_its_error_and_the_workbook_passes(supplier: Supplier) -> None:
     loop, book = await work(supplier)
     assert [each.split("{")[0].strip() for each in loop.told] == [
         "read finish",
@@ -90,7 +90,7 @@ async def test_it_errs_and_mends_it_and_the_workbook_holds(supplier: Supplier) -
 @pytest.mark.parametrize(
     "forget", [pytest.param(use, marks=() if use in SOON else pytest.mark.long) for use in range(USES)]
 )
-async def test_an_outcome_nobody_knows_changes_nothing(supplier: Supplier, forget: int) -> None:
+async def test_an_unknown_outcome_does_not_change_the_result(supplier: Supplier, forget: int) -> None:
     _, book = await work(supplier)
     supplier.confirmations.clear()
     _, again = await work(supplier, forget)

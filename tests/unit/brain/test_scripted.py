@@ -1,4 +1,4 @@
-"""A model that is a script: its functions are the plan, and speak as a model does."""
+"""Tests of the scripted model: its functions are the plan, and it replies as a model does."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def encoded(data: bytes) -> str:
 
 
 def done(code: int, stdout: bytes = b"", stderr: bytes = b"") -> str:
-    """Write how a program ended, as `exact_run` does."""
+    """Write a program's result as `exact_run` does."""
     told = {"exit_code": code, "stdout": encoded(stdout), "stderr": encoded(stderr)}
     return json.dumps({**told, "timed_out": False, "truncated": False, "reason": ""})
 
 
-def test_a_script_is_a_plan_and_leaves_nothing_beside_itself(model: ScriptedModel, tmp_path: Path) -> None:
+def test_a_script_is_a_plan_and_leaves_no_file_beside_itself(model: ScriptedModel, tmp_path: Path) -> None:
     plan = model.provide_plan(TASK)
     assert plan.steps[:2] == (
         Step("count", "Count it.", hosts=(), files=("in",), makes=("out",), risk="high"),
@@ -124,7 +124,7 @@ async def test_a_step_is_run_from_wish_to_wish(model: ScriptedModel) -> None:
     assert len({call.id for reply in (first, second, last) for call in reply.calls}) == 3
 
 
-async def test_what_is_wanted_together_is_one_reply_and_results_are_exact(model: ScriptedModel) -> None:
+async def test_concurrent_uses_are_one_reply_and_results_are_exact(model: ScriptedModel) -> None:
     history: list[Item] = []
     for texts, then in [
         (("x", "y"), [("exact_run", {"argv": ["ls", "x"], "timeout": 5})]),
@@ -161,7 +161,7 @@ async def test_a_step_that_raises_gives_up_and_our_own_errors_pass(model: Script
         await ask(model, "absent")
 
 
-async def test_what_a_tool_could_not_do_can_be_caught(model: ScriptedModel) -> None:
+async def test_a_tools_failure_can_be_caught(model: ScriptedModel) -> None:
     first = await ask(model, "forgiving")
     last = await ask(model, "forgiving", *answered(first, "exact_read failed: missing", ok=False))
     assert wanted(last) == [("finish", {"summary": "without: exact_read failed: missing"})]
@@ -221,7 +221,7 @@ def turn(calls: Sequence[Call]) -> tuple[Item, Item]:
     return Reply(calls=tuple(calls)), Results(tuple((call, Observation("b")) for call in calls))
 
 
-async def test_a_finish_that_will_not_do_is_given_up(model: ScriptedModel) -> None:
+async def test_a_finish_that_keeps_being_refused_gives_the_step_up(model: ScriptedModel) -> None:
     first = await ask(model, "twice")
     refused = answered(first, "out is not there", ok=False)
     for asked in (model, ScriptedModel(model.source, model.path)):

@@ -1,4 +1,4 @@
-"""The walls of a plan's desks: which steps are sensitive, what each desk needs, and who may change it."""
+"""Tests of the walls of a plan's desks: which steps are sensitive, what each desk needs, and who may change it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PAYS = replace(QUIET, name="pays", hosts=("GET erp.test/b",), grants=("erp",))
         "before one that reads", "at a fresh desk", "at a fresh desk with a file", "says nothing, so it has everything",
     ],
 )  # fmt: skip
-def test_a_step_is_sensitive_that_holds_secrets_or_may_read_what_others_wrote(
+def test_a_step_with_secrets_or_foreign_content_is_sensitive(
     steps: tuple[Step, ...], job: Brief, sensitive: list[bool]
 ) -> None:
     assert [is_sensitive(Plan(steps), index, job) for index in range(len(steps))] == sensitive
@@ -55,7 +55,7 @@ def walls(plan: Plan, job: Brief) -> list[str]:
 def test_one_setting_sends_sensitive_steps_behind_a_stronger_wall() -> None:
     plan = Plan((QUIET, replace(PAYS, desk="fresh"), replace(QUIET, name="more")))
     assert walls(plan, JOB) == ["container"] * 3
-    assert walls(plan, replace(JOB, sensitive_wall="gvisor")) == ["gvisor"] * 3  # what it makes comes back
+    assert walls(plan, replace(JOB, sensitive_wall="gvisor")) == ["gvisor"] * 3  # the files it makes are fetched
     plan = Plan((QUIET, replace(PAYS, desk="fresh", makes=())))
     assert walls(plan, replace(JOB, sensitive_wall="gvisor")) == ["container", "gvisor"]
 
@@ -75,7 +75,7 @@ def test_no_step_lowers_the_wall_of_its_brief() -> None:
     assert audit(plan, job, ()) == ()
 
 
-def test_a_step_asks_for_no_wall_that_cannot_be_had() -> None:
+def test_a_step_cannot_require_an_unavailable_wall() -> None:
     (found,) = audit(Plan((replace(QUIET, wall="gvisor"),)), replace(JOB, walls=PLAIN), ())
     assert "Step 'quiet': the wall gvisor is not available here" in found
     assert (

@@ -1,4 +1,4 @@
-"""Models that can see: the makers' own libraries against a server on loopback that speaks their protocols."""
+"""Tests of vision models: the vendors' own libraries against a loopback server that speaks their protocols."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_an_answer_comes_with_what_it_cost(server: Upstream, maker: str) -
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, maker: str) -> None:
+async def test_a_request_without_an_answer_still_counts(server: Upstream, maker: str) -> None:
     answer(server, maker, 400, {"error": {"type": "invalid_request_error", "message": "too large"}})
     reply = await make_eyes(f"{maker}:m-1").look(IMAGE, "image/png", "How high?")
     assert (reply.stop, "could not be called" in reply.text) == ("refused", True)
@@ -117,7 +117,7 @@ async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, m
         (200, [], "could not be called"),
     ],
 )
-async def test_a_model_that_gives_no_answer_is_the_operators_matter(
+async def test_a_model_without_an_answer_is_reported_to_the_operator(
     server: Upstream, maker: str, status: int, value: object, why: str
 ) -> None:
     answer(server, maker, status, value)
@@ -127,7 +127,7 @@ async def test_a_model_that_gives_no_answer_is_the_operators_matter(
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-async def test_without_a_key_nobody_is_asked(server: Upstream, maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_key_no_request_is_sent(server: Upstream, maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(f"{maker.upper()}_API_KEY")
     answer(server, maker)
     with pytest.raises(HostError, match="could not be called"):
@@ -142,7 +142,7 @@ def test_a_name_that_names_no_model_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-async def test_nobody_elsewhere_is_asked_in_a_test(
+async def test_no_remote_model_is_called_in_a_test(
     server: Upstream, maker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"{maker.upper()}_BASE_URL", "http://model.test/v1")

@@ -1,4 +1,4 @@
-"""How a window is shared out: everything fits, and nobody is left with nothing."""
+"""Tests of dividing up a context window: everything fits, and every part gets a share."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def test_a_window_that_nothing_fits_leaves_no_conversation() -> None:
     assert (room.conversation, room.reply) == (0, LEAST_REPLY)
 
 
-def test_a_request_costs_what_all_of_it_costs() -> None:
+def test_the_size_of_a_request_includes_all_its_parts() -> None:
     alone = estimate_fixed_tokens(SYSTEM, (MOVE,))
     assert request_tokens(ModelRequest(SYSTEM, (OurMessage("x" * 300),), (MOVE,))) > alone + 100

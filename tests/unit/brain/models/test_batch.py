@@ -1,4 +1,4 @@
-"""A turn by a batch of one: the same request, the same reply, half the price; later."""
+"""Tests of turns sent through the batch API: the same requests and replies at half the price."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def request(*history: Any) -> ModelRequest:
 
 @contextmanager
 def batching(*replies: Any, **options: Any) -> Iterator[tuple[AnthropicBatchModel, Anthropic]]:
-    """Yield a model that is asked by batches, and polled at once; and its server."""
+    """Yield a model that uses batches and polls at once, and its server."""
     left = iter(replies)
     with anthropic_server(lambda body: next(left)) as server:
         given = {"base_url": server.base_url, "key": "k", "patience": ONCE, **options}
@@ -42,7 +42,7 @@ def batching(*replies: Any, **options: Any) -> Iterator[tuple[AnthropicBatchMode
         yield model, server
 
 
-async def test_turns_are_taken_by_batches_at_half_the_price_and_say_so() -> None:
+async def test_turns_through_batches_are_recorded_at_half_the_price() -> None:
     told: list[str] = []
     said = ([thinking("Hm."), tool("look", at="x")], [text("Done.")])
     with batching(*said, prices=PRICE, notify=told.append) as (model, server):
@@ -60,7 +60,7 @@ async def test_turns_are_taken_by_batches_at_half_the_price_and_say_so() -> None
     assert "may take up to a day" in told[0]
 
 
-async def test_what_a_batch_is_refused_for_is_left_out_of_the_next() -> None:
+async def test_a_feature_a_batch_was_refused_for_is_omitted_from_the_next() -> None:
     with batching([text("Yes.")]) as (model, server):
         server.rules = replace(OLD, computer=True)
         assert (await model.ask(request())).text == "Yes."
@@ -83,13 +83,13 @@ def test_a_batch_needs_a_model(name: str) -> None:
 
 
 def numbered(number: int) -> ModelRequest:
-    """Ask for a number."""
+    """Make a request that contains a number."""
     return ModelRequest("You work.", [OurMessage(f"Say {number}.")], [LOOK])
 
 
 @contextmanager
 def echoing(**options: Any) -> Iterator[tuple[AnthropicBatchModel, Anthropic]]:
-    """Give a model that says the number it is asked for; of `13` the provider takes no request."""
+    """Return a model that repeats the number of its request; the provider refuses a request with `13`."""
 
     def say(body: Body) -> list[Body]:
         word = body["messages"][0]["content"][0]["text"].split()[1]
@@ -106,7 +106,7 @@ def echoing(**options: Any) -> Iterator[tuple[AnthropicBatchModel, Anthropic]]:
 
 
 async def ask_all(model: AnthropicBatchModel, numbers: range) -> dict[int, str]:
-    """Ask for numbers at the same time; give the answers, and what failed as text."""
+    """Send requests concurrently; return the answers, and the failures as text."""
     found: dict[int, str] = {}
 
     async def ask(number: int) -> None:
@@ -150,7 +150,7 @@ async def test_each_turn_counts_its_own_bytes_and_half_its_price() -> None:
     assert first.usage.dollars == (first.usage.input + first.usage.output) / 2
 
 
-async def test_a_turn_that_is_given_up_loses_no_other_and_a_batch_that_all_gave_up_is_cancelled() -> None:
+async def test_a_cancelled_turn_affects_no_other_and_a_batch_without_waiters_is_cancelled() -> None:
     with echoing() as (model, server):
         found: list[str] = []
 

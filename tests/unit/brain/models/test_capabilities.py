@@ -1,4 +1,4 @@
-"""What models can do, by name: those that are known, those that are not, and what an operator says."""
+"""Tests of model capabilities by name: of known models, of unknown ones, and as the operator sets them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from hotdesk.brain.models.openai import OpenAIModel
         ("openai:gpt-4o", 16_384, "none", False, "none"),
     ],
 )
-def test_a_models_name_says_what_it_can_do(
+def test_capabilities_follow_from_a_models_name(
     name: str, output: int, thinking: str, computer: bool, preserved: str
 ) -> None:
     dialect, _, model = name.partition(":")
@@ -43,12 +43,12 @@ def test_a_models_name_says_what_it_can_do(
     )  # fmt: skip
 
 
-def test_a_name_nobody_knows_has_limits_that_every_recent_model_has() -> None:
+def test_an_unknown_name_gets_limits_every_recent_model_has() -> None:
     for dialect in ("anthropic", "openai", "chat"):
         assert find_capabilities(dialect, "quite-new") == DEFAULTS[dialect]
 
 
-def test_an_operators_word_comes_before_the_table() -> None:
+def test_an_operators_setting_overrides_the_table() -> None:
     settings: Mapping[str, Mapping[str, object]] = {
         "anthropic:claude-*": {"output": 20_000, "computer": ""},
         "anthropic:claude-opus-5-5": {"images": False},

@@ -1,4 +1,4 @@
-"""What only the driver of chat completions does: put up with servers of every kind."""
+"""Tests of what only the chat completions driver does: tolerate differences between servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONCE = Patience(connect=2, silence=2, retries=0, tries=1, longest=10)
 
 
 @pytest.mark.parametrize("key", ["reasoning", "reasoning_content"])
-async def test_thoughts_go_back_under_the_name_they_came_by(key: str) -> None:
+async def test_reasoning_is_returned_under_the_field_name_it_came_with(key: str) -> None:
     said = iter([[thinking("Hm.", key), tool("look")], [text("Done.")]])
     with chat_server(lambda body: next(said)) as server:
         model = Chat("m-vision", base_url=server.base_url, patience=ONCE)
@@ -57,7 +57,7 @@ def use(name: str, given: str, **more: Any) -> dict[str, Any]:
     return {"tool_calls": [{"function": {"name": name, "arguments": given}, **more}]}
 
 
-async def test_calls_without_names_of_their_own_or_with_one_for_two_are_told_apart() -> None:
+async def test_calls_with_missing_or_duplicate_ids_get_their_own() -> None:
     told = events(
         choice(use("a", "{}", index=0, id="same")), choice(use("b", "", index=1, id="same")),
         choice(use("c", "[1]", index=2)), choice({}, "stop"),
@@ -70,7 +70,7 @@ async def test_calls_without_names_of_their_own_or_with_one_for_two_are_told_apa
     assert sent == ["{}", "{}", '{"arguments": "[1]"}']
 
 
-def test_pieces_without_a_place_belong_to_the_last_call() -> None:
+def test_chunks_without_an_index_belong_to_the_last_call() -> None:
     calls: list[dict[str, str]] = []
     for piece in (
         {"id": "1", "function": {"name": "a"}},
@@ -81,19 +81,19 @@ def test_pieces_without_a_place_belong_to_the_last_call() -> None:
     assert [(each["name"], each["arguments"]) for each in calls] == [("a", "{}"), ("b", "")]
 
 
-def test_a_call_at_an_absurd_place_is_no_call() -> None:
+def test_a_call_with_an_absurd_index_is_ignored() -> None:
     calls: list[dict[str, str]] = []
     extend_call(calls, {"index": 10**9, "function": {"name": "a"}})
     extend_call(calls, {"index": -1, "function": {"name": "a"}})
     assert calls == []
 
 
-async def test_an_answer_without_its_end_broke_off() -> None:
+async def test_an_answer_without_an_end_counts_as_interrupted() -> None:
     with pytest.raises(ReplyCutError):
         await gather(events(choice({"content": "Half of"})))
 
 
-async def test_a_reply_may_be_as_long_as_what_is_asked_leaves_room_for() -> None:
+async def test_the_reply_limit_is_what_the_request_leaves_of_the_window() -> None:
     with chat_server(lambda body: [text("Yes.")]) as server:
         model = Chat("m", base_url=server.base_url, window=4000, patience=ONCE)
         for asked in ("Short?", "Long? " * 1000, "Too long? " * 2000):
@@ -138,7 +138,7 @@ async def test_a_server_that_says_its_window_is_smaller_is_understood() -> None:
         ("gemma3:12b", True),
     ],
 )
-def test_whether_a_model_of_ones_own_sees_is_known_by_its_name_or_set(
+def test_vision_of_a_self_hosted_model_follows_from_its_name_or_a_setting(
     model: str, sees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HOTDESK_CHAT_IMAGES", raising=False)
@@ -151,7 +151,7 @@ def test_whether_a_model_of_ones_own_sees_is_known_by_its_name_or_set(
         Chat(model, base_url="http://127.0.0.1:1/v1")
 
 
-def test_the_window_of_a_server_of_ones_own_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_window_of_a_self_hosted_server_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTDESK_CHAT_WINDOW", "8192")
     assert Chat("m", base_url="http://127.0.0.1:1/v1").window == 8192
     assert Chat("m", base_url="http://127.0.0.1:1/v1", window=5000).window == 5000

@@ -1,4 +1,4 @@
-"""Replies, observations and histories as JSON: what goes in comes out, and nothing else comes in."""
+"""Tests of replies, observations and histories as JSON: they round-trip, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_item_comes_back_as_it_was(item: Item) -> None:
     assert item_from_json(json.loads(json.dumps(item_to_json(item)))) == item
 
 
-def test_what_is_missing_is_as_by_default() -> None:
+def test_missing_fields_have_their_defaults() -> None:
     assert reply_from_json({}) == Reply()
     assert observation_from_json({"text": "x"}) == Observation("x")
 

@@ -1,4 +1,4 @@
-"""Models by name, keys by variable, and nobody asked elsewhere."""
+"""Tests of model names and API keys, and that tests make no paid calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMES = ("anthropic:m-1", "openai:m-1", "chat:m-1@http://model.test/v1")
         ("ollama:qwen3:8b", ("ollama", "qwen3:8b", "http://127.0.0.1:11434/v1")),
     ],
 )
-def test_a_name_says_who_and_where(name: str, told: tuple[str, str, str]) -> None:
+def test_a_name_selects_provider_and_address(name: str, told: tuple[str, str, str]) -> None:
     assert split_name(name) == told
 
 
@@ -53,7 +53,7 @@ def test_a_name_that_names_no_model_is_refused(name: str) -> None:
     assert str(told.value).isprintable()
 
 
-def test_the_providers_libraries_are_loaded_when_a_model_is_wanted_and_not_before() -> None:
+def test_provider_libraries_are_loaded_only_when_a_model_is_created() -> None:
     ours = "hotdesk.brain.models.names, hotdesk.brain.models.record, hotdesk.brain.models.chat"
     code = f"import sys, {ours}; print({{'anthropic', 'openai'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -62,7 +62,7 @@ def test_the_providers_libraries_are_loaded_when_a_model_is_wanted_and_not_befor
 
 @pytest.fixture
 def trap(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """Yield a proxy everything that leaves would go to; it takes nothing."""
+    """Yield a proxy that all outgoing traffic would go to; it accepts nothing."""
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         proxy.settimeout(0.2)
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
@@ -75,7 +75,7 @@ def trap(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-async def test_no_model_elsewhere_is_asked_in_a_test(trap: socket.socket, name: str) -> None:
+async def test_no_remote_model_is_called_in_a_test(trap: socket.socket, name: str) -> None:
     model = find(name, patience=ONCE)
     with pytest.raises(ModelError, match="allows only models on this machine; unset HOTDESK_LOOPBACK_MODELS"):
         await model.ask(REQUEST)
@@ -87,7 +87,9 @@ async def test_no_model_elsewhere_is_asked_in_a_test(trap: socket.socket, name: 
 @pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-async def test_without_the_switch_it_would_be(trap: socket.socket, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_switch_a_remote_model_would_be_called(
+    trap: socket.socket, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(allowed.SWITCH)
     model = find(name, patience=Patience(connect=10, silence=1, retries=0, tries=1, longest=30))
     with pytest.raises(ModelError):
@@ -105,12 +107,12 @@ async def test_without_the_switch_it_would_be(trap: socket.socket, name: str, mo
         ("http://10.0.0.1/", False), ("", False), ("http://2130706433/", False),
     ],
 )  # fmt: skip
-def test_this_machine_is_told_from_others(url: str, here: bool) -> None:
+def test_local_addresses_are_recognised(url: str, here: bool) -> None:
     assert allowed.is_loopback(url) is here
 
 
 @pytest.mark.slow
-async def test_the_libraries_find_their_keys_and_places_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_provider_libraries_read_keys_and_addresses_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         anthropic_server(lambda body: [anthropic_text("A.")]) as a,
         openai_server(lambda body: [openai_text("B.")]) as b,
@@ -127,7 +129,7 @@ async def test_the_libraries_find_their_keys_and_places_themselves(monkeypatch: 
 
 
 @pytest.mark.parametrize("maker", ["anthropic", "openai"])
-async def test_without_a_key_nobody_is_asked(maker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_without_a_key_no_request_is_sent(maker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -154,7 +156,7 @@ async def test_openais_key_and_account_go_to_openai_only(monkeypatch: pytest.Mon
         assert "of-mine" not in str(server.headers)
 
 
-async def test_a_chat_server_may_want_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_chat_server_may_have_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTDESK_CHAT_KEY", "key-of-chat")
     with chat_server(lambda body: [chat_text("A.")]) as server:
         monkeypatch.setenv("HOTDESK_CHAT_URL", f"{server.base_url}/")
@@ -164,7 +166,7 @@ async def test_a_chat_server_may_want_a_key_of_its_own(monkeypatch: pytest.Monke
         assert (model.name, server.headers[0]["authorization"]) == ("ollama:m-1", "Bearer key-of-chat")
 
 
-async def test_a_refused_key_says_for_which_address_it_has_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_key_is_reported_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTDESK_CHAT_KEY", "key-of-chat")
     with chat_server(lambda body: []) as server:
         server.trouble.append(Trouble(401))

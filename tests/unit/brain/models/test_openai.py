@@ -1,4 +1,4 @@
-"""What only OpenAI's driver does: its computer with safety checks, sealed reasoning, nothing stored."""
+"""Tests of what only OpenAI's driver does: computer use with safety checks, encrypted reasoning, nothing stored."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_safety_check_is_not_acknowledged_for_what_was_refused() -> None
         assert "The operator refused this." in told
 
 
-async def test_where_there_is_no_picture_the_last_one_is_sent_or_a_blank_one() -> None:
+async def test_without_a_picture_the_last_one_or_a_blank_one_is_sent() -> None:
     said = iter([[computer(CLICK)], [computer(TYPE)], [computer(TYPE)], [text("Done.")]])
     with openai_server(lambda body: next(said)) as server:
         model = driver(server.base_url)
@@ -104,7 +104,7 @@ async def test_where_there_is_no_picture_the_last_one_is_sent_or_a_blank_one() -
         assert "The computer's result: (this failed)" in str(items)
 
 
-async def test_a_server_refuses_checks_nobody_acknowledged_and_reasoning_left_out() -> None:
+async def test_a_server_refuses_unacknowledged_checks_and_missing_reasoning() -> None:
     with openai_server(lambda body: [thinking("Hm."), computer(CLICK, checks=("c",))]) as server:
         model = driver(server.base_url)
         reply = await model.ask(request())
@@ -135,7 +135,7 @@ async def test_a_server_refuses_checks_nobody_acknowledged_and_reasoning_left_ou
     ("model", "think", "told"),
     [("gpt-5.4", True, {"summary": "auto"}), ("gpt-5.4", False, {"effort": "low"}), ("gpt-4.1", True, None)],
 )
-def test_a_model_reasons_as_it_can(model: str, think: bool, told: object) -> None:
+def test_each_model_gets_the_reasoning_effort_it_supports(model: str, think: bool, told: object) -> None:
     asked = write_body(request(think=think), model, f"openai:{model}")
     assert asked.get("reasoning") == told
     assert ("include" in asked) is (told is not None)

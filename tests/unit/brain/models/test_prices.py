@@ -1,4 +1,4 @@
-"""What a reply costs: the operator's table first; what nobody knows is unknown."""
+"""Tests of what a reply costs: the operator's prices come first, and an unknown price stays unknown."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PRICE = ModelPrice(input=3.0, output=15.0, cached=0.3, stored=3.75)
     ("price", "dollars"),
     [(PRICE, 3 + 1.5 + 0.6 + 1.875), (ModelPrice(3.0, 15.0), 3 + 1.5 + 6 + 1.5), (ModelPrice(0.0, 0.0), 0.0)],
 )
-def test_the_operators_price_is_taken(price: ModelPrice, dollars: float) -> None:
+def test_the_operators_price_is_used(price: ModelPrice, dollars: float) -> None:
     priced = Prices({"chat:m@http://127.0.0.1:1/v1": price}).price_usage(USAGE, "chat:m@http://127.0.0.1:1/v1")
     assert priced.dollars == pytest.approx(dollars)
     assert (priced.input, priced.up) == (1_000_000, 7)
 
 
-def test_the_operators_table_prices_what_is_kept() -> None:
+def test_the_operators_table_has_prices_for_cached_tokens() -> None:
     prices = read_prices({"anthropic:m": Price(3.0, 15.0, 0.3, 3.75), "anthropic:n": Price(3.0, 15.0, 3.0)})
     assert prices.price_usage(USAGE, "anthropic:m").dollars == pytest.approx(3 + 1.5 + 0.6 + 1.875)
     assert prices.price_usage(USAGE, "anthropic:n").dollars == pytest.approx(3 + 1.5 + 6 + 1.5)

@@ -1,4 +1,4 @@
-"""Records and replays: what was said once is said again, in order, and then no more."""
+"""Tests of recordings and replays of model replies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def request(*history: Item, step: str = "") -> ModelRequest:
     return ModelRequest("You work.", [OurMessage("Go."), *history], [Tool("look", "Look.")], step=step)
 
 
-async def test_replies_are_given_again_in_order_and_cost_nothing() -> None:
+async def test_replies_are_replayed_in_order_and_cost_nothing() -> None:
     model = Replay("job j1", [FIRST, SECOND])
     assert model.name == "replay of job j1"
     assert await model.ask(request()) == replace(FIRST, usage=TokenUsage(dollars=0.0), model="replay of job j1")
@@ -102,7 +102,7 @@ def test_a_recording_without_a_header_is_read_and_a_wrong_header_is_refused(tmp_
         read_header(file)
 
 
-async def test_a_line_that_broke_off_is_no_reply_and_a_broken_one_is_refused(tmp_path: Path) -> None:
+async def test_a_truncated_last_line_is_ignored_and_a_damaged_one_refused(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
     model = RecordingModel(Replay("x", [FIRST, SECOND]), file)
     for _ in range(2):
@@ -137,7 +137,7 @@ async def test_a_replay_uses_the_placeholders_of_its_own_desk() -> None:
     assert (await model.ask(request())).calls[0] == typed
 
 
-async def test_a_record_of_several_conversations_holds_each_apart(tmp_path: Path) -> None:
+async def test_a_record_of_several_conversations_keeps_them_separate(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
     with open_to_append(file) as opened:
         models = {part: RecordingModel(Replay("x", [FIRST, SECOND]), opened, part) for part in ("", "item a", "item b")}

@@ -1,4 +1,4 @@
-"""A feature that a provider refuses is left out, once, and remembered: in the process and in a file."""
+"""Tests of features a provider refuses: each is omitted from then on, and remembered in the process and in a file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shown(reply: Reply) -> Results:
         (replace(NEW, computer=False), "tools", ["look", "screen_screenshot"]),
     ],
 )
-async def test_what_a_claude_does_not_take_is_left_out(rules: ModelRules, field: str, value: object) -> None:
+async def test_features_a_claude_model_refuses_are_omitted(rules: ModelRules, field: str, value: object) -> None:
     told: list[str] = []
     with a.anthropic_server(lambda body: [a.text("Yes.")]) as server:
         server.rules = rules
@@ -91,7 +91,7 @@ async def test_an_organisation_that_is_not_verified_is_asked_without_summaries()
         (replace(REASONING, computer=False), "tools", ["look", "screen_screenshot"]),
     ],
 )
-async def test_what_a_gpt_does_not_take_is_left_out(rules: ModelRules, field: str, value: object) -> None:
+async def test_features_a_gpt_model_refuses_are_omitted(rules: ModelRules, field: str, value: object) -> None:
     with o.openai_server(lambda body: [o.text("Yes.")]) as server:
         server.rules = rules
         model = OpenAIModel("gpt-new", base_url=server.base_url, key="k", patience=ONCE)
@@ -102,7 +102,7 @@ async def test_what_a_gpt_does_not_take_is_left_out(rules: ModelRules, field: st
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
-async def test_a_model_that_takes_no_pictures_is_told_that_there_was_one(kind: str) -> None:
+async def test_a_model_without_vision_is_told_that_there_was_a_picture(kind: str) -> None:
     def say(body: Body) -> list[Body]:
         made: Any = a if kind == "anthropic" else o
         return [made.text("I see no picture.")] if "here" in json.dumps(body) else [made.tool("look")]
@@ -145,7 +145,7 @@ async def test_a_refusal_that_names_no_feature_is_not_tried_again() -> None:
         assert len(server.requests) == 1
 
 
-async def test_what_was_learned_is_known_to_the_next_process_for_a_week(tmp_path: Path) -> None:
+async def test_refused_features_are_remembered_across_processes_for_a_week(tmp_path: Path) -> None:
     with o.openai_server(lambda body: [o.text("Yes.")]) as server:
         server.rules = replace(REASONING, summaries=False)
         for _ in range(2):
@@ -166,7 +166,7 @@ async def test_what_was_learned_is_known_to_the_next_process_for_a_week(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"m": {"change": {"images": {}}, "at": 1}}', "x" * (65 << 10)])
-def test_a_file_that_says_nothing_readable_says_nothing(text: str, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_ignored(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
     learned = LearnedLimits(tmp_path)
     assert learned.entries == {}
@@ -212,7 +212,7 @@ GPT = DEFAULTS["openai"]
         ("tools.0.name: String should match pattern", KNOWN, {}),
     ],
 )  # fmt: skip
-def test_a_refusal_says_what_to_leave_out(message: str, known: Any, change: object) -> None:
+def test_the_feature_to_omit_is_read_from_the_refusal(message: str, known: Any, change: object) -> None:
     assert find_change(known, message) == change
     if change and change is not UNBOUND:
         assert find_change(replace(known, **change), message) != change, "the same is not learned twice"
