@@ -42,7 +42,7 @@ def list_tasks() -> list[str]:
 
 
 def prove(name: str, seed: int, home: Path) -> None:
-    """Generate, solve and grade a task in an empty state directory; raise `ProofError` for whatever does not hold."""
+    """Generate, solve and grade a task in an empty state directory; raise `ProofError` if a step fails."""
     task, room = EVALS / name, home / "proof"
     room.mkdir()
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
@@ -65,7 +65,7 @@ def prove(name: str, seed: int, home: Path) -> None:
 
 
 def with_variant(room: Path, variant: Path) -> Path:
-    """Lay a variant out as a result: its files are the deliverables; a `site.json` among them is the site's state."""
+    """Copy a variant as a result: its files are the deliverables; a `site.json` among them is the site's state."""
     other = room / f"graded-{variant.name}"
     shutil.copytree(variant, other / "delivered", ignore=shutil.ignore_patterns("site.json"))
     shutil.copytree(room / "hidden", other / "hidden")

@@ -119,11 +119,11 @@ def write_database(path: Path, chance: random.Random, customers: int, orders: in
 
 STATUS = (("open", "open"), ("paid", "paid"), ("PAID", "paid"), ("cancelled", "cancelled"), ("canceled", "cancelled"),
           ("", "open"), (None, "open"))  # fmt: skip
-"""How a status was written, and what it means."""
+"""The ways a status was written, and their meaning."""
 
 
 def typed(chance: random.Random, day: date) -> str:
-    """Write a date in one of the ways people did."""
+    """Write a date in one of the formats in use."""
     ways = [day.isoformat(), f"{day.day}.{day.month}.{day.year}", f"{day:%d.%m.%Y}"]
     if day.year < 2020:
         ways.append(f"{day.day}.{day.month}.{day:%y}")

@@ -67,7 +67,7 @@ if __name__ == "__main__":
 
 
 async def look(hands: Hands) -> Done:
-    """See how the old database is made."""
+    """Inspect the old database."""
     return await hands.run(["sqlite3", "shop.db", ".schema", "SELECT * FROM orders LIMIT 5"])
 
 

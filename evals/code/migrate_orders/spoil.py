@@ -1,4 +1,4 @@
-"""Write wrong programs that the grader must fail, each with one mistake of the kind people make."""
+"""Write wrong programs that the grader must fail, each with one typical mistake."""
 
 from __future__ import annotations
 

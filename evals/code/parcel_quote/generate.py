@@ -256,7 +256,7 @@ def main() -> None:
 
 
 def make_zones(chance: random.Random) -> dict[str, int]:
-    """Choose zones of prefixes; 7 is zone 1, and many a longer prefix has another zone than its beginning."""
+    """Choose zones of prefixes; 7 is zone 1, and some longer prefixes have another zone than their beginning."""
     zones = {str(digit): chance.randint(1, 4) for digit in range(10)} | {"7": 1}
     for _ in range(1500):
         prefix = str(chance.randint(10, 9999))
@@ -265,7 +265,7 @@ def make_zones(chance: random.Random) -> dict[str, int]:
 
 
 def make_case(chance: random.Random, zones: dict[str, int], special: int) -> dict[str, Any]:
-    """Make a parcel that one bug or another would price wrongly, with what is right for it."""
+    """Make a parcel that some bug would price wrongly, with its right price."""
     pounds, ounces = chance.randint(2, 40), chance.randint(1, 15)
     weight, grams = f"{pounds} lb {ounces} oz", round(pounds * 453.59237 + ounces * 28.349523125)
     if special != 0:

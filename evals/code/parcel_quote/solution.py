@@ -22,7 +22,7 @@ async def reproduce(hands: Hands) -> str:
 
 
 async def repair(hands: Hands) -> str:
-    """Read what a quote is calculated from, and repair the line that contradicts its docstring."""
+    """Read the inputs of a quote, and repair the line that contradicts its docstring."""
     for module, wrong, right in REPAIRS:
         path = f"repo/freight/{module}.py"
         source = (await hands.read(path)).decode()

@@ -33,7 +33,7 @@ def parcel(red: dict[str, Any]) -> str:
 
 
 def write_patch(name: str, edits: list[tuple[str, str, str]]) -> None:
-    """Write the difference that some edits make."""
+    """Write the diff of some edits."""
     shutil.rmtree("work", ignore_errors=True)
     shutil.copytree("hidden/repo", "work/repo")
     subprocess.run(["git", "init", "-q", "work/repo"], check=True)

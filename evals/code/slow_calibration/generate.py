@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def write_data(folder: Path, chance: random.Random, readings: int, calibrations: int) -> None:
-    """Write readings that come late now and then, and calibrations in no order with equal minutes among them."""
+    """Write readings, some of them late, and unordered calibrations, some with equal times."""
     folder.mkdir(parents=True)
     sensors = [f"S{number:02d}" for number in range(max(3, readings // 3000))]
     lines = []

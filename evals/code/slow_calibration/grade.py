@@ -52,7 +52,7 @@ def find_large_faults(got: bytes) -> Iterator[str]:
 
 
 def run(program: str, folder: str, seconds: float = SLOW_TIMEOUT_S) -> bytes | None:
-    """Run a program; return its output, or nothing when it failed or took too long."""
+    """Run a program; return its output, or None if it failed or took too long."""
     try:
         done = subprocess.run(["python3", "-B", program, folder], capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:

@@ -94,7 +94,7 @@ async def rewrite(hands: Hands) -> Done:
 
 
 async def measure(hands: Hands) -> Done:
-    """Run it on the large data in the time it may take."""
+    """Run it on the large data within the time limit."""
     return await hands.run(["sh", "-c", "timeout 20 python3 correct.py data | tail -n 1"], timeout=60)
 
 

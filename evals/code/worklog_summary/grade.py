@@ -53,7 +53,7 @@ def choices(people: list[str]) -> list[tuple[str, str]]:
 
 
 def expect(log: str, by: str, person: str) -> tuple[int, str, str]:
-    """Return exit code, standard output, and what must stand on standard error."""
+    """Return exit code, standard output, and the required text on standard error."""
     counted: dict[tuple[str, str], set[int]] = defaultdict(set)
     for number, text in enumerate(log.splitlines(), 1):
         if not text.strip() or text.startswith("#"):

@@ -85,7 +85,7 @@ class Layout:
 
 
 def write_contract(chance: random.Random, place: int, folder: Path) -> list[dict[str, object]]:
-    """Write one contract; return its five clauses with page and sentence, and what a careless reader would take."""
+    """Write one contract; return its five clauses with page and sentence, and the wrong values of a careless reader."""
     supplier = SUPPLIERS[place]
     layout, name = Layout(), supplier.lower().replace(" ", "-") + ".pdf"
     sentences, values, cores = state_clauses(chance, place)
@@ -160,7 +160,7 @@ def state_clauses(chance: random.Random, place: int) -> tuple[dict[str, str], di
 
 
 def write_decoys(chance: random.Random, place: int) -> list[str]:
-    """Return sentences that look like the wanted ones, and are not."""
+    """Return sentences that are similar to the clauses, but irrelevant."""
     return [
         f"Travel expenses are reimbursed within {chance.choice((40, 45, 50))} days of receipt of the documents.",
         f"A party in material breach shall remedy it within {chance.choice((7, 10))} days of written notice.",

@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read a table, whatever separates its cells; names of columns are compared without case."""
+    """Read a table with any delimiter; names of columns become lower case."""
     text = path.read_text(encoding="utf-8-sig")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     rows = csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter)
@@ -57,13 +57,13 @@ def same_value(value: str, wanted: object) -> bool:
 
 
 def is_quoted(quote: str, wanted: dict[str, Any]) -> bool:
-    """Tell whether a quotation is the sentence, or a part of it that carries the value, with no word changed."""
+    """Return whether a quotation is the sentence, or a part of it that carries the value, with no word changed."""
     given, sentence = normalise(quote), normalise(wanted["sentence"])
     return normalise(wanted["core"]) in given and (given in sentence or sentence in given) and len(quote) <= MAX_QUOTE
 
 
 def normalise(text: str) -> str:
-    """Return a text without differences of spacing, case and kinds of quotation marks."""
+    """Return a text with uniform spacing, case and quotation marks."""
     text = re.sub(r"[\u2018\u2019]", "'", text).lower()
     return " ".join(re.sub(r"[\u201c\u201d\"]", "", text).split()).strip(" .")
 

@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: find each clause by its wording, and write the table."""
+"""The reference solution's program at its desk: find each clause by its wording, and write the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATTERNS = {
 
 
 def main() -> None:
-    """Write clauses.csv; what stands later in a file replaces what stands before."""
+    """Write clauses.csv; later statements in a file replace earlier ones."""
     with Path("clauses.csv").open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(("File", "Clause", "Value", "Page", "Quote"))

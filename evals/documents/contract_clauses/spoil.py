@@ -1,4 +1,4 @@
-"""Write wrong deliveries that look right."""
+"""Write wrong but plausible deliveries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def is_law(row: Row) -> bool:
-    """Tell whether a row states the governing law."""
+    """Return whether a row states the governing law."""
     return row["Clause"] == "law"
 
 

@@ -69,7 +69,7 @@ rows = {min = 10, max = 40}
 
 @dataclass
 class Action:
-    """One action, as it stands."""
+    """An action in its current state."""
 
     number: str
     task: str
@@ -81,7 +81,7 @@ class Action:
 
 @dataclass
 class Minutes:
-    """What one document says."""
+    """The content of one document."""
 
     day: date
     initials: dict[str, str]
@@ -96,7 +96,7 @@ def long_date(day: date) -> str:
 
 
 def choose_due(chance: random.Random, day: date) -> tuple[str, date]:
-    """Return a due date as the minutes write it, and as it is meant."""
+    """Return a due date as the minutes write it, and the date it means."""
     fixed = day + timedelta(days=chance.randint(9, 40))
     last = date(day.year, day.month, calendar.monthrange(day.year, day.month)[1])
     return chance.choice(
@@ -113,7 +113,7 @@ def hold_meetings(chance: random.Random) -> tuple[list[Minutes], list[Action]]:
     """Let actions arise and change from meeting to meeting."""
     meetings: list[Minutes] = []
     actions: list[Action] = []
-    fixed: set[str] = set()  # actions of both who are MB, which nothing else changes
+    fixed: set[str] = set()  # actions of both people with initials MB; nothing else changes them
     tasks = chance.sample(TASKS, len(TASKS))
     start = date(2025, chance.randint(2, 4), chance.randint(3, 12))
     for at in range(6):

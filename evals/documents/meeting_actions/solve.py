@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: follow each action through the minutes, and write the register."""
+"""The reference solution's program at its desk: follow each action through the minutes, and write the register."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def write_pages(facts: dict[str, Any], chance: random.Random) -> list[list[str]]
 
 
 def compose(chance: random.Random, number: int, own: list[str]) -> list[str]:
-    """Mix a page's own lines with paragraphs that say little."""
+    """Mix a page's own lines with filler paragraphs."""
     lines = [TITLES[number - 1].upper(), ""]
     for each in own:
         if "|" not in each:

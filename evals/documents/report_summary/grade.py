@@ -106,7 +106,7 @@ def grade_recommendations(truth: dict[str, Any], texts: list[str]) -> list[str]:
 
 
 def has_date(text: str, iso: str) -> bool:
-    """Tell whether a text names a date, as YYYY-MM-DD or in words."""
+    """Return whether a text names a date, as YYYY-MM-DD or in words."""
     year, month, day = iso.split("-")
     name = MONTHS[int(month) - 1]
     return iso in text or f"{int(day)} {name} {year}" in text or f"{name} {int(day)}, {year}" in text

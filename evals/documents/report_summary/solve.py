@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: read the report page by page, and write the summary."""
+"""The reference solution's program at its desk: read the report page by page, and write the summary."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def key_figures(pages: list[str]) -> list[tuple[str, str, str, int]]:
 
 
 def find(pattern: str, text: str) -> re.Match[str]:
-    """Return what must be there."""
+    """Return the match; fail if there is none."""
     match = re.search(pattern, text)
     if match is None:
         raise ValueError(f"the report does not say {pattern}")

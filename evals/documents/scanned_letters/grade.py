@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read a table, whatever separates its cells; names of columns are compared without case."""
+    """Read a table with any delimiter; names of columns become lower case."""
     text = path.read_text(encoding="utf-8-sig")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     rows = csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter)

@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: recognise each scan, upside down if need be, and write the register."""
+"""The reference solution's program at its desk: recognise each scan, upside down if need be, and write the register."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_picture(page: Path) -> str:
 
 
 def find(pattern: str, text: str) -> str:
-    """Return what must be there."""
+    """Return what the pattern's group matches; fail if there is no match."""
     match = re.search(pattern, text)
     if match is None:
         raise ValueError(f"no {pattern} in {text!r}")

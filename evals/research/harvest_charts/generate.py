@@ -40,7 +40,7 @@ COLOURS = ((0.12, 0.42, 0.65), (0.66, 0.33, 0.12), (0.2, 0.5, 0.3), (0.4, 0.3, 0
 
 
 class Chart(NamedTuple):
-    """What a bulletin shows."""
+    """The content of a bulletin."""
 
     region: str
     year: int
@@ -139,14 +139,14 @@ def draw(chance: random.Random, chart: Chart) -> bytes:
 
 
 def index(listed: list[tuple[str, str]], revisions: list[tuple[str, str]]) -> str:
-    """Return the list of bulletins; revised editions stand on a page of their own."""
+    """Return the page of bulletins; revised editions are listed on another page."""
     items = "".join(f"<li><a href={path}>{title}</a> (PDF)" for title, path in listed)
     more = f"<p><a href=/bulletins/revisions>Revised editions ({len(revisions)})</a>"
     return f"<!doctype html><meta charset=utf-8><title>Bulletins</title><h1>Bulletins</h1><ul>{items}</ul>{more}"
 
 
 def revision_page(revisions: list[tuple[str, str]]) -> str:
-    """Return the list of revised editions."""
+    """Return the page of revised editions."""
     items = "".join(f"<li><a href={path}>{region}, harvest of 2024, revised</a> (PDF)" for region, path in revisions)
     return f"<!doctype html><meta charset=utf-8><title>Revisions</title><h1>Revised editions</h1><ul>{items}</ul>"
 

@@ -82,7 +82,7 @@ def write_reservoir(
     number: int,
     kind: str,
 ) -> tuple[str, str, str, str]:
-    """Write a reservoir's pages and notices; return the row that is right, whose source may be the key of a notice."""
+    """Write a reservoir's pages and notices; return the correct row, whose source may be the key of a notice."""
     true = chance.randint(800, 29_000) / 100
     entered, entry_day = round(true * chance.uniform(0.8, 1.2), 2), random_day(chance, 2019)
     notice_days = [date(2024, 1, 1) + timedelta(days=day) for day in sorted(chance.sample(range(500), 2))]
@@ -162,7 +162,7 @@ def write_indexes(pages: dict[str, str], names: list[str], numbers: list[int]) -
 
 
 def slug(name: str) -> str:
-    """Return a name as it stands in an address."""
+    """Return a name in the form used in URLs."""
     return name.lower().replace(" ", "-")
 
 

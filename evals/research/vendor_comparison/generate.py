@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def write_alto(chance: random.Random, pages: dict[str, str], seats: int) -> float:
-    """Write prices a user and month; the discount for a year in advance stands in a footnote."""
+    """Write prices per user and month; the discount for paying a year in advance is in a footnote."""
     price, discount = chance.randint(1500, 2900) / 100, chance.choice([8, 10, 15])
     pages[f"{ALTO}/pricing"] = page(
         "Alto pricing",
@@ -95,7 +95,7 @@ def write_borealis(chance: random.Random, pages: dict[str, str], seats: int) -> 
 
 
 def write_cirrus(chance: random.Random, pages: dict[str, str], seats: int) -> float:
-    """Write prices of packs of ten users, a month, with a fee that is paid once."""
+    """Write monthly prices of packs of ten users, with a one-time fee."""
     pack, fee = chance.randint(130, 190), chance.choice([450, 600, 750])
     pages[f"{CIRRUS}/plans"] = page(
         "Cirrus plans",
@@ -106,7 +106,7 @@ def write_cirrus(chance: random.Random, pages: dict[str, str], seats: int) -> fl
 
 
 def write_rates(chance: random.Random, pages: dict[str, str]) -> dict[str, float]:
-    """Write the rates of some days; one euro is so much of a currency."""
+    """Write the rates of some days, as units of a currency for one euro."""
     rates, rows = {"EUR": 1.0}, []
     for back in range(9):
         day = date(2025, 9, 2) - timedelta(days=back)

@@ -47,7 +47,7 @@ def find_table_faults(expected: list[list[Any]]) -> Iterator[str]:
 
 
 def find_picture_faults() -> Iterator[str]:
-    """Open the chart; what it shows cannot be judged here."""
+    """Open the chart; its content is not judged."""
     try:
         with Image.open("delivered/chart.png") as image:
             image.load()

@@ -157,7 +157,7 @@ def main() -> None:
 
 
 def make_requests(chance: random.Random) -> list[tuple[str, str, int, str, int]]:
-    """Make requests: days that could be months, a repeated one, a boat that is too long, and enough to fill berths."""
+    """Make requests: days that could be months, a repeated one, a too long boat, and enough to fill the berths."""
     boats, requests = chance.sample(BOATS, 8), []
     lengths = [8, 7, 10, 9, 12, 11, 16, chance.choice([8, 10])]
     chance.shuffle(lengths)
@@ -183,7 +183,7 @@ def book(bookings: list[list[Any]], request: str, boat: str, length: int, arriva
 
 
 def write_program(path: Path, source: str) -> None:
-    """Write a program without its source: a zip of bytecode that Python starts."""
+    """Write a program without its source: a zip of bytecode that Python can run."""
     code = compile(source, "harbour", "exec")
     data = MAGIC_NUMBER + bytes([1, 0, 0, 0]) + bytes(8) + marshal.dumps(code)  # an unchecked hash: no source, no date
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -69,7 +69,7 @@ async def read_table(hands: Hands, path: str) -> list[list[str]]:
 
 
 async def message(hands: Hands, *expected: str) -> int:
-    """Look until the program says one of some things; return which."""
+    """Wait until the program shows one of the expected messages; return its index."""
     text = ""
     for _ in range(LOOKS):
         await use(hands, "screen_settle", quiet=0.4)
@@ -83,7 +83,7 @@ async def message(hands: Hands, *expected: str) -> int:
 
 
 def plain(text: str) -> str:
-    """Make letters and digits that look alike the same."""
+    """Replace letters and digits that look alike by one of them."""
     return "".join(text.split()).translate(str.maketrans("Il|OoB", "111008"))
 
 

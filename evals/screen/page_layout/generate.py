@@ -51,7 +51,7 @@ DEFECTS = (
     ("margin-top: 26px; font-size: 16px;", "margin-top: 0; font-size: 16px;"),
     ("font-size: 13px; text-align: center;", "font-size: 13px; text-align: right;"),
 )
-"""What is right, and what a seed may put in its place; from the fifth to the seventh only narrow windows show it."""
+"""Correct rules, and the wrong ones that a seed may choose; the fifth to seventh differ only in narrow windows."""
 ITEMS = ("Lantern", "Kettle", "Hammock", "Compass", "Tent peg set", "Rain cape", "Camp stove", "Folding chair", "Rope")
 LOOKS = '''"""A check: does the page look like the designs when it is drawn with this stylesheet?"""
 
@@ -140,7 +140,7 @@ def make_page(chance: random.Random) -> str:
 
 
 def draw(page: Path, width: int, target: Path) -> None:
-    """Draw a page in a window of some width, higher than it need be: a busy browser may leave the foot undrawn."""
+    """Render a page in a window that is higher than needed, as a busy browser may leave the bottom undrawn."""
     argv = ["chromium", "--headless", "--hide-scrollbars", "--user-data-dir=profile", f"--window-size={width},1000"]
     argv += [f"--screenshot={target}", page.absolute().as_uri()]
     subprocess.run(argv, stderr=subprocess.DEVNULL, timeout=120, check=True)

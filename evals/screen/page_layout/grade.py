@@ -14,7 +14,7 @@ from PIL import Image
 
 BROWSER = ["chromium", "--headless", "--hide-scrollbars", "--user-data-dir=profile"]
 MAX_SHARE = 0.0005
-"""How much of a picture may differ: the edge of a letter, not a word."""
+"""Share of a picture that may differ: the edge of a letter, not a word."""
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def find_faults() -> Iterator[str]:
 
 
 def load(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the colours of a picture's upper 800 rows; a busy browser may leave the foot undrawn."""
+    """Return the colours of a picture's upper 800 rows; a busy browser may leave the bottom undrawn."""
     return np.asarray(Image.open(path).convert("RGB"), dtype=int)[:800]
 
 

@@ -49,7 +49,7 @@ PLAN = (step(repair, files=["page", "design-1280.png", "design-640.png"], makes=
 
 
 async def compare(hands: Hands) -> float:
-    """Return how much of both pictures differs."""
+    """Return the share of both pictures that differs."""
     done = await hands.run(["python3", "compare.py"], timeout=240)
     if not done.ok:
         raise ValueError(done.stderr.decode(errors="replace")[-300:])

@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def make_dial(chance: random.Random, place: int) -> Dial:
-    """Choose a scale and a value that is clearly in the alarm range or clearly not."""
+    """Choose a scale, and a value clearly inside or clearly outside the alarm range."""
     name, unit, ends = DIALS[place]
     high = chance.choice(ends)
     low = high // 5 if chance.random() < 0.25 else 0

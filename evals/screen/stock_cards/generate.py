@@ -126,7 +126,7 @@ def judge(card: list[Any]) -> list[Any]:
 
 
 def write_program(path: Path, source: str) -> None:
-    """Write a program without its source: a zip of bytecode that Python starts."""
+    """Write a program without its source: a zip of bytecode that Python can run."""
     code = compile(source, "storeroom", "exec")
     data = MAGIC_NUMBER + bytes([1, 0, 0, 0]) + bytes(8) + marshal.dumps(code)  # an unchecked hash: no source, no date
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

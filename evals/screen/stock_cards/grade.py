@@ -42,7 +42,7 @@ def find_faults() -> Iterator[str]:
 
 
 def read_rows(path: Path) -> list[dict[str, str]] | None:
-    """Return the rows with lower-case heads, or nothing where the table is not as it must be."""
+    """Return the rows with lower-case heads, or None if the table is malformed."""
     try:
         text = path.read_bytes().decode("utf-8-sig", "replace")
     except OSError:

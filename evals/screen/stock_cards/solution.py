@@ -90,7 +90,7 @@ LOOKS, FIRST_LOOKS = 5, 40
 
 
 async def read_cards(hands: Hands) -> str:
-    """Start the program, and read card after card from its window until it shows no other."""
+    """Start the program, and read card after card from its window until there are no more."""
     await hands.write("read.py", READ.encode())
     await use(hands, "screen_launch", argv=["python3", "storeroom.pyz"])
     await use(hands, "screen_move", x=1270, y=10)  # the pointer hides what is below it
@@ -102,7 +102,7 @@ async def read_cards(hands: Hands) -> str:
         await hands.write("window.png", picture)
         done = await hands.run(["python3", "read.py", "window.png"], timeout=60) if picture != before else None
         card = json.loads(done.stdout) if done is not None and done.ok else []
-        if len(card) != 9:  # the window is not there yet, or still shows the card before
+        if len(card) != 9:  # no window yet, or still the previous card
             misses += 1
             continue
         cards.append(card)

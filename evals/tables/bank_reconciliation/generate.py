@@ -17,7 +17,7 @@ ACCOUNTS = ("Atlantic", "Northbank", "Sparbank")
 NAMES = ("Müller GmbH", "Ørsted Paper", "Baker & Co", "Café Lumière", "Novak Tools", "Green Fleet", "Hill Estates")
 ENTRIES = 55
 KINDS = {"missing in ledger": 4, "missing in bank": 3, "duplicate in ledger": 2, "amount": 4}
-"""How often entries disagree, and how."""
+"""Number of differences of each kind."""
 BRIEF = """\
 goal = \"\"\"
 Reconcile the bank statements of June 2025 (atlantic.csv, northbank.csv, sparbank.csv) with ledger.xlsx, and write
@@ -75,7 +75,7 @@ def invent(chance: random.Random) -> list[Entry]:
 
 
 def disagree(chance: random.Random, entries: list[Entry]) -> tuple[list[Entry], list[Entry], list[dict[str, object]]]:
-    """Return the entries of the banks, those of the ledger, and what does not agree."""
+    """Return the entries of the banks, those of the ledger, and their differences."""
     bank, differences = list(entries), []
     ledger: list[Entry] = []
     names = [kind for kind, count in KINDS.items() for _ in range(count)]

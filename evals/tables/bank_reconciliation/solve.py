@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: read four files into one form, compare, and write the workbook."""
+"""The reference solution's program at its desk: read four files into one form, compare, and write the workbook."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def kind_of(paid: list[int], booked: list[int]) -> str:
-    """Name what does not agree."""
+    """Return the kind of a difference."""
     if not booked:
         return "missing in ledger"
     if not paid:

@@ -52,7 +52,7 @@ formulas = ["Sales!B2:N7", "Costs!B2:N8", "Summary!B2:N6"]
 
 
 def invent(chance: random.Random) -> dict[str, Any]:
-    """Return inputs of a year in which the first month makes a loss."""
+    """Return the inputs of a year whose first month makes a loss."""
     units = [[chance.randint(20, 90) for _ in MONTHS] for _ in PRODUCTS]
     for row in units:
         row[0] = chance.randint(1, 4)

@@ -54,7 +54,7 @@ def find_faults(truth: dict[str, Any]) -> list[str]:
 
 
 def inputs_of(facts: dict[str, Any]) -> dict[str, float]:
-    """Return every input by its place."""
+    """Return every input by its cell."""
     cells = {"Inputs!B2": facts["rate"], "Inputs!B3": facts["overhead"], "Inputs!B4": facts["discount"]}
     for at in range(5):
         cells |= {f"Inputs!B{7 + at}": facts["prices"][at], f"Inputs!C{7 + at}": facts["costs"][at]}
@@ -63,7 +63,7 @@ def inputs_of(facts: dict[str, Any]) -> dict[str, float]:
 
 
 def change(truth: dict[str, Any]) -> dict[str, Any]:
-    """Return other inputs, among them a month with a loss that made none before."""
+    """Return other inputs, with a loss in a month that had none before."""
     other = copy.deepcopy(truth)
     other |= {"rate": 0.33, "overhead": truth["overhead"] + 1300, "discount": 0.11}
     other["prices"] = [price + 7 * at + 3 for at, price in enumerate(truth["prices"])]

@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: write every formula as TASK.md states it, and fix the inputs."""
+"""The reference solution's program at its desk: write every formula as TASK.md states it, and fix the inputs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def mend_month(book: Any, month: str) -> None:
 
 
 def find(pattern: str, text: str) -> re.Match[str]:
-    """Return what must be there."""
+    """Return the match; fail if there is none."""
     match = re.search(pattern, text)
     if match is None:
         raise ValueError(f"TASK.md does not say {pattern}")

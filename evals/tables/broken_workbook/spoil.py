@@ -1,4 +1,4 @@
-"""Write wrong deliveries that look right: in each, one place stays broken."""
+"""Write wrong but plausible deliveries: in each, one place stays broken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import openpyxl  # type: ignore[import-untyped]
 
 
 def main() -> None:
-    """Write a variant for every broken place."""
+    """Write a variant for every broken cell."""
     truth = json.loads(Path("hidden/truth.json").read_text())
     typed, short, neighbour, missing, overhead, loss, text, percent = truth["damaged"]
     column = short.partition("!")[2][:-1]

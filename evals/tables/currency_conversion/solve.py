@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: look the rates up, and write the workbook with live sums."""
+"""The reference solution's program at its desk: look the rates up, and write the workbook with live sums."""
 
 from __future__ import annotations
 

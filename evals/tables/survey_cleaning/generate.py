@@ -130,7 +130,7 @@ def clean(responses: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_fair(responses: list[dict[str, Any]]) -> bool:
-    """Tell whether nobody answered twice in the same minute."""
+    """Return whether no person answered twice in the same minute."""
     keys = [(each["email"], each["submitted"]) for each in responses]
     return len(set(keys)) == len(keys)
 

@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: clean both waves by the rules of TASK.md, and summarise them."""
+"""The reference solution's program at its desk: clean both waves by the rules of TASK.md, and summarise them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write wrong deliveries that look right."""
+"""Write wrong but plausible deliveries."""
 
 from __future__ import annotations
 

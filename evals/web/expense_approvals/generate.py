@@ -75,7 +75,7 @@ unique = ["Claim"]
 
 
 def claim(chance: random.Random, number: int, **fixed: Any) -> dict[str, Any]:
-    """Return a claim that the policy approves, but for what is fixed."""
+    """Return a claim that the policy approves, except for the values in `fixed`."""
     day = date(2025, 3, 1) + timedelta(days=chance.randint(0, 60))
     kind = chance.choice(KINDS)
     count = chance.randint(1, 4) if kind in ("Meal", "Hotel") else 1

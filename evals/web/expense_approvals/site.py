@@ -27,7 +27,7 @@ BUTTONS = """<form method=post action=/claims/{number}/approve><button>Approve</
 
 
 def secrets(hidden: dict[str, Any]) -> dict[str, str]:
-    """Return what the vault must hold."""
+    """Return the secrets for the vault."""
     return {"expenses-password": hidden["password"]}
 
 
@@ -85,7 +85,7 @@ class Expenses(SiteHandler):
             self.show(303, "", ("Location", "/claims"))
 
     def sign_in(self, form: dict[str, str]) -> None:
-        """Give a session to a user with the right password."""
+        """Start a session for a user with the right password."""
         is_right = compare_digest(form.get("password", "").encode(), self.hidden["password"].encode())
         if form.get("user") != USER or not is_right:
             self.show(403, f"<p>User name or password is wrong.{LOGIN}")
@@ -96,7 +96,7 @@ class Expenses(SiteHandler):
         self.show(303, "", ("Location", "/claims"), ("Set-Cookie", cookie))
 
     def is_signed_in(self) -> bool:
-        """Tell whether the request brings a session of ours."""
+        """Return whether the request has a valid session cookie."""
         cookies = SimpleCookie(self.headers.get("Cookie", ""))
         return "session" in cookies and cookies["session"].value in self.sessions
 

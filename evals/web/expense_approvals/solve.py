@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: read all claims, apply the policy, and decide each claim once."""
+"""The reference solution's program at its desk: read all claims, apply the policy, and decide each claim once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def decide(claim: Claim, *, is_copy: bool) -> tuple[str, str]:
 
 
 def key(claim: Claim) -> tuple[str, str, str, int]:
-    """Return what duplicates have in common."""
+    """Return the values that duplicate claims share."""
     return (claim["Employee"], claim["Kind"], claim["Day of the expense"], cents(claim))
 
 

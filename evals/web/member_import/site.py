@@ -34,7 +34,7 @@ IMPORT = """<h1>{name}</h1><form method=post action=/lists/{number}/import encty
 
 
 def secrets(hidden: dict[str, Any]) -> dict[str, str]:
-    """Return what the vault must hold."""
+    """Return the secrets for the vault."""
     return {f"{name}-password": value for name, value in hidden["passwords"].items()}
 
 
@@ -57,7 +57,7 @@ class Sites(SiteHandler):
 
     @property
     def host(self) -> str:
-        """Return the name of the site that is asked."""
+        """Return the name of the requested site."""
         return self.headers.get("Host", "").partition(":")[0]
 
     @property
@@ -125,7 +125,7 @@ class Sites(SiteHandler):
         return self.show(200, f"<h1>Imported</h1><p>{len(rows) - 1} rows were added to {self.lists[number]}.")
 
     def sign_in(self, form: dict[str, str]) -> None:
-        """Give a session to a user with the right password."""
+        """Start a session for a user with the right password."""
         user, name = USERS[self.host]
         is_right = compare_digest(form.get("password", "").encode(), self.hidden["passwords"][name].encode())
         if form.get("user") != user or not is_right:
@@ -136,7 +136,7 @@ class Sites(SiteHandler):
         return self.show(303, "", ("Location", "/"), ("Set-Cookie", cookie))
 
     def is_signed_in(self) -> bool:
-        """Tell whether the request brings a session of this site."""
+        """Return whether the request has a session cookie of this site."""
         cookies = SimpleCookie(self.headers.get("Cookie", ""))
         value = cookies["session"].value if "session" in cookies else ""
         return value in self.sessions and value.startswith(USERS[self.host][1])
@@ -147,7 +147,7 @@ class Sites(SiteHandler):
 
 
 def find_fault(rows: list[list[str]]) -> str:
-    """Return what is wrong with the rows of an import; nothing if it can be accepted."""
+    """Return what is wrong with the rows of an import, or an empty text."""
     if not rows or rows[0] != HEAD:
         return f"The first row must be {';'.join(HEAD)}."
     for number, row in enumerate(rows[1:], 2):

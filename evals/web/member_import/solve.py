@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: export, clean, and import once."""
+"""The reference solution's program at its desk: export, clean, and import once."""
 
 from __future__ import annotations
 

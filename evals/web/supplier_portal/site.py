@@ -22,7 +22,7 @@ LOGIN = """<h1>Sign in</h1><form method=post action=/login>
 
 
 def secrets(hidden: dict[str, Any]) -> dict[str, str]:
-    """Return what the vault must hold."""
+    """Return the secrets for the vault."""
     return {"portal-password": hidden["password"]}
 
 
@@ -75,7 +75,7 @@ class Portal(SiteHandler):
         self.show(303, "", ("Location", "/orders"), ("Set-Cookie", cookie))
 
     def is_signed_in(self) -> bool:
-        """Tell whether the request brings a session of ours."""
+        """Return whether the request has a valid session cookie."""
         cookies = SimpleCookie(self.headers.get("Cookie", ""))
         return "session" in cookies and cookies["session"].value in self.sessions
 

@@ -1,4 +1,4 @@
-"""What the reference solution runs at its desk: sign in, read every order, write the table."""
+"""The reference solution's program at its desk: sign in, read every order, write the table."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ types = {number = "text", state = "text", total = "number"}
 
 
 def invent(chance: random.Random) -> dict[str, Any]:
-    """Return the trip as it was first planned, and as it shall be filed."""
-    start = date(2025, chance.randint(5, 6), chance.randint(8, 11))  # day and month can be confused, and differ
+    """Return the trip as it was first planned, and as it must be filed."""
+    start = date(2025, chance.randint(5, 6), chance.randint(8, 11))  # day and month differ, and can be confused
     nights = chance.randint(2, 4)
     destination, other = chance.sample(CITIES, 2)
     old_centre, centre = chance.sample(CENTRES, 2)

@@ -35,7 +35,7 @@ FIELDS = ("traveller", "destination", "from", "to", "centre", "purpose", "cost",
 
 
 def secrets(hidden: dict[str, Any]) -> dict[str, str]:
-    """Return what the vault must hold."""
+    """Return the secrets for the vault."""
     return {"travel-password": hidden["password"]}
 
 
@@ -98,7 +98,7 @@ class Travel(SiteHandler):
             self.show(303, "", ("Location", f"/requests/{number}"))
 
     def sign_in(self, form: dict[str, str]) -> None:
-        """Give a session to a user with the right password."""
+        """Start a session for a user with the right password."""
         is_right = compare_digest(form.get("password", "").encode(), self.hidden["password"].encode())
         if form.get("user") != USER or not is_right:
             self.show(403, f"<p>User name or password is wrong.{LOGIN}")
@@ -109,7 +109,7 @@ class Travel(SiteHandler):
         self.show(303, "", ("Location", "/requests"), ("Set-Cookie", cookie))
 
     def is_signed_in(self) -> bool:
-        """Tell whether the request brings a session of ours."""
+        """Return whether the request has a valid session cookie."""
         cookies = SimpleCookie(self.headers.get("Cookie", ""))
         return "session" in cookies and cookies["session"].value in self.sessions
 
@@ -119,7 +119,7 @@ class Travel(SiteHandler):
 
 
 def find_fault(form: dict[str, str]) -> str:
-    """Return what is wrong with a form; nothing if it can be stored."""
+    """Return what is wrong with a form, or an empty text."""
     if missing := [name for name in FIELDS if not form.get(name)]:
         return f"The field {missing[0]} is empty."
     for name in ("from", "to"):

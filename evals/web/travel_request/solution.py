@@ -95,7 +95,7 @@ def reference(page: str, what: str) -> str:
 
 
 def find(pattern: str, text: str) -> re.Match[str]:
-    """Return what must be there."""
+    """Return the match; fail if there is none."""
     match = re.search(pattern, text)
     if match is None:
         raise ValueError(f"{pattern} is not in {text[:2000]!r}")

@@ -1,4 +1,4 @@
-"""Write wrong outcomes that look right: each is a confirmation with a state of the site."""
+"""Write wrong but plausible outcomes: each is a confirmation with a state of the site."""
 
 from __future__ import annotations
 
