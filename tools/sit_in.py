@@ -1,4 +1,4 @@
-"""Sit in for a model: a provider on loopback whose replies somebody writes by hand.
+"""Sit in for a model: a provider on loopback whose replies a person writes by hand.
 
     python tools/sit_in.py serve --room ROOM [--port 8099]    answer requests of models from a folder, ROOM
     python tools/sit_in.py next --room ROOM [--wait 300]      print the next request without a reply, and its number

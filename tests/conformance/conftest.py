@@ -154,7 +154,7 @@ GVISOR_SAMPLE = frozenset(
     test_every_kind_of_change_is_reported
     test_forks_are_computers_of_their_own
     test_hostname_and_machine_id_are_a_desks_own
-    test_much_goes_both_ways_at_once
+    test_large_data_passes_both_ways_at_once
     test_orphans_are_adopted
     test_root_is_root_and_the_user_is_not
     test_root_starts_again_after_its_guest_was_killed

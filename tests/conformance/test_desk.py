@@ -64,7 +64,7 @@ async def gone_within(desk: Desk, seconds: float) -> float:
 
 
 @pytest.mark.slow
-async def test_a_desk_burns_itself_and_says_what_it_is(fresh: Open) -> None:
+async def test_a_desk_can_be_burnt_by_its_object_which_describes_its_state(fresh: Open) -> None:
     async with fresh(Spec(memory=256 * MIB)) as desk:
         assert repr(desk).startswith(f"<Desk {desk.id} open")
         assert {"run", "write", "burn"} <= set(dir(desk)) <= set(dir(Desk))

@@ -132,13 +132,13 @@ async def test_an_invalid_port_is_refused(desk: Desk, port: int) -> None:
         await desk.dial(port)
 
 
-async def test_one_way_can_end_before_the_other(desk: Desk) -> None:
+async def test_one_direction_can_end_before_the_other(desk: Desk) -> None:
     async with serving(desk, "4 end") as port:
         with await desk.dial(port) as sock:
             assert await talk(sock, b"question", end=True) == b"question[end]"
 
 
-async def test_much_goes_both_ways_at_once(desk: Desk) -> None:
+async def test_large_data_passes_both_ways_at_once(desk: Desk) -> None:
     data = bytes(range(256)) * 4096 * 16
     async with serving(desk) as port:
         with await desk.dial(port) as sock:

@@ -518,7 +518,7 @@ async def test_attaching_replays_recent_output_and_continues(desk: Desk) -> None
     assert (await everything(program))["stdout"] == b"end\n"
 
 
-async def test_a_late_follower_gets_the_kept_exit(desk: Desk) -> None:
+async def test_a_late_follower_gets_the_exit(desk: Desk) -> None:
     program = await desk.start(["sh", "-c", "echo said; exit 9"])
     await program.wait()
     late = await desk.attach(program.pid)

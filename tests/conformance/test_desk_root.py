@@ -138,7 +138,7 @@ async def test_root_has_its_own_home_and_path(rooted: Desk) -> None:
     assert "/usr/sbin" in done.text
 
 
-async def test_root_does_what_installing_packages_takes(rooted: Desk) -> None:
+async def test_root_can_do_what_installing_packages_needs(rooted: Desk) -> None:
     script = """
         set -e
         mkdir -p /usr/lib/made /var/lib/made; echo x >/usr/lib/made/file; echo changed >>/etc/motd

@@ -144,7 +144,7 @@ async def test_tools_are_called_and_their_results_come_back(kind: Kind) -> None:
         assert "none" in str(pair.server.requests[1])
 
 
-async def test_thinking_goes_back_as_it_came_over_many_turns(kind: Kind) -> None:
+async def test_thoughts_are_sent_back_unchanged_over_many_turns(kind: Kind) -> None:
     turns = [[kind.thinking(f"Thought {n}."), kind.tool("read", path=str(n))] for n in range(4)]
     async with asked(kind, *turns, [kind.text("Done.")]) as pair:
         history: list[Any] = []

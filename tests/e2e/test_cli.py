@@ -175,7 +175,7 @@ def test_verifying_a_file_that_is_missing_names_that_file(hotdesk: Hotdesk, tmp_
 
 
 @pytest.mark.long
-def test_an_image_that_others_are_built_on_is_asked_about(tmp_path: Path, hotdesk: Hotdesk) -> None:
+def test_removing_an_image_that_others_need_asks_first(tmp_path: Path, hotdesk: Hotdesk) -> None:
     store = tmp_path / "images"
     shared, own = "a" * 64, "b" * 64
     for layer in (shared, own):

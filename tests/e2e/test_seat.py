@@ -96,7 +96,7 @@ async def test_a_screen_works_again_after_a_rollback(host: Host, desk: Desk) -> 
     assert (await host.get_seat(desk).ask("screen.shot")).blob[:4] == b"\x89PNG"
 
 
-async def test_readers_kept_ready_are_used_and_replaced(host: Host, desk: Desk) -> None:
+async def test_ready_readers_are_used_and_replaced(host: Host, desk: Desk) -> None:
     await host.seats.keep_ready(1)
     spare = readers(host)
     async with host.open_desk(Spec(image="desktop")) as other:

@@ -84,7 +84,7 @@ async def test_a_desk_whose_first_process_ends_at_once_leaves_nothing(lifeless: 
 
 
 @pytest.mark.container
-async def test_a_keeper_that_can_start_no_thread_says_so_and_keeps_its_desks(settings: Config) -> None:
+async def test_a_keeper_that_cannot_start_a_thread_reports_it_and_keeps_its_desks(settings: Config) -> None:
     async with Host(settings, control=False) as host, host.open_desk() as desk:
         assert isinstance(host.runtime, KeeperRuntime)
         keeper = host.runtime.keeper.pid

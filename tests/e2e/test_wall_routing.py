@@ -152,7 +152,7 @@ async def test_certificate_receipt_and_report_name_the_proven_wall(
     assert f"{NAME} ({version}, {PLATFORM}; its own kernel)" in page
 
 
-async def test_the_wall_of_a_desk_with_a_way_out_is_in_its_journal(host: Host, settings: Config) -> None:
+async def test_the_wall_of_a_desk_with_egress_is_in_its_journal(host: Host, settings: Config) -> None:
     async with host.open_desk(Spec(wall=NAME), scope_of(["read example.test"], [], {})) as desk:
         await host.prepare()
         rows = [row for row in read(settings.lib / "keys" / FILE, desk.id) if row.name == WallProven.__name__]

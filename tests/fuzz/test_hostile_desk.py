@@ -181,7 +181,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def test_an_owner_uses_a_desk_that_says_hostile_things(host: Host) -> None:
+async def test_an_owner_uses_a_desk_that_sends_hostile_data(host: Host) -> None:
     with memory_within(96 * MIB):
         used, did = await attacked(host, 1, 3.0)
     assert used > 1
@@ -189,7 +189,7 @@ async def test_an_owner_uses_a_desk_that_says_hostile_things(host: Host) -> None
 
 
 @pytest.mark.long
-async def test_an_owner_uses_desks_that_say_hostile_things_for_long(host: Host, seeds: Seeds, share: float) -> None:
+async def test_an_owner_uses_desks_that_send_hostile_data_for_long(host: Host, seeds: Seeds, share: float) -> None:
     before = descriptors()
     used = did = 0
     with memory_within(160 * MIB):

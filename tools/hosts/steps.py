@@ -18,7 +18,7 @@ SETTLING_S = 120.0
 """Seconds until a killed process and its desks must be gone."""
 SAMPLES = {
     "conformance": (
-        "test_desk.py::test_a_desk_burns_itself_and_says_what_it_is",
+        "test_desk.py::test_a_desk_can_be_burnt_by_its_object_which_describes_its_state",
         "test_desk.py::test_two_desks_do_not_see_each_others_processes",
         "test_desk.py::test_there_is_no_network_but_loopback",
         "test_desk.py::test_out_of_memory_in_a_child_is_reported",

@@ -48,7 +48,7 @@ async def test_a_desk_that_needs_a_stronger_wall_is_opened_behind_it_or_not_at_a
             assert shown.wall_version.startswith("crun ")
 
 
-async def test_a_job_is_asked_for_approved_answered_and_delivers(server: Served) -> None:
+async def test_a_job_is_started_approved_answered_and_delivers(server: Served) -> None:
     job_template.install(server.settings.lib / "templates", "client")
     async with Client(server.url, server.key) as client:
         job = await client.work(template="client", files={"names.txt": b"Bo"}, approve="plan")

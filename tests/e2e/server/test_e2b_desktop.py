@@ -201,7 +201,7 @@ def test_the_mouse_moves_to_the_given_point(desktop: Sandbox) -> None:
         ),
     ],
 )
-def test_a_window_sees_what_the_mouse_does(
+def test_a_window_gets_every_event_of_the_mouse(
     desktop: Sandbox, act: Callable[[Sandbox], object], words: list[str]
 ) -> None:
     seen(desktop, lambda: act(desktop), *words)

@@ -157,7 +157,7 @@ def test_a_link_is_described_by_its_target(sandbox: Sandbox) -> None:
     assert sandbox.files.read("l/link") == "x\n"
 
 
-def test_a_folder_is_listed_as_deep_as_asked(sandbox: Sandbox) -> None:
+def test_a_folder_is_listed_to_the_requested_depth(sandbox: Sandbox) -> None:
     sandbox.commands.run("mkdir -p t/b/c t/a && touch t/b/c/f t/z && ln -s /home/user/t /home/user/to")
     assert [one.path for one in sandbox.files.list("t")] == [f"/home/user/t/{n}" for n in ("a", "b", "z")]
     assert [one.name for one in sandbox.files.list("t", depth=2)] == ["a", "b", "c", "z"]

@@ -320,7 +320,7 @@ def test_a_websocket_that_ends_outside_ends_inside(server: Served, sandbox: Sand
     [("/refused", SOCKETS, 403), ("/wrong", SOCKETS, 502), ("/", 8999, 502)],
     ids=["refused inside", "answered for another key", "nobody listens"],
 )
-def test_a_websocket_that_is_refused_is_told_why(
+def test_a_refused_websocket_gets_the_reason(
     server: Served, sandbox: Sandbox, path: str, port: int, status: int
 ) -> None:
     with pytest.raises(InvalidStatus) as refused, dial(server, sandbox, path, port):
