@@ -110,7 +110,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `long` tests of virtual machines (without KVM these boot for up to a minute) and cases beyond a sample."""
+    """Mark as `long` the tests of virtual machines (up to a minute to boot without KVM) and cases beyond a sample."""
     cases: Counter[str] = Counter()
     for item in items:
         sample = item.get_closest_marker("sample")

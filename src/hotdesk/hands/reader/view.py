@@ -120,7 +120,7 @@ async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(show, screen, one.desk, viewer, tasks.cancel_scope)
-            await steer(one, viewer)
+            await _steer(one, viewer)
             tasks.cancel_scope.cancel()
     except* ProtocolError as group:
         raise group.exceptions[0] from None
@@ -145,7 +145,7 @@ async def show(screen: DeskSide, desk: socket.socket, viewer: socket.socket, sco
     scope.cancel()
 
 
-async def steer(one: Looking, viewer: socket.socket) -> None:
+async def _steer(one: Looking, viewer: socket.socket) -> None:
     await let_go(one)  # bytes that arrived with its greeting
     while data := await receive(viewer):
         one.viewer.feed(data)
