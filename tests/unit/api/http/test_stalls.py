@@ -1,5 +1,7 @@
 """Tests of stall detection: callbacks that block the event loop are reported, and nothing else."""
 
+from __future__ import annotations
+
 import gc
 import subprocess
 import sys
