@@ -1,4 +1,4 @@
-"""What no brief can exceed: one table of what is asked, what is allowed, and what is said of it."""
+"""Tests of the operator's ceiling: a table of requests, limits, and the resulting messages."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def job_of(told: str) -> Brief:
         ('names = {"erp.test" = "127.0.0.1:1"}', Ceiling(), None),
     ],
 )  # fmt: skip
-def test_what_is_beyond_the_ceiling_is_reported_with_a_remedy(told: str, ceiling: Ceiling, why: str | None) -> None:
+def test_a_brief_beyond_the_ceiling_is_refused_with_a_remedy(told: str, ceiling: Ceiling, why: str | None) -> None:
     found = find_excess(job_of(told), ceiling)
     assert len(found) == (why is not None)
     assert why is None or (found[0].startswith(why) and "; " in found[0])
 
 
-def test_everything_that_is_beyond_is_reported_at_once() -> None:
+def test_every_excess_is_reported_at_once() -> None:
     job = job_of(
         f'{OPEN}\nwall = "container"\napprove = "auto"\n'
         f'seconds = 60\nlook = "openai:a"\nbudget = {{tokens = 2, dollars = 2, acts = 2}}'
@@ -76,7 +76,7 @@ def test_everything_that_is_beyond_is_reported_at_once() -> None:
         admit_brief(job, ceiling)
 
 
-def test_where_a_brief_is_silent_it_gets_the_ceiling() -> None:
+def test_a_limit_the_brief_does_not_set_is_the_ceilings() -> None:
     job = admit_brief(job_of(""), Ceiling(tokens=10, dollars=1.5, acts=5, seconds=60, approve="plan"))
     assert (job.budget, job.seconds, job.approve) == (JobBudget(10, 1.5, 5), 60.0, "plan")
 
@@ -95,7 +95,7 @@ def test_a_job_made_without_a_brief_is_bounded_the_same() -> None:
     assert find_excess(Brief("x", (), Path("/"), "", budget=JobBudget(tokens=5)), Ceiling(tokens=1))
 
 
-def test_ways_to_approve_are_ordered_from_the_laxest() -> None:
+def test_approval_policies_are_ordered_from_the_laxest() -> None:
     for number, least in enumerate(APPROVALS):
         refused = [told for told in APPROVALS if find_excess(job_of(f'approve = "{told}"'), Ceiling(approve=least))]
         assert tuple(refused) == APPROVALS[:number]
@@ -120,7 +120,7 @@ def test_ways_to_approve_are_ordered_from_the_laxest() -> None:
         ("erp", "erp-token", False),
     ],
 )
-def test_a_star_is_anything(name: str, pattern: str, yes: bool) -> None:
+def test_a_star_matches_anything(name: str, pattern: str, yes: bool) -> None:
     assert admits(name, [pattern]) is yes
     assert admits(name, ["no-such", pattern]) is yes
     assert admits(name, None)

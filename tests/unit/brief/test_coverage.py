@@ -1,4 +1,4 @@
-"""Whether a brief covers a rule: tables, and that a yes is never wrong."""
+"""Tests of whether a brief covers a rule: tables, and random rules to show that it never says yes wrongly."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def cover(text: str, brief: str) -> str | None:
         ("tunnel a.test", "write a.test", None),
         ("GET a.test", "tunnel a.test", None),
         ("deny a.test", "read a.test", None),
-        # what is asked or denied beside it
+        # beside rules that ask or deny
         ("GET a.test/x", "ask read a.test", "ask read a.test"),
         ("GET a.test/x/y", "read a.test | deny a.test/x/*", None),
         ("GET a.test/z", "read a.test | deny a.test/x/*", "read a.test"),
@@ -90,7 +90,7 @@ def cover(text: str, brief: str) -> str | None:
         ("tunnel b.a.test", "tunnel *.a.test | deny *.a.test/x", None),
     ],
 )
-def test_what_covers_what(text: str, brief: str, expected: str | None) -> None:
+def test_a_rule_covers_narrower_rules(text: str, brief: str, expected: str | None) -> None:
     assert cover(text, brief) == expected
 
 

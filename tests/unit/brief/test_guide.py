@@ -1,4 +1,4 @@
-"""What the guide shows is what is so: each of its blocks is read, and its table has every field."""
+"""Tests of the guide to briefs: each code block is valid, and the table has every field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("form", "text"), BRIEFS, ids=range(len(BRIEFS)))
-def test_every_brief_of_the_guide_is_one(folder: Path, form: str, text: str) -> None:
+def test_every_brief_in_the_guide_is_valid(folder: Path, form: str, text: str) -> None:
     if form == "toml":
         table = tomllib.loads(text)
         text = ("" if "goal" in table else NEEDED["goal"]) + text
@@ -49,7 +49,7 @@ def test_the_python_of_the_guide_gives_a_brief() -> None:
 
 
 @pytest.mark.parametrize("text", SETTINGS, ids=range(len(SETTINGS)))
-def test_every_setting_of_the_guide_is_one(tmp_path: Path, text: str) -> None:
+def test_every_setting_in_the_guide_exists(tmp_path: Path, text: str) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/config.toml").write_text(text)
     assert config.load({"HOTDESK_HOME": str(tmp_path)}) != config.load({"HOTDESK_HOME": str(tmp_path / "other")})

@@ -1,4 +1,4 @@
-"""Where each value of a text stands."""
+"""Tests of locating each value of a TOML or JSON text by line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_value_of_a_toml_text_is_found() -> None:
     assert set(lines) == set(places(tomllib.loads(TOML)))
 
 
-def test_what_is_not_there_is_near_what_is_around_it() -> None:
+def test_a_missing_value_is_located_by_its_nearest_parent() -> None:
     lines = find_toml_lines(TOML)
     assert find_nearest_line(lines, ("many", 1, "kind")) == 25
     assert find_nearest_line(lines, ("colour",)) is None
@@ -95,7 +95,7 @@ def test_what_is_not_there_is_near_what_is_around_it() -> None:
 
 
 @given(st.text("[]{}=:.,#\"'\\\n ab1-") | st.text())
-def test_what_is_neither_is_left_to_its_parser(text: str) -> None:
+def test_invalid_text_is_left_to_its_parser(text: str) -> None:
     for read in (find_toml_lines, find_json_lines):
         with suppress(ValueError):
             assert isinstance(read(text), dict)

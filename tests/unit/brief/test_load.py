@@ -1,4 +1,4 @@
-"""Briefs as TOML, JSON and Python: what is meant is read, what is not is refused with its line and a remedy."""
+"""Tests of loading briefs from TOML, JSON and Python: mistakes are refused with their line and a remedy."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_brief_needs_a_goal_and_a_deliverable_and_reaches_nothing(folder: Path
     assert (job.scope, job.wall, job.approve, job.budget) == (CLOSED, "container", "auto", JobBudget())
 
 
-def test_everything_a_brief_says_is_read(folder: Path) -> None:
+def test_every_field_of_a_brief_is_read(folder: Path) -> None:
     job = parse_job(WHOLE.encode(), folder, scope_of)
     assert (job.inputs, job.image, job.seconds) == (("invoices", "drive:orders/2025.csv@3"), "office", 60.0)
     assert job.scope.rules[1] == Rule("example.test", path="/data/*")
@@ -135,7 +135,7 @@ def fields(job: Brief) -> dict[str, object]:
     return {name: getattr(job, name) for name in Brief.__slots__}
 
 
-def test_python_may_use_what_it_has_at_hand(folder: Path) -> None:
+def test_python_may_use_its_own_types(folder: Path) -> None:
     job = brief_of(scope_of, folder, goal="x", inputs=(Path("invoices"),), deliverables=({"path": Path("a.xlsx")},))
     assert (job.inputs, job.deliverables[0].path, job.folder) == (("invoices",), "a.xlsx", folder)
     assert brief_of(scope_of, goal="x", deliverables=[{"path": "a.xlsx"}]).folder == Path.cwd()
@@ -362,7 +362,7 @@ GRID = [
 
 
 @pytest.mark.parametrize(("old", "new", "line", "why"), GRID, ids=[f"{row[2]}-{row[1][:40]}" for row in GRID])
-def test_what_cannot_be_meant_is_refused_with_its_line(folder: Path, old: str, new: str, line: int, why: str) -> None:
+def test_an_invalid_value_is_refused_with_its_line(folder: Path, old: str, new: str, line: int, why: str) -> None:
     assert WHOLE.count(old) >= 1
     told = refusal(folder, WHOLE.replace(old, new, 1))
     assert told.startswith(f"brief.toml, line {line}: ")
@@ -406,9 +406,7 @@ def test_all_faults_of_a_brief_are_reported_at_once_in_the_order_of_its_lines(fo
         ('approve = "plan"', 'approve = "none"', 12, 'write approve = "plan"'),
     ],
 )  # fmt: skip
-def test_what_is_at_the_wrong_place_or_misspelt_has_its_remedy(
-    folder: Path, old: str, new: str, line: int, why: str
-) -> None:
+def test_misplaced_or_misspelt_fields_get_a_remedy(folder: Path, old: str, new: str, line: int, why: str) -> None:
     told = refusal(folder, WHOLE.replace(old, new, 1))
     assert told.startswith(f"brief.toml, line {line}: ")
     assert why in told
@@ -452,7 +450,7 @@ def test_what_belongs_into_or_out_of_expect_has_its_place_named(folder: Path, de
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key not in ("goal", "deliverables", "names")])
 @pytest.mark.parametrize("value", [None, {"a": [None]}, [[]], True, -1, "\ud800"], ids=repr)
-def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, value: object) -> None:
+def test_every_field_refuses_the_wrong_type_in_json_too(folder: Path, key: str, value: object) -> None:
     table = {"goal": "x", "deliverables": [{"path": "a.xlsx"}], key: value}
     told = refusal(folder, json.dumps(table, indent=1), "brief.json")
     assert re.match(r"brief\.json(, line [89]|: [23] faults: \(1\) line [58]): ", told)
@@ -514,7 +512,7 @@ def test_an_invalid_brief_is_refused(folder: Path, text: str, why: str) -> None:
     assert refusal(folder, text).startswith(why)
 
 
-def test_what_is_not_utf_8_is_refused(folder: Path) -> None:
+def test_text_that_is_not_utf_8_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"^, line 2: the text is not UTF-8"):
         parse_job(b'goal = "x"\n# \xff', folder, scope_of)
 
@@ -545,7 +543,7 @@ def test_without_the_switch_there_is_no_local_wall(folder: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("key", ["brain", "script", "command", "program"])
-def test_no_brief_says_what_this_machine_runs(folder: Path, key: str) -> None:
+def test_a_brief_cannot_set_what_this_machine_runs(folder: Path, key: str) -> None:
     told = refusal(folder, f'{key} = "brain.py"\n{LEAST}')
     assert told.startswith(f"brief.toml, line 1: this brief must not set {key}: ")
     assert "the programs of this machine; name models in `models`" in told
@@ -564,7 +562,7 @@ def test_no_brief_says_what_this_machine_runs(folder: Path, key: str) -> None:
         ('brain = ""', True),
     ],
 )
-def test_others_than_the_operator_may_say_less(folder: Path, line: str, refused: bool) -> None:
+def test_other_users_may_set_fewer_fields_than_the_operator(folder: Path, line: str, refused: bool) -> None:
     text = f"{line}\n{LEAST}".encode()
     if not refused:
         assert parse_job(text, folder, scope_of, operator=False)
@@ -579,7 +577,7 @@ MEMORY = 'goal = "x"\nmemory = "orders"\n'
 WANTED = '[[deliverables]]\npath = "a.txt"\nchecks = []\n'
 
 
-def test_a_memory_is_a_name(tmp_path: Path) -> None:
+def test_a_memory_has_a_plain_name(tmp_path: Path) -> None:
     assert parse_job((MEMORY + WANTED).encode(), tmp_path, scope_of).memory == "orders"
     assert parse_job(('goal = "x"\n' + WANTED).encode(), tmp_path, scope_of).memory == ""
     for wrong in ("true", '""', '"Orders"', '"../x"', "[]"):
@@ -600,7 +598,7 @@ def test_a_memory_is_a_name(tmp_path: Path) -> None:
         (MEMORY + 'inputs = ["drive:memory/orders/files/a.py"]\n' + WANTED, "no person has reviewed it"),
     ],
 )
-def test_nothing_else_has_the_place_of_a_memory(tmp_path: Path, brief: str, said: str) -> None:
+def test_no_input_can_use_the_path_of_a_memory(tmp_path: Path, brief: str, said: str) -> None:
     (tmp_path / "memory").mkdir()
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_job(brief.encode(), tmp_path, scope_of)

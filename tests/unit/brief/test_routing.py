@@ -1,4 +1,4 @@
-"""Which walls a job's desks stand behind: the strongest of all demands, or nothing at all."""
+"""Tests of choosing the wall for a job's desks: the strongest one required, or a refusal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus
 
 JOB = Brief("goal", (), Path(), "")
 PLAIN = WallCatalog({"container": WallStatus("container", TRAITS["container"])})
-"""A machine with containers alone."""
+"""A machine that has only containers."""
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ PLAIN = WallCatalog({"container": WallStatus("container", TRAITS["container"])})
         (replace(JOB, wall="gvisor", sensitive_wall="container"), "", ("gvisor", "gvisor", "gvisor")),
     ],
 )
-def test_the_strongest_demand_holds(job: Brief, verify: str, walls: tuple[str, ...]) -> None:
+def test_the_strongest_required_wall_is_chosen(job: Brief, verify: str, walls: tuple[str, ...]) -> None:
     found = route_brief(job, NOMINAL_CATALOG, verify)
     assert (found.wall, found.sensitive_wall, found.verify_wall) == walls
     assert route_brief(found, NOMINAL_CATALOG, verify) == found
@@ -49,7 +49,7 @@ def test_the_strongest_demand_holds(job: Brief, verify: str, walls: tuple[str, .
     ],
     ids=["brief", "command line", "sensitive steps", "verifying"],
 )
-def test_a_missing_wall_is_refused_whoever_requires_it(job: Brief, verify: str) -> None:
+def test_a_missing_wall_is_refused_no_matter_what_requires_it(job: Brief, verify: str) -> None:
     with pytest.raises(BriefError, match="`hotdesk setup --wall gvisor` sets it up; hotdesk does not fall back"):
         route_brief(job, PLAIN, verify)
 
@@ -61,7 +61,7 @@ def test_a_ceiling_raises_what_a_brief_leaves_open() -> None:
         admit_brief(replace(JOB, explicit=frozenset({"wall"})), Ceiling("gvisor"))
 
 
-def test_a_ceiling_compares_walls_by_what_they_are_here() -> None:
+def test_a_ceiling_compares_walls_by_their_strength_on_this_machine() -> None:
     emulated = WallStatus("microvm", replace(TRAITS["microvm"], is_boundary=False))
     here = WallCatalog({**NOMINAL_CATALOG.statuses, "microvm": emulated})
     weak = replace(JOB, wall="microvm", explicit=frozenset({"wall"}))

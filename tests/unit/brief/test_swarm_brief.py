@@ -1,4 +1,4 @@
-"""What makes a brief a swarm's: its items, what one may use, and the report."""
+"""Tests of swarm briefs: items, limits for each item, and the report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parse(text: str) -> Brief:
     return parse_job(text.encode(), Path(), scope_of)
 
 
-def test_everything_a_swarm_says_is_read() -> None:
+def test_every_field_of_a_swarm_is_read() -> None:
     brief = parse(WHOLE)
     assert brief.each == Each("rows.csv", "number", 5, 60.0, 3, JobBudget(1000, 0.05, 20), 0.2)
     assert brief.reduce is not None
@@ -45,7 +45,7 @@ def test_everything_a_swarm_says_is_read() -> None:
     assert [item.path for item in brief.reduce.deliverables] == ["register.xlsx"]
 
 
-def test_little_is_needed() -> None:
+def test_a_minimal_swarm_brief_is_valid() -> None:
     brief = parse('goal = "x"\ndeliverables = [{path = "{item}.json"}]\n[each]\nover = "in/*.pdf"\n')
     assert brief.each == Each("in/*.pdf")
     assert brief.reduce is None
@@ -66,7 +66,7 @@ def test_little_is_needed() -> None:
         ('goal = "Build the register."\n', "", "line 16: \\[reduce\\] has no goal"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_line(old: str, new: str, why: str) -> None:
+def test_an_invalid_value_is_refused_with_its_line(old: str, new: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse(WHOLE.replace(old, new, 1))
 

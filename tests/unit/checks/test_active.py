@@ -1,4 +1,4 @@
-"""Does a file only say something: every family of active content in a file of its own, and files that have none."""
+"""Tests of the scan for active content: each family in a file of its own, and files that have none."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def packed(members: dict[str, str | bytes] | list[tuple[str, str | bytes]], comm
 
 
 def office(**parts: str | bytes) -> bytes:
-    """Make an office document with these parts, `__` for a slash and `_DOT_` for a dot."""
+    """Make an office document with these parts; in names, `__` stands for a slash and `_DOT_` for a dot."""
     named = {name.replace("__", "/").replace("_DOT_", "."): data for name, data in parts.items()}
     return packed({"[Content_Types].xml": TYPES, "xl/worksheets/sheet1.xml": CELLS, **named})
 
@@ -71,7 +71,7 @@ def pdf(*objects: str, before: bytes = b"", after: bytes = b"") -> bytes:
 
 
 def object_stream(text: str, filters: str = "/FlateDecode", end: bytes = b"\n", cut: int = 0) -> bytes:
-    """Make a PDF whose objects are packed; the packing of the last `cut` bytes is broken."""
+    """Make a PDF with compressed objects; the last `cut` bytes of the compressed data are damaged."""
     packing = zlib.compressobj()
     inside = packing.compress(f"9 0 {text}".encode()) + packing.flush(zlib.Z_SYNC_FLUSH if cut else zlib.Z_FINISH)
     inside += b"\xff" * cut
@@ -339,7 +339,7 @@ def seen(folder: Path, name: str, data: bytes, check: ActiveCheck | None = None)
 
 
 @pytest.mark.parametrize("what", CLEAN)
-def test_what_only_says_something_passes(tmp_path: Path, what: str) -> None:
+def test_a_file_without_active_content_passes(tmp_path: Path, what: str) -> None:
     verdict = seen(tmp_path, *CLEAN[what])
     assert verdict.faults == ()
     assert verdict.passed
@@ -348,7 +348,7 @@ def test_what_only_says_something_passes(tmp_path: Path, what: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "what", "name", "data"), ACTIVE, ids=[f"{a}: {b}" for a, b, *_ in ACTIVE])
-def test_what_does_something_fails_unless_the_brief_names_it(
+def test_active_content_fails_unless_the_brief_allows_it(
     tmp_path: Path, family: str, what: str, name: str, data: bytes
 ) -> None:
     verdict = seen(tmp_path, name, data)
@@ -359,18 +359,18 @@ def test_what_does_something_fails_unless_the_brief_names_it(
         assert named.values["allowed and found"] == family
 
 
-def test_every_family_has_a_file() -> None:
+def test_every_family_of_active_content_has_a_test_file() -> None:
     assert {family for family, *_ in ACTIVE} == set(LOOKED_FOR)
 
 
-def test_a_program_may_be_one_and_nothing_more(tmp_path: Path) -> None:
+def test_a_program_may_contain_nothing_else_that_is_active(tmp_path: Path) -> None:
     code = ActiveCheck(code=True)
     assert seen(tmp_path, "a", b"#!/bin/sh\necho '<html><script>'\n", code).passed
     assert seen(tmp_path, "a.patch", b"--- a\n+++ b\n-1+1,2\n+=x,3\n", code).passed
     assert not seen(tmp_path, "a.py", f"#!/x\n# {BIDI}\n".encode(), code).passed
 
 
-def test_files_in_files_in_files_are_looked_at_and_no_deeper(tmp_path: Path) -> None:
+def test_nested_files_are_scanned_to_a_fixed_depth(tmp_path: Path) -> None:
     data = packed({"a.sh": "#!/bin/sh\n"})
     for _ in range(2):
         data = packed({"a.zip": data})
@@ -404,7 +404,7 @@ TOLD: dict[str, Any] = {"kind": "text", "bytes": 1, "parts": 0, "count": 0, "fou
         {"tools": {"a": 1}},
     ],
 )
-def test_evidence_that_makes_no_sense_fails(change: dict[str, object]) -> None:
+def test_malformed_evidence_fails(change: dict[str, object]) -> None:
     assert ActiveCheck().judge(Evidence(json.dumps(TOLD).encode())).passed
     assert not ActiveCheck().judge(Evidence(json.dumps({**TOLD, **change}).encode())).passed
 
@@ -424,24 +424,24 @@ VALUES = st.recursive(
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*TOLD, "unreadable"]), VALUES, max_size=7))
-def test_no_evidence_is_an_error_or_a_long_story(told: dict[str, Any]) -> None:
+def test_no_evidence_raises_or_gives_a_long_message(told: dict[str, Any]) -> None:
     verdict = ActiveCheck(("macros",)).judge(Evidence(json.dumps({**TOLD, **told}).encode()))
     assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)
 
 
 @pytest.mark.parametrize("expect", [{"allow": ["magic"]}, {"allow": "macros"}, {"allow": [1]}, {"code": 1}, {"x": 1}])
-def test_what_cannot_be_named_is_refused(expect: dict[str, object]) -> None:
+def test_an_unknown_family_in_a_brief_is_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match="write active = "):
         find("active-content", expect)
 
 
 @pytest.mark.parametrize("family", ALWAYS)
-def test_what_was_not_looked_into_cannot_be_named(family: str) -> None:
+def test_unscanned_content_cannot_be_allowed(family: str) -> None:
     with pytest.raises(BriefError, match="is not a kind of active content"):
         find("active-content", {"allow": [family]})
 
 
-def test_every_deliverable_with_a_check_is_looked_at_for_it_first() -> None:
+def test_every_deliverable_with_a_check_is_scanned_first() -> None:
     item = Deliverable("a.xlsx", "xlsx", (RequiredCheck("xlsx", {"rows": 1}),), ("macros",))
     assert list_checks(item) == [("active-content", {"allow": ["macros"], "code": False}), ("xlsx", {"rows": 1})]
     assert list_checks(Deliverable("a", "file", (RequiredCheck("program"),)))[0][1] == {"allow": [], "code": True}
@@ -451,7 +451,7 @@ def test_every_deliverable_with_a_check_is_looked_at_for_it_first() -> None:
     assert list_checks(Deliverable("a.txt", "txt")) == []
 
 
-def test_what_an_office_opens_is_opened_and_drawn_once() -> None:
+def test_an_office_file_is_opened_and_drawn_once() -> None:
     def told(path: str, check: str, *active: str) -> object:
         return list_checks(Deliverable(path, path.rpartition(".")[2], (RequiredCheck(check),), active), office=True)[0][
             1

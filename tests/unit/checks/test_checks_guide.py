@@ -1,4 +1,4 @@
-"""The guide to checks: it has a section for each, every example in it is one, and every key and rule is told."""
+"""Tests of the guide to checks: a section for each check, valid examples, and every key and rule documented."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hotdesk.errors import BriefError
 GUIDE = (Path(__file__).parents[3] / "docs/guide/checks.md").read_text()
 SECTIONS = dict(re.findall(r"^## `([\w-]+)`\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
 AS_PDF = ("docx", "pptx")
-"""Checks that can expect what another can: their keys are in its section."""
+"""Checks that accept another check's expectations: their keys are in its section."""
 ALWAYS = "active-content"
-"""The check that nobody asks for."""
+"""The check that always runs."""
 
 
 def deliverables(section: str) -> list[Deliverable]:
@@ -38,7 +38,7 @@ def test_there_is_a_section_for_every_check() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SECTIONS))
-def test_every_example_is_one_and_every_rule_is_reported(name: str) -> None:
+def test_every_example_is_valid_and_every_rule_is_documented(name: str) -> None:
     shown = [wanted for item in deliverables(SECTIONS[name]) for wanted in item.checks if wanted.check == name]
     for wanted in shown or [RequiredCheck(name)]:
         rules = find(name, wanted.expect).judge(Evidence(b"")).looked_for
@@ -46,7 +46,7 @@ def test_every_example_is_one_and_every_rule_is_reported(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(SECTIONS) - {*AS_PDF, ALWAYS}))
-def test_every_key_is_reported_and_shown(name: str) -> None:
+def test_every_key_is_documented_with_an_example(name: str) -> None:
     shown = {key for item in deliverables(SECTIONS[name]) for each in item.checks for key in each.expect}
     assert sorted(shown) == sorted(keys(SECTIONS[name]))
 
@@ -61,6 +61,6 @@ def test_a_check_that_lists_its_keys_lists_those_of_the_guide(name: str) -> None
         assert sorted(known) == sorted(keys(SECTIONS["pdf" if name in AS_PDF else name]))
 
 
-def test_the_first_example_is_one() -> None:
+def test_the_first_example_is_valid() -> None:
     (item,) = deliverables(GUIDE.partition("\n## ")[0])
     assert [find(wanted.check, wanted.expect) for wanted in item.checks]

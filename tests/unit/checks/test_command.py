@@ -1,4 +1,4 @@
-"""Does a command succeed beside the file."""
+"""Tests of the check that runs a command beside the file."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ async def test_a_command_is_run_beside_the_file() -> None:
         (Execution(0, "a total", "", "it was not done in time"), False),
     ],
 )
-def test_how_it_ends_is_what_counts(run: Execution, passes: bool) -> None:
+def test_the_exit_of_the_command_decides(run: Execution, passes: bool) -> None:
     assert CHECK.judge(execution.to_evidence({"command": run}, there=True)).passed is passes
     assert not CHECK.judge(execution.to_evidence({"command": run}, there=False)).passed
     assert not CHECK.judge(execution.to_evidence({"other": run}, there=True)).passed
 
 
 @pytest.mark.parametrize("expect", [{}, {"run": []}, {"run": "true"}, {"run": [1]}, {"run": ["true"], "shell": True}])
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"command:? .*(write expect = |its options are )"):
         find("command", expect)

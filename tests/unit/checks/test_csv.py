@@ -1,4 +1,4 @@
-"""Is it a table: evidence from real files, and every fault the check claims to find."""
+"""Tests of the check of CSV files: evidence from real files, and each fault the check claims to find."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def seen(folder: Path, text: str | bytes, expect: dict[str, object] | None = Non
     return check.judge(Evidence(json.dumps(told).encode()))
 
 
-def test_a_table_that_holds_passes(tmp_path: Path) -> None:
+def test_a_correct_table_passes(tmp_path: Path) -> None:
     verdict = seen(tmp_path, GOOD)
     assert verdict.passed
     assert verdict.findings == ("3 columns, 3 rows", "Amount adds up")
@@ -98,7 +98,9 @@ def test_an_invalid_table_is_reported_as_such(tmp_path: Path, data: bytes) -> No
         ({"sums": {"a": "Id"}, "source": "orders.csv"}, "a\n3\n", True),
     ],
 )
-def test_what_is_asked_is_what_counts(tmp_path: Path, expect: dict[str, object], text: str, passes: bool) -> None:
+def test_only_what_the_brief_expects_is_judged(
+    tmp_path: Path, expect: dict[str, object], text: str, passes: bool
+) -> None:
     assert seen(tmp_path, text, expect).passed is passes
 
 
@@ -110,7 +112,7 @@ def test_what_is_asked_is_what_counts(tmp_path: Path, expect: dict[str, object],
         {"numeric": ["b"], "columns": ["a"]}, {"formulas": 1}, {"color": 1},
     ],
 )  # fmt: skip
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"csv:? .*(write expect = |its options are |write one of )"):
         find("csv", expect)
 
@@ -125,12 +127,12 @@ TOLD = st.recursive(
 @pytest.mark.slow
 @settings(deadline=None)
 @given(TOLD, TOLD)
-def test_no_evidence_is_an_error(rows: Any, source: Any) -> None:
+def test_no_evidence_raises(rows: Any, source: Any) -> None:
     verdict = CsvCheck.from_expect(EXPECT).judge(Evidence(json.dumps({"rows": rows, "source": source}).encode()))
     assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
-def test_a_line_ends_where_a_spreadsheet_ends_it(tmp_path: Path, mark: str) -> None:
+def test_lines_end_as_in_a_spreadsheet(tmp_path: Path, mark: str) -> None:
     (tmp_path / "a.csv").write_text(f"a,b{mark}1,2{mark}3,4\n", encoding="utf-8", newline="")
     assert look(str(tmp_path / "a.csv"), "", ",")["rows"] == [["a", f"b{mark}1", f"2{mark}3", "4"]]

@@ -1,4 +1,4 @@
-"""Does a check of the brief's own hold: what it says is taken as bounded, typed data."""
+"""Tests of a brief's own check: its output is read as bounded, typed data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_check_beside_the_brief_is_run_at_the_desk() -> None:
     assert CHECK.beside == ("checks/lines.py",)
 
 
-def test_what_it_finds_fails_and_what_it_holds_passes() -> None:
+def test_a_file_fails_with_findings_and_passes_without() -> None:
     assert judged(GOOD).passed
     verdict = judged({**GOOD, "faults": [FAULT]})
     assert verdict.findings == ("line 2: expected words, found none",)
@@ -73,7 +73,7 @@ def test_what_it_finds_fails_and_what_it_holds_passes() -> None:
         json.dumps(GOOD).replace("3,", "NaN,"), json.dumps(GOOD) + json.dumps(GOOD), "[" * 100_000,
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_a_failed_check(said: object) -> None:
+def test_malformed_output_is_a_failed_check(said: object) -> None:
     verdict = judged(said)
     assert not verdict.passed
     assert verdict.findings
@@ -82,7 +82,7 @@ def test_what_makes_no_sense_is_a_failed_check(said: object) -> None:
 @pytest.mark.parametrize(
     "run", [Execution(1, json.dumps(GOOD), "x"), Execution(0, json.dumps(GOOD), "", "it was not done in time")]
 )
-def test_a_check_that_did_not_end_well_says_nothing(run: Execution) -> None:
+def test_output_of_a_check_that_failed_to_run_is_ignored(run: Execution) -> None:
     assert not judged(GOOD, run).passed
 
 
@@ -90,7 +90,7 @@ def test_a_check_that_did_not_end_well_says_nothing(run: Execution) -> None:
     "expect",
     [{}, {"file": "check.sh"}, {"file": "../check.py"}, {"file": "c.py", "given": 5}, {"file": "c.py", "x": 1}],
 )
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"custom:? .*(write expect = |its options are )"):
         find("custom", expect)
 
@@ -105,6 +105,6 @@ SAID = st.recursive(
 @pytest.mark.slow
 @settings(deadline=None)
 @given(SAID, SAID, SAID)
-def test_nothing_it_says_is_an_error_or_reaches_a_terminal_raw(faults: Any, held: Any, values: Any) -> None:
+def test_no_output_raises_or_reaches_a_terminal_unescaped(faults: Any, held: Any, values: Any) -> None:
     for said in (faults, {"faults": faults, "held": held, "values": values}):
         assert all(finding.isprintable() and len(finding) < 1000 for finding in judged(said).findings)

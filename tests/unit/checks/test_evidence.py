@@ -1,4 +1,4 @@
-"""What comes out of a desk for one file is bounded, whatever is announced."""
+"""Tests of evidence from a desk: it is bounded, whatever it announces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GREEN = zlib.compress(b"\0\xff\0" * 4)
 
 
 def said(drawn: object, *pages: bytes) -> bytes:
-    """Return what a program says: a line, then pixels."""
+    """Return a program's output: a line, then pixels."""
     return json.dumps({"seen": 1, "drawn": drawn}).encode() + b"\n" + b"".join(pages)
 
 
@@ -54,7 +54,7 @@ def test_no_more_is_inflated_than_was_announced() -> None:
     assert unpack(said([[1, 1, len(BLANK)]], BLANK)).pages == (DrawnPixels(1, 1, bytes(3)),)
 
 
-def test_faults_are_bounded_for_each_rule_and_none_hides_another() -> None:
+def test_faults_are_limited_by_rule_so_that_none_hides_another() -> None:
     rules = [f"rule {number}" for number in range(5)]
     faults, more = limit_faults(
         (Fault(rule, f"line {line}", "a", "b") for rule in rules for line in range(1, 2001)), {"rule 0": "Do it."}

@@ -1,4 +1,4 @@
-"""What an example's check judges by name stands in its task: nobody has to fail to find out."""
+"""Tests of the examples' briefs: all that a check judges by name is in the task text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.door.policy.scope import scope_of
 EXAMPLES = Path(__file__).parents[3] / "examples"
 BRIEFS = sorted(EXAMPLES.glob("*/brief.toml"))
 NAMING = ("columns", "sheets", "words", "required", "types", "lengths", "values", "numeric")
-"""Keys whose texts a file must have to the letter."""
+"""Keys whose texts must occur literally in a file."""
 TYPES = ("text", "number", "integer", "table", "min", "max")
 CELLS = re.compile(r"\b[A-Z]{1,2}[1-9][0-9]*(?::[A-Z]{1,2}[1-9][0-9]*)?\b")
 
@@ -38,7 +38,7 @@ def names_in(expect: Mapping[str, object]) -> set[str]:
 
 
 def cells_in(expect: Mapping[str, object]) -> Iterator[tuple[str, int, int]]:
-    """Yield the cells that a check judges by their place; those of a table are known by their column's head."""
+    """Yield the cells that a check judges by position; those of a table are identified by their column heading."""
     first = expect.get("sheet", next(texts(expect.get("sheets", ())), "")) if expect.get("columns") else ""
     for text in texts([expect.get(key, ()) for key in ("formulas", "reconcile", "mutate")]):
         if "!" in text and (judged := parse_area(text)).sheet != first:
@@ -50,7 +50,7 @@ def is_named(row: int, column: int, told: str) -> bool:
 
 
 @pytest.mark.parametrize("path", BRIEFS, ids=[path.parent.name for path in BRIEFS])
-def test_a_task_names_what_its_check_judges(path: Path) -> None:
+def test_a_task_names_everything_its_check_judges(path: Path) -> None:
     job = parse_job(path.read_bytes(), path.parent, scope_of)
     tasks = [(path.parent / name).read_text() for name in job.inputs if name.endswith(".md")]
     told = " ".join(" ".join([job.goal, *tasks]).split())

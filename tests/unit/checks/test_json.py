@@ -1,4 +1,4 @@
-"""Is it JSON as everybody reads it: evidence from real files, and every fault the check claims to find."""
+"""Tests of the check of JSON files: evidence from real files, and each fault the check claims to find."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def seen(folder: Path, text: str, expect: dict[str, object] | None = None) -> Ve
     return JsonCheck.from_expect(EXPECT if expect is None else expect).judge(Evidence(told))
 
 
-def test_a_document_that_holds_passes(tmp_path: Path) -> None:
+def test_a_correct_document_passes(tmp_path: Path) -> None:
     verdict = seen(tmp_path, json.dumps(GOOD))
     assert verdict.passed
     assert verdict.findings == ("a table; 9 requirements met",)
@@ -73,13 +73,13 @@ def test_each_fault_is_found(tmp_path: Path, change: dict[str, object], rule: st
         ("[" * 200_000, "RecursionError"),
     ],
 )
-def test_what_some_readers_take_and_others_do_not_is_no_json(tmp_path: Path, text: str, why: str) -> None:
+def test_text_that_only_some_parsers_accept_is_not_json(tmp_path: Path, text: str, why: str) -> None:
     verdict = seen(tmp_path, text, {})
     assert not verdict.passed
     assert why in "; ".join(verdict.findings)
 
 
-def test_lists_in_lists_are_places_too(tmp_path: Path) -> None:
+def test_a_place_may_be_in_a_list_of_lists(tmp_path: Path) -> None:
     assert seen(tmp_path, "[[1], [2, 3]]", {"types": {"[][]": "integer"}}).passed
     assert not seen(tmp_path, "[[1], 2]", {"types": {"[][]": "integer"}}).passed
     assert seen(tmp_path, "true", {"types": {"": "boolean"}}).passed
@@ -89,7 +89,7 @@ def test_lists_in_lists_are_places_too(tmp_path: Path) -> None:
     "expect",
     [{"types": {"a": "date"}}, {"types": []}, {"required": "a"}, {"lengths": {"a": "b"}}, {"values": 5}, {"x": 1}],
 )
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"json:? .*(write expect = |its options are )"):
         find("json", expect)
 
@@ -107,6 +107,6 @@ TOLD = st.recursive(
 @pytest.mark.slow
 @settings(deadline=None)
 @given(TOLD)
-def test_no_evidence_is_an_error(document: Any) -> None:
+def test_no_evidence_raises(document: Any) -> None:
     verdict = JsonCheck.from_expect(EXPECT).judge(Evidence(json.dumps({"document": document}).encode()))
     assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)

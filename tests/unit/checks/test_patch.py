@@ -1,4 +1,4 @@
-"""Does a change mend what it shall: red before, green after, and nothing else touched."""
+"""Tests of the check of patches: tests fail before, pass after, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MENDED = """--- a/src/code.py
 """
 NEW = "--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x = 1\n"
 INSTEAD = NEW.replace("x = 1", "import os; os._exit(0)")
-"""A module that is loaded instead of Python's own, and ends the tests before any has failed."""
+"""A module that is loaded instead of Python's own and exits before any test has failed."""
 LINK = NEW.format("src/link").replace("---", "diff --git a/src/link b/src/link\nnew file mode 120000\n---", 1)
 TESTLESS = """--- a/test_code.py
 +++ b/test_code.py
@@ -76,7 +76,7 @@ async def seen(desk: Desk, patch: str, **change: object) -> Verdict:
 
 
 @pytest.mark.slow
-async def test_a_change_that_mends_passes(desk: Desk) -> None:
+async def test_a_patch_that_fixes_the_tests_passes(desk: Desk) -> None:
     verdict = await seen(desk, MENDED)
     assert verdict.faults == ()
     assert verdict.passed
@@ -136,7 +136,7 @@ async def test_tests_may_be_changed_where_the_brief_says_so(desk: Desk) -> None:
         ("a.py", ["*.py"], True), ("SRC/a.py", ["src/*"], False),
     ],
 )  # fmt: skip
-def test_a_pattern_means_what_is_below_it_too(path: str, patterns: list[str], told: bool) -> None:
+def test_a_pattern_includes_everything_below_it(path: str, patterns: list[str], told: bool) -> None:
     assert is_any(path, patterns) is told
 
 
@@ -144,7 +144,7 @@ def test_a_pattern_means_what_is_below_it_too(path: str, patterns: list[str], to
     "expect",
     [{}, {"repository": "repo"}, {"tests": ["true"]}, {"repository": "../x", "tests": ["true"]}, {**EXPECT, "x": 1}],
 )
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"patch:? .*(write expect = |its options are )"):
         find("patch", expect)
 
@@ -156,13 +156,13 @@ RUN = st.builds(Execution, st.integers(-9, 300), st.text("a:1 M\0\x1b\n", max_si
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(STEPS), RUN))
-def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:
+def test_no_evidence_raises(seen: dict[str, Any]) -> None:
     verdict = PatchCheck.from_expect(EXPECT).judge(Evidence(execution.to_evidence(seen).report))
     assert not verdict.passed
     assert all(finding.isprintable() and len(finding) < 1500 for finding in verdict.findings)
 
 
-def test_a_change_of_everything_is_no_long_story() -> None:
+def test_a_patch_of_every_file_gives_a_short_message() -> None:
     listed = "".join(f":000000 100644 0 0 A\0after/tests/{each}.py\0" for each in range(5000))
     seen = {name: Execution(0, "", "") for name in ("copies", "applies", "before", "after")}
     verdict = PatchCheck("repo", ("true",)).judge(execution.to_evidence({**seen, "changed": Execution(1, listed, "")}))

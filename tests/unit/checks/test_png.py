@@ -1,4 +1,4 @@
-"""Is it a picture with something on it: evidence from real files, and every fault the check claims to find."""
+"""Tests of the check of PNG files: evidence from real files, and each fault the check claims to find."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_transparent_picture_is_blank(tmp_path: Path) -> None:
     assert [fault.rule for fault in seen(tmp_path, made.getvalue()).faults] == ["blank"]
 
 
-def test_what_is_on_it_is_counted_here_whatever_the_desk_says() -> None:
+def test_colours_are_counted_here_whatever_the_desk_reports() -> None:
     told = json.dumps({"width": 5, "height": 5, "format": "PNG", "colours": 99}).encode()
     assert not PngCheck().judge(Evidence(told)).passed
     assert not PngCheck().judge(Evidence(told, (DrawnPixels(2, 1, bytes(6)),))).passed
@@ -78,6 +78,6 @@ def test_what_is_on_it_is_counted_here_whatever_the_desk_says() -> None:
 
 
 @pytest.mark.parametrize("expect", [{"width": "wide"}, {"size": 5}])
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"png:? .*(write expect = |its options are )"):
         find("png", expect)

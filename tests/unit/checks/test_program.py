@@ -1,4 +1,4 @@
-"""Does a program do what it shall: it runs at a desk, and every way it can fail is told."""
+"""Tests of the check of programs: it runs at a desk, and every kind of failure is reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOOD = "import sys\nopen('out.txt', 'w').write('x')\nprint(int(sys.argv[1]) * in
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    """Open a desk without a wall: what is run here harms nobody."""
+    """Open a desk without a wall: the programs run here are harmless."""
     async with local_runtime() as runtime:
         desk = await runtime.open(Spec())
         yield desk
@@ -73,7 +73,7 @@ async def test_each_fault_is_found(desk: Desk, text: str, change: dict[str, Any]
     assert why in "; ".join(verdict.findings)
 
 
-async def test_what_it_says_of_itself_counts_for_nothing(desk: Desk) -> None:
+async def test_a_programs_own_verdict_is_ignored(desk: Desk) -> None:
     lie = 'print(\'{"runs": {"program": {"exit_code": 0, "stdout": "35"}}, "made": {"out.txt": 9}, "passed": true}\')'
     assert not (await seen(desk, lie + "\nraise SystemExit(1)")).passed
 
@@ -83,7 +83,7 @@ async def test_what_it_says_of_itself_counts_for_nothing(desk: Desk) -> None:
     [{"args": "5"}, {"exit": 256}, {"seconds": 0}, {"seconds": 9999}, {"makes": ["../x"]}, {"output": 5}, {"x": 1},
      {"image": "mine"}, {"contains": "x"}],
 )  # fmt: skip
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"program:? .*(write expect = |its options are )"):
         find("program", expect)
 
@@ -93,7 +93,7 @@ VALUE = st.none() | st.booleans() | st.integers() | st.floats() | st.text("a\x1b
 
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["exit_code", "stdout", "stderr", "trouble"]), VALUE), VALUE)
-def test_no_evidence_is_an_error(run: dict[str, Any], made: Any) -> None:
+def test_no_evidence_raises(run: dict[str, Any], made: Any) -> None:
     told = execution.to_evidence({"program": Execution(0, "35", "")}, made={"out.txt": made}).report
     other = json.dumps({"runs": {"program": run}, "made": {"out.txt": made}}).encode()
     for each in (other, told):

@@ -1,4 +1,4 @@
-"""Claims about a PDF: each quote stands on its page, or the claim has no evidence."""
+"""Tests of the check of claims about a PDF: each quote must be on its page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_quote_is_looked_up_on_its_own_page() -> None:
     assert look_up(1, "nothing", PAGES) == ["claim 1", 0, 0, False]
 
 
-def test_claims_are_where_the_brief_says() -> None:
+def test_claims_are_read_from_where_the_brief_says() -> None:
     assert find_claims({"found": {"clauses": [1]}}, "found.clauses") == [1]
     with pytest.raises(ValueError, match="list of claims is missing"):
         find_claims({"found": 1}, "found.clauses")
@@ -51,11 +51,11 @@ def test_every_claim_needs_evidence() -> None:
      b'{"pages": 1, "quotes": [], "more": 1}', b'{"unreadable": "why"}',
      b'{"pages": 1, "quotes": [["a", 1e999, 2, true]]}'],
 )  # fmt: skip
-def test_what_makes_no_sense_is_a_failed_check(report: bytes) -> None:
+def test_malformed_claims_are_a_failed_check(report: bytes) -> None:
     assert not CHECK.judge(Evidence(report)).passed
 
 
-def test_what_a_brief_expects_is_read() -> None:
+def test_expectations_of_a_brief_are_read() -> None:
     assert find("quotes", {"source": "item.pdf"}) == QuotesCheck("item.pdf")
     for wrong in ({}, {"source": "../x.pdf"}, {"source": "a.pdf", "least": 0}, {"source": "a.pdf", "more": 1}):
         with pytest.raises(BriefError, match=r"(write expect = |its options are )"):

@@ -1,4 +1,4 @@
-"""What a deliverable must be, told before it is made."""
+"""Tests of describing a deliverable's requirements before it is made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_deliverable_is_its_path_its_checks_and_a_sentence_a_line() -> None:
     assert "  - Below the headings there must be exactly 2 rows." in lines
 
 
-def test_one_without_checks_requires_nothing() -> None:
+def test_a_deliverable_without_checks_has_no_requirements() -> None:
     assert describe_deliverable(deliverable("note.txt")) == "note.txt (no check)"
 
 
@@ -48,14 +48,14 @@ def test_a_workbook_without_expectations_must_still_be_calculated() -> None:
         ("a.txt", "custom", "bidirectional", "LibreOffice"),
     ],
 )
-def test_what_is_always_required_is_said_of_its_kind_alone(path: str, check: str, has: str, lacks: str) -> None:
+def test_implicit_requirements_are_stated_only_for_their_file_type(path: str, check: str, has: str, lacks: str) -> None:
     expect: dict[str, object] = {"file": "c.py"} if check == "custom" else {}
     text = "\n".join(list_requirements(deliverable(path, check, expect)))
     assert has in text
     assert lacks not in text
 
 
-def test_what_the_brief_allows_is_not_forbidden() -> None:
+def test_allowed_active_content_is_not_forbidden() -> None:
     text = "\n".join(list_requirements(deliverable("a.xlsx", "xlsx", active=("macros", "external-links"))))
     assert "macros" not in text
     assert "linked files" not in text
@@ -67,7 +67,7 @@ def test_every_kind_of_active_content_has_a_remedy() -> None:
     assert set(FAMILIES) <= set(REMEDIES)
 
 
-def test_a_brief_can_say_what_its_own_check_looks_for() -> None:
+def test_a_brief_can_describe_its_own_check() -> None:
     sentence = "Nobody works two days in a row."
     briefs: dict[str, dict[str, object]] = {"custom": {"file": "rested.py"}, "command": {"run": ["true"]}}
     for check, expect in briefs.items():

@@ -1,4 +1,4 @@
-"""Is it a working workbook: evidence from real files, and judgement over a table of faults."""
+"""Tests of the check of workbooks: evidence from real files, and a table of faults."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_each_fault_is_found(seen: dict[str, Any], change: Change, why: str) -> 
     assert {each.rule for each in verdict.faults} <= set(verdict.looked_for)
 
 
-def test_sums_that_would_keep_us_busy_are_refused() -> None:
+def test_expensive_sums_are_refused() -> None:
     rows = math.isqrt(MOST_ADDED) + 2
     cells = [{"at": f"A{row}", "value": 0.0, "formula": f"SUM(A1:A{rows})"} for row in range(2, rows + 2)]
     check = SheetCheck.from_expect({"columns": ["A"], "rows": rows})
@@ -185,7 +185,7 @@ CELL = {"at": "A1", "value": 1.0, "formula": "", "fill": "", "error": False}
         evidence([CELL]).report.replace(b'"3"', b"3"),
     ],
 )
-def test_evidence_that_makes_no_sense_is_a_failed_check_and_no_error(told: bytes) -> None:
+def test_malformed_evidence_is_a_failed_check_and_no_error(told: bytes) -> None:
     only = SheetCheck.from_expect({"columns": ["1.0"], "rows": 0})
     assert only.judge(evidence([CELL])).passed
     assert [each.rule for each in only.judge(Evidence(told)).faults] == ["opens"]
@@ -205,7 +205,7 @@ def test_a_file_that_is_not_a_workbook_is_reported_as_such(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("value", ["<v></v>", "<v/>", ""])
-def test_a_formula_nobody_calculated_is_reported_as_such(report: Path, tmp_path: Path, value: str) -> None:
+def test_a_formula_without_a_calculated_value_is_reported(report: Path, tmp_path: Path, value: str) -> None:
     other = tmp_path / "other.xlsx"
     with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
         for name in source.namelist():
@@ -227,7 +227,7 @@ def altered(report: Path, part: str, old: str, new: str, **more: str) -> dict[st
     return look(str(other))
 
 
-def test_a_workbook_beside_the_one_an_office_opens_is_not_looked_at(report: Path) -> None:
+def test_only_the_workbook_part_an_office_opens_is_read(report: Path) -> None:
     seen = altered(report, "_rels/.rels", "xl/workbook.xml", "xl/other.xml", xl__other="<workbook/>")
     assert "not at its standard location: /xl/workbook.xml" in judged(seen)[1]
     seen = altered(report, "xl/_rels/workbook.xml.rels", "styles.xml", "other.xml", xl__other="<styleSheet/>")
@@ -242,19 +242,19 @@ def test_a_relation_that_leads_to_two_places_is_not_followed(report: Path) -> No
     assert "two relationships of the workbook have the same name" in judged(seen)[1]
 
 
-def test_cells_that_no_office_shows_are_none(report: Path) -> None:
+def test_cells_no_office_shows_are_ignored(report: Path) -> None:
     hidden = '<extLst><ext><row r="9"><c r="A9" t="inlineStr"><is><t>I9</t></is></c></row></ext></extLst></worksheet>'
     cells: Any = altered(report, "xl/worksheets/sheet1.xml", "</worksheet>", hidden)["sheets"]
     assert "A9" not in {cell["at"] for cell in cells[0]["cells"]}
 
 
-def test_how_a_text_is_pronounced_is_none_of_it(report: Path) -> None:
+def test_phonetic_hints_are_not_part_of_a_text(report: Path) -> None:
     said = "<is><t>I</t><rPh sb='0' eb='1'><t>1</t></rPh></is>"
     cells: Any = altered(report, "xl/worksheets/sheet1.xml", "<is><t>I1</t></is>", said)["sheets"]
     assert next(cell for cell in cells[0]["cells"] if cell["at"] == "A2")["value"] == "I"
 
 
-def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
+def test_shared_strings_are_resolved(report: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.xlsx"
     with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
         for name in source.namelist():
@@ -280,7 +280,7 @@ def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
         ({"total": 5}, "total names the column '5', which is not in columns"),
     ],
 )
-def test_what_cannot_be_expected_is_refused(change: dict[str, object], why: str) -> None:
+def test_invalid_expectations_are_refused(change: dict[str, object], why: str) -> None:
     with pytest.raises(BriefError, match=why):
         find("sheet", {**EXPECT, **change})
 

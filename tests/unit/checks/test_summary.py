@@ -1,4 +1,4 @@
-"""Faults as instructions: every fault is in some line, and ranges are right."""
+"""Tests of summarising faults as instructions: every fault is in some line, and ranges are right."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_rectangles_cover_exactly_the_cells_and_none_twice(cells: set[tuple[int,
 
 
 @given(st.sets(st.integers(0, 50)))
-def test_runs_are_the_numbers(numbers: set[int]) -> None:
+def test_runs_contain_exactly_the_numbers(numbers: set[int]) -> None:
     runs = find_runs(numbers)
     assert [number for first, last in runs for number in range(first, last + 1)] == sorted(numbers)
     assert all(one[1] + 1 < other[0] for one, other in pairwise(runs))
 
 
 @given(CELLS)
-def test_alike_cells_are_one_line_that_names_or_counts_every_one(cells: set[tuple[int, int]]) -> None:
+def test_similar_cells_are_one_line_that_names_or_counts_each(cells: set[tuple[int, int]]) -> None:
     (line,) = summarize([fault(at(*each)) for each in cells])
     found = LISTED.fullmatch(line)
     assert found is not None, line
@@ -75,7 +75,7 @@ FAULTS = st.lists(
 
 @pytest.mark.slow
 @given(FAULTS, st.integers(0, 9))
-def test_whatever_the_faults_lines_are_few_and_short_and_none_is_forgotten(faults: list[Fault], more: int) -> None:
+def test_lines_are_few_and_short_and_cover_every_fault(faults: list[Fault], more: int) -> None:
     lines = summarize(faults, more)
     assert bool(lines) is bool(faults or more)
     assert len(lines) <= MAX_LINES + 1
@@ -111,14 +111,14 @@ def test_places_side_by_side_are_a_range(wheres: list[str], expected: str) -> No
     assert summarize([fault(where) for where in wheres]) == [f"{expected}: expected a, found b. Do it."]
 
 
-def test_what_is_wrong_with_the_whole_file_has_no_place() -> None:
+def test_a_fault_of_the_whole_file_has_no_place() -> None:
     assert summarize([fault("", "a workbook", "a poem", "Save it as one.")]) == [
         "expected a workbook, found a poem. Save it as one."
     ]
     assert summarize([fault("x", remedy="")]) == ["x: expected a, found b"]
 
 
-def test_few_that_differ_are_told_one_by_one_and_many_by_examples() -> None:
+def test_few_different_faults_are_listed_and_many_shown_by_examples() -> None:
     few = [fault(f"S!B{row}", f"{row}") for row in range(2, 2 + MAX_UNLIKE)]
     assert len(summarize(few)) == MAX_UNLIKE
     many = [fault(f"S!B{row}", f"{row}", f"'{row}'") for row in range(2, 10)]
@@ -129,7 +129,7 @@ def test_few_that_differ_are_told_one_by_one_and_many_by_examples() -> None:
     assert summarize(same) == ["S!B2:B9 (8 cells): expected a number, found for example '2' (B2) and '3' (B3). Do it."]
 
 
-def test_without_a_remedy_what_is_expected_is_told_one_by_one_and_what_is_found_by_examples() -> None:
+def test_without_a_remedy_expected_values_are_listed_and_found_ones_shown_by_examples() -> None:
     assert len(summarize([fault(f"S!B{row}", f"{row}", remedy="") for row in range(2, 20)])) == 18
     many = [fault(f"line {row}", "a day off between two shifts", f"{row} shifts", remedy="") for row in range(2, 20)]
     assert summarize(many) == [
@@ -142,7 +142,7 @@ def test_rules_and_sheets_are_not_mixed() -> None:
     assert summarize(faults) == [f"{each}: expected a, found b. Do it." for each in ("S!A1", "T!A1", "S!A2")]
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_faults_are_counted() -> None:
     faults = [fault(f"name{number}", expected=str(number), remedy="") for number in range(MAX_LINES + 7)]
     lines = summarize(faults, more=3)
     assert (len(lines), lines[-1]) == (MAX_LINES + 1, "and 10 more faults")

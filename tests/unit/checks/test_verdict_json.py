@@ -1,4 +1,4 @@
-"""Verdicts as they are kept: what an older release kept is still read."""
+"""Tests of stored verdicts, including those of older releases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hotdesk.checks.verdict_json import from_json, make_stored_verdict, to_json
 FAULT = Fault("rows", "Data!A2", "3 rows", "2", "Write them.")
 
 
-def test_a_verdict_is_read_back_with_its_remedies_and_what_was_left_out() -> None:
+def test_a_verdict_is_read_back_with_remedies_and_omissions() -> None:
     stored = make_stored_verdict(Verdict(("rows",), (FAULT,), more=7), "xlsx", "office", {"rows": 3}, ())
     assert from_json(to_json(stored)) == stored
     assert stored.findings == ("Data!A2: expected 3 rows, found 2. Write them.", "and 7 more faults")
@@ -27,6 +27,6 @@ def test_a_verdict_of_an_older_release_is_read() -> None:
     assert not read.passed
 
 
-def test_a_verdict_that_passed_finds_what_holds() -> None:
+def test_a_passed_verdict_lists_what_was_confirmed() -> None:
     stored = make_stored_verdict(Verdict(("rows",), (), ("3 rows",)), "xlsx", "office", {}, ())
     assert (stored.passed, stored.findings) == (True, ("3 rows",))

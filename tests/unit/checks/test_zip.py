@@ -1,4 +1,4 @@
-"""Is it an archive that unpacks: evidence from real files, and every fault the check claims to find."""
+"""Tests of the check of archives: evidence from real files, and each fault the check claims to find."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def seen(folder: Path, data: bytes, expect: dict[str, object] | None = None) -> 
     return ZipCheck.from_expect(EXPECT if expect is None else expect).judge(Evidence(told))
 
 
-def test_an_archive_that_holds_passes(tmp_path: Path) -> None:
+def test_a_correct_archive_passes(tmp_path: Path) -> None:
     verdict = seen(tmp_path, GOOD)
     assert verdict.passed
     assert verdict.findings == ("2 members, 6 bytes, every checksum matches",)
@@ -76,7 +76,7 @@ def test_each_fault_is_found(tmp_path: Path, data: bytes, rule: str, why: str) -
 
 
 @pytest.mark.parametrize("expect", [{"members": "a"}, {"only": 1}, {"count": -1}, {"sizes": {"a": "b"}}, {"x": 1}])
-def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+def test_invalid_expectations_are_refused(expect: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"zip:? .*(write expect = |its options are )"):
         find("zip", expect)
 
@@ -86,7 +86,7 @@ ONE = st.none() | st.booleans() | st.integers() | st.floats() | st.text("a/.\x1b
 
 @settings(deadline=None)
 @given(st.lists(st.lists(ONE, max_size=5) | ONE, max_size=4))
-def test_no_evidence_is_an_error(members: list[object]) -> None:
+def test_no_evidence_raises(members: list[object]) -> None:
     verdict = ZipCheck.from_expect(EXPECT).judge(Evidence(json.dumps({"members": members}).encode()))
     assert not verdict.passed
     assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)

@@ -1,4 +1,4 @@
-"""What a person sees of a job: lines where nobody can be shown more, an area that is redrawn on a terminal."""
+"""Tests of the view of a running job: lines without a terminal, a redrawn area on one."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ from hotdesk.plan import Plan, Step, to_json
 
 JOB, DESK = "i1", "i2"
 OURS = re.compile(r"\r|\n|\x1b\[[0-9]+A|\x1b\[[KJ]|\x1b\[\?7[lh]|\x1b\[(?:0|1|2|31|32|33|1;36)m")
-"""All that a board may send to a terminal beside text."""
+"""Every control sequence that a board may send to a terminal."""
 PLAN = Plan(
     (Step("read", "Read the invoices."), Step("ask", "発注書を確認する。"), Step("write", "Write the workbook."))
 )
 
 
 class Terminal(io.StringIO):
-    """A terminal of 80 columns and 24 rows, as far as anybody can tell."""
+    """A stream that appears as a terminal of 80 columns and 24 rows."""
 
     encoding = "utf-8"
 
@@ -74,7 +74,7 @@ class Terminal(io.StringIO):
 
 
 class Screen:
-    """What a terminal of a size shows of what it was sent: just what a board sends is understood."""
+    """What a terminal of a given size shows; it understands just what a board sends."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -87,7 +87,7 @@ class Screen:
                 case "\r":
                     self.x = 0
                 case "\n":
-                    self.x = 0  # as terminals are set: a new line begins at its beginning
+                    self.x = 0  # as terminals are set: a new line starts at the first column
                     self.down()
                 case "\x1b[K":
                     del self.rows[self.y][self.x :]
@@ -104,7 +104,7 @@ class Screen:
                     self.put(part)
 
     def down(self) -> None:
-        """Go to the next row; the first one scrolls away when there is none."""
+        """Go to the next row; if there is none, the first scrolls away."""
         self.y += 1
         if self.y == len(self.rows):
             self.rows.append([])
@@ -269,7 +269,7 @@ def test_the_area_shows_thought_tool_spend_door_and_checkpoints(papers: Papers) 
     assert "\n did    shell failed, 412 ms  act 7 of 200\n" in shown(board)
 
 
-def test_what_waits_for_a_person_stands_there_with_its_command_until_it_is_answered() -> None:
+def test_a_question_is_shown_with_its_command_until_it_is_answered() -> None:
     board = board_on(Terminal())
     until = int(Clock.now + 65) * 1000
     board.show(Pending(JOB, "7f3a9c01", "plan", "ab" * 32, "p", until))
@@ -287,7 +287,7 @@ def test_what_waits_for_a_person_stands_there_with_its_command_until_it_is_answe
     assert "ASKS" not in shown(board)
 
 
-def test_a_desk_that_asks_often_hides_neither_the_plan_nor_what_the_job_asks(papers: Papers) -> None:
+def test_a_desk_with_many_questions_hides_neither_the_plan_nor_the_jobs_own(papers: Papers) -> None:
     board = board_on(Terminal(), papers)
     board.show(planned(papers))
     for number in range(50):
@@ -332,7 +332,7 @@ def test_while_a_prompt_has_the_terminal_nothing_is_written_and_nothing_is_lost(
     assert "─" in shown(board)
 
 
-def test_colours_are_for_terminals_whose_owner_wants_them() -> None:
+def test_colours_are_used_only_on_terminals_that_allow_them() -> None:
     def has_colours(stream: Any, **environment: str) -> bool:
         board = board_on(stream, None, **environment)
         board.show(Kept(JOB, "a.xlsx", "ab" * 32, 1))
@@ -358,7 +358,7 @@ def test_a_terminal_that_has_only_ascii_gets_only_ascii() -> None:
     assert " > ask    \\u767a\\u6ce8\\u66f8 +" in shown(board)
 
 
-def test_a_job_continues_when_nobody_watches_any_more() -> None:
+def test_a_job_continues_when_its_output_is_closed() -> None:
     class Gone(Terminal):
         def write(self, text: str) -> int:
             raise OSError(5, "Input/output error")
@@ -397,7 +397,7 @@ def test_earlier_events_are_replayed_without_output(papers: Papers) -> None:
     assert lines[2].endswith("0:10 of 15:00")
 
 
-def test_a_job_that_was_broken_off_says_which_desks_are_left() -> None:
+def test_an_interrupted_job_reports_which_desks_are_left() -> None:
     board = board_on(io.StringIO())
     board.show(StepBegun(JOB, "desk", "x", DESK))
     board.report_interruption()
@@ -476,7 +476,7 @@ def resize(fd: int, width: int, height: int) -> None:
 
 
 def received(fd: int) -> str:
-    """Return all that came out of a terminal: it hands on a few kilobytes at a time."""
+    """Return all output of a terminal, which passes on a few kilobytes at a time."""
     data = os.read(fd, 1 << 20)
     while select.select([fd], [], [], 0.1)[0]:
         data += os.read(fd, 1 << 20)
@@ -529,7 +529,7 @@ EVENTS = st.one_of(
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(EVENTS, max_size=12), st.booleans())
-def test_no_event_steers_a_terminal(events: list[Event], live: bool) -> None:
+def test_no_event_sends_control_characters_to_a_terminal(events: list[Event], live: bool) -> None:
     board = board_on(Terminal() if live else io.StringIO())
     for event in events:
         board.show(event)

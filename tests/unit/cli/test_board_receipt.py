@@ -1,4 +1,4 @@
-"""A receipt as people read it."""
+"""Tests of a receipt as shown to people."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
     ]
 
 
-def test_a_receipt_says_that_nothing_was_found_left() -> None:
+def test_a_receipt_reports_that_nothing_was_left_behind() -> None:
     clean = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ()))
     assert format_receipt(clean)[-1] == "  left behind: nothing"
     found = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ("a mount",)))
@@ -105,7 +105,7 @@ def test_many_refused_hosts_do_not_bury_the_rest() -> None:
     assert lines[20:] == ["  refused  and 980 more kinds of requests; `hotdesk show i1 --door` lists all"]
 
 
-def test_nothing_a_desk_wrote_adds_a_line_to_a_receipt() -> None:
+def test_text_of_a_desk_adds_no_line_to_a_receipt() -> None:
     hostile = Requests(1, "deny", "GET\x1b[2J", "a\n  kept     all.xlsx", ())
     lines = format_receipt(replace(receipt(), requests=(hostile,), why="\x1b]0;x\x07\u202e"))
     assert all(line.isprintable() for line in lines)

@@ -1,4 +1,4 @@
-"""Completions and the manual page have every command and option that the parsers have."""
+"""Tests that completions and the manual page have every command and option."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def commands() -> list[CommandNode]:
 
 @pytest.fixture(scope="module")
 def spelled() -> Spelled:
-    """Return the options of every command and act, as argparse has them, but those that are not for people."""
+    """Return the options of every command and subcommand, except those not meant for people."""
     found: Spelled = {}
     for name in COMMANDS:
         for words, parser in parsers(name, make_parser(name, import_module(get_module_name(name)))):
@@ -102,7 +102,9 @@ def test_the_manual_page_has_every_command_and_option(commands: list[CommandNode
         (["run", "--image", "--"], []),
     ],
 )
-def test_bash_completes(commands: list[CommandNode], tmp_path: Path, words: list[str], expected: list[str]) -> None:
+def test_bash_completes_words(
+    commands: list[CommandNode], tmp_path: Path, words: list[str], expected: list[str]
+) -> None:
     script = tmp_path / "hotdesk"
     script.write_text(WRITERS["bash"](commands))
     argv = ["bash", "-uc", ASK, "bash", str(script), "hotdesk", *words]
@@ -110,7 +112,7 @@ def test_bash_completes(commands: list[CommandNode], tmp_path: Path, words: list
     assert (done.stdout.split(), done.stderr) == (expected, "")
 
 
-def test_help_says_what_a_command_does_for_a_person_and_not_what_a_function_returns(
+def test_help_describes_commands_and_not_functions(
     commands: list[CommandNode],
 ) -> None:
     nodes = [node for command in commands for node in (command, *command.acts)]

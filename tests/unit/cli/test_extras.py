@@ -1,4 +1,4 @@
-"""What is there without the extras: every command says its help, and those that need more name it in one line."""
+"""Tests of an installation without extras: every command has help, and names the extra it needs."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_a_command_that_needs_an_extra_names_it_in_one_line(argv: list[str], hom
     )
 
 
-def test_only_modules_of_extras_are_taken_for_one() -> None:
+def test_only_a_missing_module_of_an_extra_is_reported_as_one() -> None:
     assert find_extra("pydantic.dataclasses") == "serve"
     assert find_extra("openai") == "models"
     assert find_extra("hotdesk.nowhere") is None
 
 
-def test_what_messages_point_to_is_there() -> None:
+def test_files_that_messages_mention_exist() -> None:
     assert find_shipped_file("brief.md").is_file()
     assert find_shipped_file("hotdesk.service").is_file()

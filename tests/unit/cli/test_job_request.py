@@ -1,4 +1,4 @@
-"""Who thinks, as a command line and the operator's settings have it."""
+"""Tests of a job request made from the command line and the operator's settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BRIEF = 'goal = "x"\n[[deliverables]]\npath = "a.txt"\nchecks = []\n'
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai", "chat"])
-async def test_the_operators_prices_hold_for_every_provider(
+async def test_the_operators_prices_apply_to_every_provider(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with behind(kind, lambda asked: Reply("Hello.")) as server:

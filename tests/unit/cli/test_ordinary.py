@@ -1,4 +1,4 @@
-"""Whose state directory an ordinary user reads is said where it may surprise, and nowhere else."""
+"""Tests of the note that tells an ordinary user whose state directory a command reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_an_ordinary_user_is_told_whose_state_this_is(command: str) -> None:
         ("run", 1000, {}, True),
     ],
 )
-def test_nobody_else_is(command: str, uid: int, environ: dict[str, str], is_set_up: bool) -> None:
+def test_no_other_user_is_told(command: str, uid: int, environ: dict[str, str], is_set_up: bool) -> None:
     assert describe_own_state(command, uid, environ, is_set_up) == ""
 
 

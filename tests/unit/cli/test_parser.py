@@ -1,4 +1,4 @@
-"""Where a program begins in a command line, and what wrong usage is told."""
+"""Tests of where a program begins in a command line, and of messages about wrong usage."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_options_before_the_program_are_ours() -> None:
 
 
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon", "31536001"])
-def test_a_time_that_cannot_be_is_refused(seconds: str) -> None:
+def test_an_impossible_time_is_refused(seconds: str) -> None:
     with pytest.raises(BriefError, match="must be a number of seconds above 0, at most 31536000"):
         parsed("run", "--timeout", seconds, "--", "true")
 

@@ -1,4 +1,4 @@
-"""A person is asked at a real terminal: nobody says yes by accident, and nothing forges the card."""
+"""Tests of asking a person at a real terminal: no accidental approval, and no forged card."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Seat:
         self.wait_for("READY")
 
     def wait_for(self, text: str, seconds: float = 30) -> str:
-        """Read until a text is there; return all that was seen."""
+        """Read until a text appears; return everything read."""
         end = time.monotonic() + seconds
         while text not in self.seen:
             assert select.select([self.far], [], [], max(end - time.monotonic(), 0))[0], self.seen
@@ -91,7 +91,7 @@ class Seat:
 
 @pytest.fixture
 def sit() -> Iterator[Callable[..., Seat]]:
-    """Sit down at a terminal; the program waits for a first line, then asks."""
+    """Open a terminal; the program waits for a first line, then asks."""
     seats: list[Seat] = []
 
     def open_seat(kind: str = "plan", seconds: float = 60, cancelled_after: float = 0) -> Seat:
@@ -133,7 +133,7 @@ def test_an_empty_line_or_another_word_is_no_answer(sit: Callable[..., Seat]) ->
     assert seat.came() == ["refuse", ""]
 
 
-def test_what_was_typed_before_the_question_stood_there_does_not_approve(sit: Callable[..., Seat]) -> None:
+def test_input_typed_before_the_question_does_not_approve(sit: Callable[..., Seat]) -> None:
     seat = sit(seconds=4)
     seat.type("go\na\na\na")
     seat.wait_for("╰")
@@ -158,7 +158,7 @@ def test_a_question_takes_a_line_of_words(sit: Callable[..., Seat]) -> None:
     assert seat.came() == ["answer", "the second one, ü"]
 
 
-def test_nobody_is_asked_any_more_when_the_answer_comes_from_elsewhere(sit: Callable[..., Seat]) -> None:
+def test_the_prompt_ends_when_the_answer_comes_from_elsewhere(sit: Callable[..., Seat]) -> None:
     seat = sit(cancelled_after=1.0)
     began = time.monotonic()
     seat.type("go\n")
@@ -167,7 +167,7 @@ def test_nobody_is_asked_any_more_when_the_answer_comes_from_elsewhere(sit: Call
     assert time.monotonic() - began < 10
 
 
-def test_without_a_terminal_nobody_can_be_asked() -> None:
+def test_without_a_terminal_no_question_can_be_asked() -> None:
     asked = "import sys; from hotdesk.cli.prompt import open_terminal; sys.exit(open_terminal() is None)"
     done = subprocess.run([sys.executable, "-c", asked], start_new_session=True, timeout=60, check=False)
     assert done.returncode == 1
@@ -189,7 +189,7 @@ def test_without_a_terminal_nobody_can_be_asked() -> None:
         (b"\xff\n", (), PromptOutcome("answer", "\ufffd")),
     ],
 )
-def test_only_a_whole_line_that_means_something_is_an_answer(
+def test_only_a_complete_valid_line_is_an_answer(
     line: bytes, letters: tuple[str, ...], said: PromptOutcome | None
 ) -> None:
     assert parse_answer(line, letters) == said

@@ -1,4 +1,4 @@
-"""What people see of a swarm on a terminal, and in a file."""
+"""Tests of the view of a swarm on a terminal and in a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotdesk.swarm.receipt import SwarmReceipt
 HEX = "ab" * 32
 
 
-def test_what_an_item_says_steers_no_terminal() -> None:
+def test_text_of_an_item_is_escaped() -> None:
     stream = io.StringIO()
     board = SwarmBoard(stream, lambda: 0.0)
     board.show(SwarmBegun("i5", 2, HEX, HEX))
@@ -24,7 +24,7 @@ def test_what_an_item_says_steers_no_terminal() -> None:
     board.tick()  # nothing to show before it has begun
 
 
-def test_a_receipt_says_what_failed_and_why() -> None:
+def test_a_receipt_reports_what_failed_and_why() -> None:
     failures = (("check", "{item}.json failed its checks", 3), ("time", "its 60 seconds were up", 1))
     receipt = SwarmReceipt("i5", "done", "", 10, 6, 4, failures, 12.5, 1000, 0.25, 40, HEX, "i8", ("register.xlsx",))
     assert format_receipt(receipt) == [

@@ -1,4 +1,4 @@
-"""What a command does with signals."""
+"""Tests of how a command handles signals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sys.exit(run_interruptible(work))
 """
 
 
-def test_signals_that_come_while_a_desk_burns_do_not_break_that_off() -> None:
+def test_signals_do_not_interrupt_a_burn() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as running:

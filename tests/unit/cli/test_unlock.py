@@ -1,4 +1,4 @@
-"""The root key a command gets before it gives up its rights."""
+"""Tests of how a command gets the root key of the vault before it gives up its privileges."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_keys_find_a_key_in_a_file_themselves(place: Config) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_found_with_a_passphrase_opens_the_vault(
+def test_a_root_key_from_a_passphrase_opens_the_vault(
     place: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = place.lib / "keys"

@@ -1,4 +1,4 @@
-"""Which node opens a desk, and why none does."""
+"""Tests of choosing the node that opens a desk, and of the reasons why none can."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPORT = NodeReport("n1", "0" * 32, 4, 1 << 32, 10, ("container",), ("base",))
 
 
 def nodes_of(*reports: NodeReport) -> Nodes:
-    """Give nodes that reported; nobody calls them."""
+    """Return nodes with these reports; none of them is called."""
     context, tasks = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), cast("Background", None)
     nodes = Nodes([], context, tasks, lambda error: None)
     for each in reports:
@@ -59,12 +59,12 @@ def test_desks_opened_since_the_last_report_count() -> None:
         (replace(REPORT, walls=("microvm",)), "does not fall back to a weaker wall"),
     ],
 )
-def test_why_no_node_opens_a_desk_is_reported(report: NodeReport | None, why: str) -> None:
+def test_the_reason_why_no_node_opens_a_desk_is_reported(report: NodeReport | None, why: str) -> None:
     with pytest.raises(HostError, match=why):
         nodes_of(*([report] if report else [])).choose(Spec())
 
 
-def test_a_node_that_may_be_lost_opens_none() -> None:
+def test_a_node_that_may_be_lost_is_not_chosen() -> None:
     nodes = nodes_of(REPORT, replace(REPORT, node="n2"))
     nodes.by_name["n1"].is_heard = False
     assert names(nodes, Spec()) == ["n2"]

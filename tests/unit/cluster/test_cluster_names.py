@@ -1,4 +1,4 @@
-"""What follows from the names of nodes, servers and tenants."""
+"""Tests of the names of nodes, servers and tenants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError
 
 
-def test_the_id_of_a_desk_tells_its_node() -> None:
+def test_the_id_of_a_desk_contains_its_node() -> None:
     ids = {new_node_id("worker-1.example") for _ in range(100)}
     assert len(ids) == 100
     assert {get_node_code(as_id(each)) for each in ids} == {compute_node_code("worker-1.example")}
@@ -19,12 +19,12 @@ def test_the_id_of_a_desk_tells_its_node() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a" * 64, "a/b", "a b"])
-def test_what_cannot_name_a_node_is_refused(name: str) -> None:
+def test_an_invalid_node_name_is_refused(name: str) -> None:
     with pytest.raises(BriefError):
         check_name(name)
 
 
-def test_a_tenant_on_a_node_is_one_servers() -> None:
+def test_a_tenants_name_on_a_node_is_specific_to_its_server() -> None:
     names = {get_tenant_on_node(server, tenant) for server in ("a", "a-b") for tenant in ("c", "b-c", "x" * 32)}
     assert len(names) == 6
     assert all(TENANT_SHAPE.fullmatch(each) for each in names)

@@ -1,4 +1,4 @@
-"""TLS around plain sockets: bytes arrive, halves end, what is cut is noticed."""
+"""Tests of TLS around plain sockets: data arrives, each direction ends separately, truncation is detected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def pour_for_ever(sock: socket.socket) -> None:
         await anyio.sleep(0.01)
 
 
-async def test_each_half_ends_by_itself(identities: Path) -> None:
+async def test_each_direction_ends_separately(identities: Path) -> None:
     with anyio.fail_after(10):
         async with connected(identities) as (node, server):
             await send(server, b"request")
@@ -105,7 +105,7 @@ def test_an_identity_is_written_once_and_is_of_one_role(identities: Path) -> Non
         enroll(identities / "authority", "server", "*", identities / "any", 1)
 
 
-def test_a_key_that_everybody_may_read_is_refused(identities: Path, tmp_path: Path) -> None:
+def test_a_world_readable_key_is_refused(identities: Path, tmp_path: Path) -> None:
     enroll(identities / "authority", "node", "n2", tmp_path / "n2", 1)
     (tmp_path / "n2/private.key").chmod(0o644)
     with pytest.raises(HostError, match="every user can read"):

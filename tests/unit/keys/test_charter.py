@@ -28,7 +28,7 @@ def test_the_door_is_told_what_a_key_signs_for(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("place", ["bearer", "bearer swap", "header=X-Key", "form=key:POST:/login"])
-def test_a_key_that_signs_is_put_nowhere(vault: Vault, place: str) -> None:
+def test_a_signing_key_is_inserted_nowhere(vault: Vault, place: str) -> None:
     with pytest.raises(BriefError, match="never sent"):
         grant(vault, 0, parse_grant(f"files@{HOST} {place}"))
 

@@ -1,4 +1,4 @@
-"""An owner's line to keys: a request whose caller gives up is still sent whole, so that the next one can be read."""
+"""Tests of an owner's connection to keys: a cancelled request is still sent completely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 def read_requests(sock: socket.socket, count: int) -> list[dict[str, object]]:
-    """Read whole messages, and fail where the line holds anything else."""
+    """Read complete messages; fail if the connection has anything else."""
     frames = Frames()
     found: list[dict[str, object]] = []
     while len(found) < count:
@@ -24,7 +24,7 @@ def read_requests(sock: socket.socket, count: int) -> list[dict[str, object]]:
     return found
 
 
-async def test_a_request_that_is_cancelled_half_sent_spoils_none_after_it() -> None:
+async def test_a_request_cancelled_half_sent_does_not_corrupt_later_ones() -> None:
     ours, theirs = socket.socketpair()
     wait, other = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -33,7 +33,7 @@ async def test_a_request_that_is_cancelled_half_sent_spoils_none_after_it() -> N
         theirs.settimeout(10)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(client.ask, "note", "", text="x" * 500_000))
-            await anyio.sleep(0.1)  # the socket takes a part of it
+            await anyio.sleep(0.1)  # the socket accepts only a part of it
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 first = await anyio.to_thread.run_sync(read_requests, theirs, 1)

@@ -1,4 +1,4 @@
-"""What a node signed of a desk's wall is believed only without a gap: authority, node, key, event."""
+"""Tests of a node's signed proof of a wall: the chain of authority, node, key and event must be complete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Room:
         self.authority = (folder / "identity" / AUTHORITY).read_text()
 
     def tell(self, event: Event = OPENED, actor: str = "keeper", chain: str = DESK, before: int = 0) -> Told:
-        """Give what this node says of a desk whose opening is written down."""
+        """Return what this node reports about a desk whose opening is recorded."""
         keys = self.folder / f"keys-{actor}-{chain}-{before}-{type(event).__name__}"
         private_files.make_folder(keys)
         with closing(Journal(keys / FILE, load_signer(keys))) as journal:
@@ -55,7 +55,7 @@ class Room:
 
 
 def changed(told: Told, **fields: object) -> Told:
-    """Give what is told with other fields of its event."""
+    """Return the report with other fields in its event."""
     row = json.loads(str(told["row"]))
     return {**told, "row": json.dumps({**row, **fields})}
 
@@ -91,7 +91,7 @@ def test_a_keeper_behind_a_node_of_the_authority_is_believed(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("how", FORGED)
-def test_what_has_a_gap_proves_no_wall(tmp_path: Path, how: str) -> None:
+def test_an_incomplete_chain_proves_no_wall(tmp_path: Path, how: str) -> None:
     for name in ("room", "other"):
         (tmp_path / name).mkdir()
     room = Room(tmp_path / "room")
@@ -99,7 +99,7 @@ def test_what_has_a_gap_proves_no_wall(tmp_path: Path, how: str) -> None:
         check_proof(FORGED[how](room, tmp_path / "other"), DESK, room.authority, now())
 
 
-def test_a_certificate_that_ended_and_keys_without_an_authority_believe_nothing(tmp_path: Path) -> None:
+def test_an_expired_certificate_and_keys_without_an_authority_prove_nothing(tmp_path: Path) -> None:
     room = Room(tmp_path)
     with pytest.raises(BriefError):
         check_proof(room.tell(), DESK, room.authority, now() + datetime.timedelta(days=2))

@@ -1,4 +1,4 @@
-"""What is read of messages to keys: what cannot be read is refused, without a word of it."""
+"""Tests of parsing messages to keys: errors never repeat the message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hotdesk.keys.parse import parse_values
 
 
 @pytest.mark.parametrize("told", ["%%%", "abc", "aGk", "a\u00e9==", "aGk=\n", "\ud800"])
-def test_a_secret_that_is_not_base64_is_refused_and_not_told(told: str) -> None:
+def test_a_secret_that_is_not_base64_is_refused_without_repeating_it(told: str) -> None:
     with pytest.raises(BriefError, match="in base64") as refused:
         parse_values({"token": told})
     assert told not in str(refused.value)

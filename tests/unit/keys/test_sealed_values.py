@@ -1,4 +1,4 @@
-"""Secrets of a vault reach the keys of a node that the authority vouches for, and no one else."""
+"""Tests of sealing secrets for a node's keys: only nodes the authority vouches for get them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Statement = dict[str, object]
 
 
 class Node:
-    """A node's keys process, and who vouches for it."""
+    """A node's keys process, and the authority that vouches for it."""
 
     def __init__(self, folder: Path, role: Role = "node") -> None:
         folder.mkdir()
@@ -71,7 +71,7 @@ def test_only_the_keys_they_were_sealed_for_open_secrets(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("how", FORGED)
-def test_secrets_are_sealed_for_no_stranger(tmp_path: Path, how: str) -> None:
+def test_secrets_are_not_sealed_for_an_unknown_node(tmp_path: Path, how: str) -> None:
     node = Node(tmp_path / "node")
     with pytest.raises(BriefError):
         seal_values(VALUES, FORGED[how](node, tmp_path / "other"), node.authority)

@@ -1,4 +1,4 @@
-"""Secrets in bytes that are to outlive a desk are found as the door finds them."""
+"""Tests of finding secrets in bytes that are to outlive a desk, as the door finds them."""
 
 from __future__ import annotations
 

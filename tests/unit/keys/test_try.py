@@ -1,4 +1,4 @@
-"""Grants that are tried before anybody needs them: keys in a thread, and the teller they really have."""
+"""Tests of trying grants before they are needed: keys in a thread, with a real connection to the keeper."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def owner(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def answer(asked: socket.socket) -> None:
-    """Be the teller: run what is asked for."""
+    """Play the other end: run the requested command."""
     while data := asked.recv(token_command.MESSAGE):
         told = json.loads(data)
         asked.send(json.dumps({"n": told["n"], **token_command.run(told["argv"])}).encode())
 
 
 def tried(owner: socket.socket, *grants: str) -> tuple[list[str], bytes]:
-    """Have grants tried; return why each cannot be had, and every byte that was said."""
+    """Have grants tried; return why each is unavailable, and every byte sent."""
     scope = Scope(grants=tuple(parse_grant(each) for each in grants))
     owner.sendall(write({"n": 5, "verb": "try", "desk": "", "scope": json.loads(scope_json(scope))}))
     frames, heard = Frames(), b""
@@ -91,5 +91,5 @@ def test_each_grant_is_reported_as_available_or_with_the_reason(owner: socket.so
     assert not any(value.encode() in heard for value in VALUES)
 
 
-def test_no_grants_are_all_had(owner: socket.socket) -> None:
+def test_without_grants_no_failure_is_reported(owner: socket.socket) -> None:
     assert tried(owner)[0] == []

@@ -1,4 +1,4 @@
-"""Evidence of files with pages, as a desk would give it, with something to change."""
+"""Evidence about files with pages as a desk would send it, with changes a test chooses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hotdesk.checks.seam import Check, DrawnPixels, Evidence, Fault, Verdict
 Told = dict[str, Any]
 Change = Callable[[Told], object]
 WIDTH, HEIGHT = 600, 800
-"""Of a page, in points and in pixels."""
+"""Size of a page, in points and in pixels."""
 SOURCE = "https://a.example/report"
 
 

@@ -1,4 +1,4 @@
-"""Do its pages work: judgement over tables of what can be wrong, by what is told and by what is drawn."""
+"""Tests of the check of a file's pages: tables of faults in the reported data and in the drawn pixels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put(page: int, name: str, value: object) -> Callable[[dict[str, Any]], objec
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_in_which_everything_holds_passes(kind: str) -> None:
+def test_a_file_without_faults_passes(kind: str) -> None:
     expect = {"pages": 2, "words": ["revenue", "it grew"], "title": "Outlook", "characters": 20, **FOOT}
     verdict = judged(find(kind, expect), told())
     word = "slide" if kind == "pptx" else "page"
@@ -117,7 +117,7 @@ RIGHT = [
 
 
 @pytest.mark.parametrize(("expect", "changes"), RIGHT, ids=range(len(RIGHT)))
-def test_what_is_meant_is_no_fault(expect: dict[str, object], changes: tuple[Any, ...]) -> None:
+def test_intended_layouts_are_no_fault(expect: dict[str, object], changes: tuple[Any, ...]) -> None:
     verdict = judged(find("pdf", expect), told(*changes))
     assert verdict.passed, verdict.findings
 
@@ -159,7 +159,7 @@ PIXELS: list[tuple[Draw, tuple[str, ...], str]] = [
 
 
 @pytest.mark.parametrize(("draw", "rules", "where"), PIXELS, ids=["white", "number", "slope", "foot", "off", "band"])
-def test_what_the_pixels_show_counts_whatever_was_told(draw: Draw, rules: tuple[str, ...], where: str) -> None:
+def test_the_drawn_pixels_count_more_than_the_reported_data(draw: Draw, rules: tuple[str, ...], where: str) -> None:
     verdict = judged(find("pdf", {}), told(), [drawn(), drawn(draw)])
     assert tuple(fault.rule for fault in verdict.faults) == rules
     assert all(fault.where == where for fault in verdict.faults)
@@ -198,7 +198,7 @@ def test_pages_wider_than_requested_are_not_accepted() -> None:
 
 
 @pytest.mark.slow
-def test_at_most_sixty_pages_are_shown_and_few_faults_of_one_rule_told() -> None:
+def test_at_most_sixty_pages_and_few_faults_of_one_rule_are_shown() -> None:
     seen = told(lambda seen: seen.update(count=70, pages=seen["pages"] * 35))
     verdict = judged(find("pdf", {"characters": 1000}), seen)
     assert len(verdict.pages) == 60
@@ -206,14 +206,14 @@ def test_at_most_sixty_pages_are_shown_and_few_faults_of_one_rule_told() -> None
     assert len(verdict.findings) == 1
 
 
-def test_what_is_quoted_cannot_steer_a_terminal() -> None:
+def test_quoted_text_is_escaped() -> None:
     fault = only(judged(find("pdf", {}), told(on(0, "lines", line("TODO \x1b[2J\u202eevil", top=300)))))
     assert str(fault).isprintable()
     assert "\\x1b" in fault.found
 
 
 @pytest.mark.slow
-def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
+def test_many_lines_in_one_place_are_checked_quickly() -> None:
     lines = tuple(TextLine(Box(at * 2.0, 10, at * 2.0 + 1, 20), f"word{at}") for at in range(2000))
     leaves = tuple(PageContent((600, 800), lines) for _ in range(200))
     layout = Layout(PageExpectations(), DocumentEvidence(200, leaves, "", {}), (), frozenset())
@@ -234,7 +234,7 @@ def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
         (lambda seen: seen.update(count=True), "no count of pages"),
     ],
 )
-def test_evidence_that_cannot_be_is_a_file_that_does_not_open(change: Any, said: str) -> None:
+def test_impossible_evidence_counts_as_a_file_that_does_not_open(change: Any, said: str) -> None:
     fault = only(judged(find("pdf", {}), told(change)))
     assert fault.rule == "opens"
     assert said in fault.found
@@ -261,7 +261,7 @@ def test_evidence_that_cannot_be_is_a_file_that_does_not_open(change: Any, said:
         ("", SOURCE, False),
     ],
 )
-def test_an_address_is_a_source_or_lies_below_one(to: str, source: str, leads: bool) -> None:
+def test_an_address_must_be_a_listed_source_or_below_one(to: str, source: str, leads: bool) -> None:
     assert leads_to(to, source) is leads
 
 
@@ -293,9 +293,7 @@ def test_an_address_is_a_source_or_lies_below_one(to: str, source: str, leads: b
         ({"allow": [1]}, 'allow = ["TODO"]'),
     ],
 )
-def test_what_cannot_be_expected_is_reported_with_what_to_write(
-    kind: str, expect: dict[str, object], said: str
-) -> None:
+def test_invalid_expectations_are_refused_with_a_remedy(kind: str, expect: dict[str, object], said: str) -> None:
     with pytest.raises(BriefError) as error:
         find(kind, expect)
     assert said in str(error.value)
@@ -303,7 +301,7 @@ def test_what_cannot_be_expected_is_reported_with_what_to_write(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_check_says_what_it_does_not_look_at(kind: str) -> None:
+def test_a_check_states_what_it_does_not_cover(kind: str) -> None:
     check = find(kind, {})
     assert (check.image, check.alone, check.beside) == ("office", False, ())
     assert "the truth of its statements" in check.not_checked
@@ -336,7 +334,7 @@ def spoil(seen: Any, path: list[int], value: object) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=100, deadline=None)
 @given(path=st.lists(st.integers(0, 10**6), min_size=1, max_size=6), value=JSON)
-def test_evidence_a_hostile_desk_spoiled_is_never_an_error(kind: str, path: list[int], value: object) -> None:
+def test_malformed_evidence_never_raises(kind: str, path: list[int], value: object) -> None:
     seen = told(on(0, "pictures", picture(0, 0, 9, 9)))
     spoil(seen, path, value)
     verdict = find(kind, {"words": ["revenue"], **FOOT}).judge(Evidence(json.dumps(seen).encode(), (SMALL,) * 2))

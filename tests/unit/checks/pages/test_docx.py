@@ -1,4 +1,4 @@
-"""Is it a document that works: what is too wide or too high for its place."""
+"""Tests of the check of documents: content too wide or too high for its place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TWO = [line("These words"), line("need two lines", top=115)]
         (frame("row", [0, 0, 0, 15], LONG), [TWO[0], line("1."), TWO[1]], "needs 25 pt"),
     ],
 )
-def test_what_does_not_fit_is_found(held: dict[str, Any], loose: list[object], found: str) -> None:
+def test_content_that_does_not_fit_is_found(held: dict[str, Any], loose: list[object], found: str) -> None:
     verdict = judged(find("docx", {}), document(held, loose=loose))
     assert verdict.passed is not bool(found), verdict.findings
     if found:
@@ -53,7 +53,7 @@ def test_text_beside_its_column_is_found_and_a_head_may_be_wider() -> None:
     assert (fault.rule, fault.where) == ("overflow", "page 1, at 440, 300 pt")
 
 
-def test_a_footer_is_what_stands_below_the_text() -> None:
+def test_text_below_the_body_is_a_footer() -> None:
     seen = document()
     for page in seen["pages"]:
         page["links"] = [[[60, 720, 90, 730], "https://elsewhere.example/"], [[60, 745, 90, 755], SOURCE]]
@@ -72,7 +72,7 @@ def test_a_footer_is_what_stands_below_the_text() -> None:
         ("Inter", "DejaVu Sans", {"fonts": ["Inter"]}, True),
     ],
 )
-def test_fonts_are_here_or_are_as_wide_as_one_that_is(
+def test_fonts_are_installed_or_have_the_width_of_an_installed_one(
     name: str, drawn: str, expect: dict[str, object], passes: bool
 ) -> None:
     verdict = judged(find("docx", expect), told(lambda seen: seen.update(fonts=[[name, drawn]])))

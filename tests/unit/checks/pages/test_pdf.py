@@ -1,4 +1,4 @@
-"""Is it a PDF that works: its fonts."""
+"""Tests of the check of PDF files: fonts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from hotdesk.checks import find
         ({"embedded": True}, ["Helvetica-Bold", True], True),
     ],
 )
-def test_fonts_are_embedded_or_every_reader_has_them(
-    expect: dict[str, object], font: list[object], passes: bool
-) -> None:
+def test_fonts_must_be_embedded_or_standard(expect: dict[str, object], font: list[object], passes: bool) -> None:
     seen = told(*(lambda seen, at=at: seen["pages"][at]["fonts"].append(font) for at in (0, 1)))
     verdict = judged(find("pdf", expect), seen)
     assert verdict.passed is passes

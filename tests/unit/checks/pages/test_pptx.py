@@ -1,4 +1,4 @@
-"""Do its slides work: text in its shapes, shapes on their slide, charts with their numbers."""
+"""Tests of the check of slides: text within shapes, shapes on the slide, charts with their numbers."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def test_text_stays_in_its_shape_and_shapes_on_their_slide(held: dict[str, Any],
         assert fault.found.endswith(found)
 
 
-def test_of_two_shapes_with_the_same_words_each_has_its_own() -> None:
+def test_two_shapes_with_the_same_text_are_distinguished() -> None:
     again = [line("Growth in every", 370, 300), line("region of the world", 370, 315)]
     right, left = (frame("text", [at, 295, at + 200, 330], TEXT) for at in (360, 60))
     assert judged(find("pptx", {}), deck(right, left, lines=LINES + again)).passed
 
 
-def test_numbers_and_bullets_between_the_lines_are_passed_over() -> None:
+def test_numbers_and_bullets_between_lines_are_ignored() -> None:
     lines = [line("1.", 50, 300), LINES[0], line("2.", 50, 315), LINES[1]]
     held = frame("text", [60, 295, 300, 312], TEXT)
     assert only(judged(find("pptx", {}), deck(held, lines=lines))).rule == "overflow"
 
 
-def test_shapes_and_lines_without_end_do_not_keep_anybody_busy() -> None:
+def test_endless_shapes_and_lines_are_checked_quickly() -> None:
     lines = tuple(TextLine(Box(0, at, 1, at + 1), "a") for at in range(2000))
     seeking = Seeking(20_000)
     while seeking.remaining > 0:
@@ -77,7 +77,7 @@ def test_shapes_and_lines_without_end_do_not_keep_anybody_busy() -> None:
 
 
 @pytest.mark.slow
-def test_shapes_that_cannot_all_be_looked_for_are_a_fault() -> None:
+def test_too_many_shapes_to_check_are_a_fault() -> None:
     frames = tuple(Frame(0, "text", "Box", Box(0, 0, 9, 9), "a" * 5000) for _ in range(4000))
     lines = tuple(TextLine(Box(0, at, 1, at + 1), f"b{at}") for at in range(2000))
     layout = Layout(
@@ -89,7 +89,7 @@ def test_shapes_that_cannot_all_be_looked_for_are_a_fault() -> None:
     assert [fault.found for fault in layout.overflow()] == ["too many shapes"]
 
 
-def test_a_place_of_the_template_that_nobody_filled_is_found() -> None:
+def test_an_unfilled_placeholder_of_the_template_is_found() -> None:
     fault = only(judged(find("pptx", {}), deck(frame("text", [60, 295, 300, 312], empty=True), lines=[])))
     assert (fault.rule, fault.where) == ("leftovers", "slide 1, 'Box 1'")
 

@@ -1,4 +1,4 @@
-"""What is typed after a tool's name, read as the tool wants it."""
+"""Tests of reading tool arguments from the command line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOOL = {"input_schema": Tool("try", "Try.", KINDS).build_schema()}
         ("other=7", {"other": "7"}),
     ],
 )
-def test_what_is_typed_is_read_as_the_tool_wants_it(typed: str, read: dict[str, object]) -> None:
+def test_arguments_are_converted_to_the_tools_types(typed: str, read: dict[str, object]) -> None:
     assert parse_values([typed], TOOL) == read
 
 

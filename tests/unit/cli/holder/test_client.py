@@ -1,4 +1,4 @@
-"""A command waits for the desks that a holder keeps ready, or is making ready, before it removes their image."""
+"""Tests of waiting for the ready desks of a holder before their image is removed."""
 
 from __future__ import annotations
 

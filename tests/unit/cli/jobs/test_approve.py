@@ -1,4 +1,4 @@
-"""What a person reads before they say yes."""
+"""Tests of the text of a question at the door, and of answering it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_desk_without_words_gets_no_line_for_them() -> None:
 
 
 @pytest.mark.parametrize("field", ["method", "host", "path", "rule", "reason"])
-def test_nothing_a_desk_wrote_adds_a_line_or_steers_a_terminal(field: str) -> None:
+def test_text_of_a_desk_adds_no_line_and_no_control_characters(field: str) -> None:
     hostile = Asked(**{**asdict(ASKED), field: 'x\n  host    good.test\r\x1b[2J\u202e"'})
     shown = format_question(hostile)
     assert len(shown.splitlines()) == len(format_question(ASKED).splitlines())
@@ -59,7 +59,7 @@ def test_how_much_a_request_would_send_is_reported(size: int, shown: str) -> Non
     assert f"  bytes   {shown}" in format_question(replace(ASKED, size=size)).splitlines()
 
 
-def test_what_of_a_rule_is_not_shown_is_reported() -> None:
+def test_omitted_parts_of_a_rule_are_reported() -> None:
     line = format_question(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
     assert line.endswith("… and 511 more characters; `hotdesk approve --json` shows all")
 

@@ -1,4 +1,4 @@
-"""`hotdesk brief`: what a brief means is shown, what it cannot mean is refused, and every template is a brief."""
+"""Tests of `hotdesk brief`: what a brief means is shown, mistakes are refused, and every template is valid."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ checks = []
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `hotdesk brief` in a folder and a state directory of this test's own; return what it prints."""
+    """Run `hotdesk brief` in a folder and state directory of this test; return its output."""
     monkeypatch.setenv("HOTDESK_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
 
@@ -57,7 +57,7 @@ def configure(brief: Path, text: str) -> None:
     (brief.parent / "home/etc/config.toml").write_text(text)
 
 
-def test_what_a_file_may_do_beyond_being_read_is_shown_and_must_be_known(run: Run, brief: Path) -> None:
+def test_allowed_active_content_is_shown_and_must_be_known(run: Run, brief: Path) -> None:
     text = brief.read_text()
     brief.write_text(text.replace("rows = 5}", 'rows = 5}\nactive = ["macros", "queries"]', 1))
     assert 'rows": 5}, and may contain macros, queries\n' in run("check", str(brief))
@@ -68,7 +68,7 @@ def test_what_a_file_may_do_beyond_being_read_is_shown_and_must_be_known(run: Ru
         run("check", str(brief))
 
 
-def test_what_a_brief_means_is_shown_as_a_table(run: Run, brief: Path) -> None:
+def test_a_brief_is_shown_as_a_table(run: Run, brief: Path) -> None:
     assert run("check", str(brief)).splitlines() == [
         "goal          Compare \\x1b[2J them.",
         "inputs        files, 2 files, 2 KiB",
@@ -104,7 +104,7 @@ def test_long_lists_are_cut_on_a_terminal_and_whole_in_json(run: Run, brief: Pat
     assert len(json.loads(run("check", str(brief), "--json"))["egress"]) == 30
 
 
-def test_the_same_is_there_as_json(run: Run, brief: Path) -> None:
+def test_a_brief_is_shown_as_json(run: Run, brief: Path) -> None:
     told = json.loads(run("check", str(brief.parent), "--json"))
     assert told["inputs"] == [
         {"name": "files", "files": 2, "bytes": 2048},
@@ -144,7 +144,7 @@ def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief
         ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: "),
     ],
 )
-def test_what_is_beyond_the_ceiling_is_refused(run: Run, brief: Path, settings: str, why: str) -> None:
+def test_a_brief_beyond_the_ceiling_is_refused(run: Run, brief: Path, settings: str, why: str) -> None:
     configure(brief, settings)
     with pytest.raises(BriefError) as refused:
         run("check", str(brief))
@@ -152,7 +152,7 @@ def test_what_is_beyond_the_ceiling_is_refused(run: Run, brief: Path, settings: 
     assert why in str(refused.value)
 
 
-def test_under_a_ceiling_of_hosts_no_brief_says_where_a_name_leads(run: Run, brief: Path) -> None:
+def test_a_brief_cannot_map_names_under_a_ceiling_of_hosts(run: Run, brief: Path) -> None:
     configure(brief, '[ceiling]\nhosts = ["read *.example.test"]')
     text = f'names = {{"erp.example.test" = "127.0.0.1:1"}}\n{BRIEF}'
     brief.write_text(text.replace("erp.test", "erp.example.test"))
@@ -172,7 +172,7 @@ def test_under_a_ceiling_of_hosts_no_brief_says_where_a_name_leads(run: Run, bri
         ('goal = "', 'gaol = "', ", line 1: a brief has no field 'gaol'"),
     ],
 )
-def test_what_cannot_be_checked_is_refused(run: Run, brief: Path, old: str, new: str, why: str) -> None:
+def test_a_brief_that_fails_its_check_is_refused(run: Run, brief: Path, old: str, new: str, why: str) -> None:
     brief.write_text(BRIEF.replace(old, new))
     with pytest.raises(BriefError) as refused:
         run("check", str(brief))
@@ -263,7 +263,7 @@ def test_a_template_overwrites_nothing(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "here/brief.toml").read_text() == "mine"
 
 
-def test_what_is_half_there_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_a_partly_existing_target_is_left_unchanged(run: Run, tmp_path: Path) -> None:
     (tmp_path / "here/files").mkdir(parents=True)
     (tmp_path / "here/files/orders.csv").symlink_to("/nowhere")
     with pytest.raises(BriefError, match=r"orders.csv exists already"):
@@ -274,7 +274,7 @@ def test_what_is_half_there_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
         run("new", "report", "file")
 
 
-def test_a_template_that_is_not_there_is_refused(run: Run) -> None:
+def test_an_unknown_template_is_refused(run: Run) -> None:
     with pytest.raises(BriefError, match="unknown template 'raport'; the templates are patch, report, web"):
         run("new", "raport")
 
@@ -289,5 +289,5 @@ def test_every_example_passes_its_check(run: Run, name: str) -> None:
     [(0, "0 bytes"), (1, "1 byte"), (1023, "1023 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"),
      (1023 << 20, "1023 MiB"), (1 << 30, "1 GiB"), (5 << 50, "5120 TiB")],
 )  # fmt: skip
-def test_an_amount_is_written_as_people_do(size: int, told: str) -> None:
+def test_an_amount_is_written_for_people(size: int, told: str) -> None:
     assert format_bytes(size) == told

@@ -1,4 +1,4 @@
-"""What people decide about jobs: who decides, what is found, what an editor gives back, what is refused."""
+"""Tests of decisions about jobs: who decides, finding a question, edited plans, and refusals."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     made.journal.close()
 
 
-def test_who_decides_is_this_process_and_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decision_records_this_process_and_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
     me = f"uid {os.getuid()} pid {os.getpid()}"
     for told, by in (("", me), ("1000", f"{me} for uid 1000"), ("0 pid 1", me), ("٣", me)):
         monkeypatch.setenv("SUDO_UID", told)
         assert decision.describe_decider() == by
 
 
-def test_what_waits_is_found_by_its_id_or_its_beginning(ledger: Ledger) -> None:
+def test_a_question_is_found_by_its_id_or_a_prefix(ledger: Ledger) -> None:
     pending = ledger.ask(ledger.begin())
     for text in (pending.id, pending.id[:4]):
         case = decision.find_case(ledger.settings, text)
@@ -49,7 +49,7 @@ def test_what_waits_is_found_by_its_id_or_its_beginning(ledger: Ledger) -> None:
         assert decision.find_case(ledger.settings, text) is None
 
 
-def test_an_id_that_two_jobs_have_decides_neither(ledger: Ledger) -> None:
+def test_an_ambiguous_job_id_decides_nothing(ledger: Ledger) -> None:
     pending = ledger.ask(ledger.begin())
     ledger.begin(OTHER)
     ledger.note(type(pending)(OTHER, pending.id, "plan", "ab" * 32, pending.paper, pending.until))
@@ -81,7 +81,7 @@ def test_a_question_is_not_approved_and_a_plan_not_answered(ledger: Ledger) -> N
 
 
 @pytest.mark.parametrize("command", [["approve"], ["refuse"]])
-def test_what_was_decided_or_is_about_something_else_is_not_decided_again(ledger: Ledger, command: list[str]) -> None:
+def test_a_decided_or_different_question_is_not_decided_again(ledger: Ledger, command: list[str]) -> None:
     pending = ledger.ask(ledger.begin())
     with pytest.raises(BriefError, match="has the digest"):
         carry_out([*command, pending.id, "--digest", "0000"])
@@ -90,14 +90,14 @@ def test_what_was_decided_or_is_about_something_else_is_not_decided_again(ledger
         carry_out([*command, pending.id])
 
 
-def test_what_is_too_late_is_not_decided(ledger: Ledger) -> None:
+def test_a_late_decision_is_refused(ledger: Ledger) -> None:
     pending = ledger.ask(ledger.begin(), seconds=0.0)
     with pytest.raises(BriefError, match="counts as refused"):
         carry_out(["approve", pending.id])
     assert decision.open_cases(ledger.settings, int(time.time() * 1000)) == []
 
 
-def test_what_desks_and_jobs_wait_for_is_one_list(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_of_desks_and_jobs_are_one_list(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     kept = ledger.begin()
     later, sooner = ledger.ask(kept, seconds=90, words="please"), ledger.ask(kept, "question", seconds=30)
     now = int(time.time() * 1000)
@@ -158,7 +158,9 @@ def test_only_a_plan_can_be_edited(ledger: Ledger) -> None:
         decision.edit(case_of(ledger, "step"))
 
 
-def test_an_editors_file_is_nobody_elses(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_editors_file_is_readable_only_by_its_owner(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", editor(tmp_path, f'stat -c %a "$(dirname "$2")" > {tmp_path}/mode'))
     decision.edit(case_of(ledger))
     assert (tmp_path / "mode").read_text() == "700\n"
@@ -171,7 +173,7 @@ def test_an_answer_has_words_and_not_too_many(text: str) -> None:
     assert answer.read_text(" the second\n") == "the second"
 
 
-def test_a_job_is_forgotten_only_by_somebody_who_says_yes(ledger: Ledger) -> None:
+def test_forgetting_a_job_requires_confirmation(ledger: Ledger) -> None:
     ledger.begin()
     with pytest.raises(BriefError, match="pass --yes"):
         carry_out(["forget", JOB])

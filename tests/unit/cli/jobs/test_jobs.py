@@ -1,4 +1,4 @@
-"""Jobs in lines and on a page: what a person reads of them steers no terminal and hides nothing."""
+"""Tests of how jobs are listed and shown to people: escaped and complete."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_jobs_as_json_are_whole(ledger: Ledger, capsys: pytest.CaptureFixture[st
     assert (told["brain"], told["forgotten"]) == ("recorded script 1a2b", False)
 
 
-def test_where_there_is_no_journal_there_are_no_jobs(
+def test_without_a_journal_there_are_no_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOTDESK_HOME", str(tmp_path))
@@ -70,7 +70,7 @@ def test_where_there_is_no_journal_there_are_no_jobs(
         carry_out(["show", JOB])
 
 
-def test_a_page_tells_a_job_from_its_plan_to_its_ashes(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_shows_a_job_from_its_plan_to_its_receipt(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     whole_job(ledger)
     assert carry_out(["show", JOB[:6]]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -96,7 +96,7 @@ def test_a_page_tells_a_job_from_its_plan_to_its_ashes(ledger: Ledger, capsys: p
         assert wanted in text, text
 
 
-def test_steps_nobody_began_have_their_intent_from_the_plan(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_not_begun_have_their_intent_from_the_plan(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     pending = ledger.ask(ledger.begin(), seconds=60)
     carry_out(["show", JOB])
     text = capsys.readouterr().out
@@ -150,7 +150,7 @@ def test_a_page_has_what_people_said_at_the_door_and_no_step_but_the_plans(
     assert "] 3 " not in text
 
 
-def test_a_page_says_why_a_worker_failed_in_its_words_while_they_are_kept(
+def test_a_page_quotes_why_a_worker_failed_while_papers_exist(
     ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = ledger.begin(JOB)
@@ -163,9 +163,7 @@ def test_a_page_says_why_a_worker_failed_in_its_words_while_they_are_kept(
     assert "attempt 1 failed: it gave up\n" in capsys.readouterr().out
 
 
-def test_how_a_desk_tried_its_own_way_out_is_not_among_what_a_job_asked_the_door(
-    ledger: Ledger, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_selftest_requests_are_not_among_a_jobs_requests(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     whole_job(ledger)
     for option in ([], ["--json"]):
         carry_out(["show", JOB, "--door", *option])
@@ -175,7 +173,7 @@ def test_how_a_desk_tried_its_own_way_out_is_not_among_what_a_job_asked_the_door
         assert capsys.readouterr().out == before != ""
 
 
-def test_papers_are_shown_when_asked_for(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_papers_are_shown_on_request(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     whole_job(ledger)
     for option in ("--papers", "--transcript"):
         carry_out(["show", JOB, option])
@@ -183,7 +181,7 @@ def test_papers_are_shown_when_asked_for(ledger: Ledger, capsys: pytest.CaptureF
 
 
 @pytest.mark.slow
-def test_following_continues_while_somebody_works_and_takes_new_desks_in(ledger: Ledger) -> None:
+def test_following_continues_while_a_worker_runs_and_includes_new_desks(ledger: Ledger) -> None:
     whole_job(ledger)
     tale = tell(ledger.path, JOB)
     rows = show.iterate_rows(ledger.settings, tale, True)
@@ -201,7 +199,7 @@ def test_following_continues_while_somebody_works_and_takes_new_desks_in(ledger:
     assert list(rows) in ([], [None])
 
 
-def test_an_attempt_that_was_broken_off_counts_with_its_time() -> None:
+def test_an_interrupted_attempt_counts_with_its_time() -> None:
     tale = JobSummary(JOB)
     events = (JobBegun(JOB, "g", "b"), Planned(JOB, "ab", ("read",), "p"), StepBegun(JOB, "read", "r"))
     for event in (*events, JobPaused(JOB, "stopped")):
@@ -209,6 +207,6 @@ def test_an_attempt_that_was_broken_off_counts_with_its_time() -> None:
     assert "        1 attempt, 0 acts, 1.0 s" in format_page(tale, ("paused", ""), DoorActivity(), {}, 0)
 
 
-def test_a_page_of_a_job_of_which_little_is_known_is_a_page(ledger: Ledger) -> None:
+def test_a_job_with_few_events_still_has_a_page(ledger: Ledger) -> None:
     ledger.note(JobBegun(JOB, "", ""))
     assert format_page(tell(ledger.path, JOB), ("killed", ""), DoorActivity(), {}, 0)[0] == f"job {JOB}  killed"

@@ -1,4 +1,4 @@
-"""What a job goes on with: another model, a key of its own."""
+"""Tests of resuming a job with another model or a new key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_another_model_plans_and_acts_from_now_on() -> None:
     assert (found.plan, found.act) == (("anthropic:m", "ollama:small"),) * 2
 
 
-def test_what_names_no_model_is_refused() -> None:
+def test_an_invalid_model_name_is_refused() -> None:
     with pytest.raises(BriefError, match="is not a model name"):
         with_models(KEPT, ["gpt-5"])
 

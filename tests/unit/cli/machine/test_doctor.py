@@ -1,4 +1,4 @@
-"""How doctor's findings look: on a narrow terminal, without colours, as JSON."""
+"""Tests of how doctor's findings are shown: on a narrow terminal, without colours, as JSON."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_colours_are_only_where_they_are_wanted() -> None:
     assert "\n  ! " in "\n".join(render(examined(report_failure("x")), Paper(80, False, PLAIN)))
 
 
-def test_exit_codes() -> None:
+def test_the_exit_code_follows_from_the_findings() -> None:
     assert exit_code(examined(report_pass("x"))) == 0
     assert exit_code(examined(report_untested("x"))) == 0
     assert exit_code(examined(report_failure("x"))) == 1
     assert exit_code(examined(report_failure("x"), unopened="no crun")) == 125
 
 
-def test_the_reason_why_no_desk_opened_is_the_last_word() -> None:
+def test_the_reason_why_no_desk_opened_comes_last() -> None:
     text = "\n".join(render(examined(report_untested("x"), unopened="no crun"), Paper(80, False, MARKS)))
     assert "No desk could be opened: no crun" in text
 

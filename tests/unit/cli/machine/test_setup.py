@@ -1,4 +1,4 @@
-"""Set-up's own decisions: what is there already, who may, and what is said."""
+"""Tests of set-up's decisions: what is already there, who may run it, and what is printed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def publish(settings: Config, digest: str, name: str = "base", recipe_digest: st
         return store.publish(settings.images, picture, work / "tree")
 
 
-def test_an_image_that_is_what_the_recipe_asks_for_is_found_without_apt(elsewhere: Config) -> None:
+def test_an_image_that_matches_its_recipe_is_found_without_apt(elsewhere: Config) -> None:
     base = recipe.load("base")
     digest = recipe.compute_digest(base, "", os.uname().machine, base.suite or "")
     made = publish(elsewhere, digest)
@@ -107,7 +107,7 @@ def test_with_sudo_it_runs_itself_again_with_its_settings(tmp_path: Path) -> Non
 
 
 def sweep(settings: Config) -> list[tuple[str, str]]:
-    """Sweep a store; return what went."""
+    """Sweep a store; return what was removed."""
     return [(each.kind, each.name) for each in store.sweep(settings.images, print)]
 
 
@@ -117,7 +117,7 @@ def test_a_sweep_of_no_store_finds_nothing(elsewhere: Config) -> None:
 
 def test_a_sweep_keeps_layers_an_image_names_and_takes_the_rest(elsewhere: Config) -> None:
     publish(elsewhere, "a" * 64)
-    publish(elsewhere, "b" * 64)  # the name moves on; the first layer is nobody's now
+    publish(elsewhere, "b" * 64)  # the name moves on; no image uses the first layer any more
     assert sweep(elsewhere) == [("layer", "a" * 64)]
     assert [layer.name for layer in (elsewhere.images / "layers").iterdir()] == ["b" * 64]
     assert sweep(elsewhere) == []

@@ -1,4 +1,4 @@
-"""Where the program of the wall gvisor comes from."""
+"""Tests of where set-up gets the program of the gvisor wall."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def write_runsc(folder: Path, release: int) -> str:
     return str(program)
 
 
-def test_a_program_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_program_is_left_unchanged(tmp_path: Path) -> None:
     program = write_runsc(tmp_path, 20260112)
     settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, gvisor_program=program)
     step = setup_wall.install_gvisor(settings, BOOKWORM)

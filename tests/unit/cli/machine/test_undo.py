@@ -1,4 +1,4 @@
-"""`setup --undo` removes what set-up made, asks before it destroys, says what it keeps, and can be repeated."""
+"""Tests of `setup --undo`: it removes what set-up made, asks before it destroys data, and can be repeated."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def arguments(**chosen: bool) -> argparse.Namespace:
 
 
 def run(settings: Config, **chosen: bool) -> dict[str, str]:
-    """Undo a set-up; return what was said, by step."""
+    """Undo a set-up; return the output by step."""
     steps = list(undo.undo(settings, arguments(**chosen), whole_machine=False))
     return {step.name: f"{'changed' if step.changed else 'same'}: {step.outcome}" for step in steps}
 
@@ -55,7 +55,7 @@ def paths_below(folder: Path) -> set[str]:
     return {str(each.relative_to(folder)) for each in folder.rglob("*")}
 
 
-def test_what_set_up_made_goes_and_what_people_keep_stays(settings: Config) -> None:
+def test_files_of_set_up_are_removed_and_peoples_data_stays(settings: Config) -> None:
     steps = run(settings)
     assert steps["images"].startswith("changed: removed")
     assert paths_below(settings.lib) == {
@@ -67,7 +67,7 @@ def test_what_set_up_made_goes_and_what_people_keep_stays(settings: Config) -> N
     assert all(str(settings.lib / name) in kept for name in ("drive", "keys", "jobs", "tenants/acme/drive"))
 
 
-def test_all_leaves_nothing(settings: Config) -> None:
+def test_with_all_nothing_is_left(settings: Config) -> None:
     run(settings, all=True)
     assert not settings.lib.exists()
 
@@ -83,7 +83,7 @@ def test_images_outside_of_the_state_directory_are_kept(settings: Config, tmp_pa
     assert (settings.images / "images/base.json").exists()
 
 
-def test_images_that_a_desk_stands_on_are_kept(settings: Config) -> None:
+def test_images_in_use_by_a_desk_are_kept(settings: Config) -> None:
     fd = os.open(settings.images / "layers" / ("a" * 64), os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
@@ -102,7 +102,9 @@ def test_a_process_that_uses_the_state_directory_is_named(settings: Config) -> N
 
 
 @pytest.mark.parametrize(("chosen", "asks"), [({}, False), ({"all": True}, True), ({"all": True, "yes": True}, False)])
-def test_nothing_of_peoples_own_is_destroyed_unasked(settings: Config, chosen: dict[str, bool], asks: bool) -> None:
+def test_peoples_data_is_destroyed_only_after_confirmation(
+    settings: Config, chosen: dict[str, bool], asks: bool
+) -> None:
     if asks:
         with pytest.raises(BriefError, match=r"destroys .*drive.*--yes"):
             undo.confirm(settings, arguments(**chosen))
@@ -110,7 +112,7 @@ def test_nothing_of_peoples_own_is_destroyed_unasked(settings: Config, chosen: d
         undo.confirm(settings, arguments(**chosen))
 
 
-def test_open_desks_are_asked_about(settings: Config) -> None:
+def test_open_desks_require_confirmation(settings: Config) -> None:
     desk = settings.run / "desks/iabcdefghijklmnopqrst"
     desk.mkdir()
     (desk / "desk.json").write_text(json.dumps({"id": desk.name, "opened": 1.0}))
@@ -118,7 +120,7 @@ def test_open_desks_are_asked_about(settings: Config) -> None:
         undo.confirm(settings, arguments())
 
 
-def test_options_of_undo_mean_nothing_without_it() -> None:
+def test_options_of_undo_are_refused_without_it() -> None:
     with pytest.raises(BriefError, match="only be used with --undo"):
         undo.require_undo(arguments(yes=True))
 
@@ -136,7 +138,7 @@ def test_packages_that_the_system_needs_stay() -> None:
     assert undo.list_protected(["dpkg", "crun", "no-such-package"]) == ["dpkg"]
 
 
-def test_what_was_written_down_outlives_an_undo_that_keeps_it(settings: Config) -> None:
+def test_the_record_of_a_set_up_outlives_an_undo_that_keeps_packages(settings: Config) -> None:
     note_packages(settings, ["crun"])
     run(settings, all=True)
     assert read_record(settings) == SetupRecord(packages=("crun",))

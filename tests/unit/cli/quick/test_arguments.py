@@ -1,4 +1,4 @@
-"""The quick reader of command lines says what the real parser says, or nothing at all."""
+"""Tests of the quick command line parser: it agrees with the real parser or leaves the line to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = st.sampled_from(
 
 @pytest.mark.slow
 @given(st.lists(WORDS, max_size=7))
-def test_what_the_quick_reader_takes_the_real_parser_reads_alike(argv: list[str]) -> None:
+def test_the_quick_parser_agrees_with_the_real_one(argv: list[str]) -> None:
     order = parse_run(argv)
     if order is None:
         return
@@ -43,7 +43,7 @@ def test_what_the_quick_reader_takes_the_real_parser_reads_alike(argv: list[str]
         st.sampled_from(["i" * 21, "--env", "A=b", "--cwd", "/tmp", "--user", "root", "--", "-x", "ls"]), max_size=7
     )
 )
-def test_what_is_executed_is_read_alike(argv: list[str]) -> None:
+def test_exec_is_parsed_alike(argv: list[str]) -> None:
     order = parse_exec(argv)
     if order is None:
         return
@@ -73,7 +73,7 @@ def test_what_is_executed_is_read_alike(argv: list[str]) -> None:
         ["--root=yes", "true"],
     ],
 )
-def test_what_is_unusual_is_left_to_the_real_parser(argv: list[str]) -> None:
+def test_unusual_lines_are_left_to_the_real_parser(argv: list[str]) -> None:
     assert parse_run(argv) is None
 
 
@@ -101,7 +101,7 @@ def test_a_wrong_exec_is_left_to_the_real_parser(argv: list[str]) -> None:
         (["--help"], None),
     ],
 )
-def test_ps_is_read(argv: list[str], asked: object) -> None:
+def test_ps_is_parsed(argv: list[str], asked: object) -> None:
     assert parse_ps(argv) == asked
 
 

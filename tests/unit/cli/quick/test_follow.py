@@ -1,4 +1,4 @@
-"""What a quick command does with what a desk sends: streams as they are, and nothing it can be harmed by."""
+"""Tests of a quick command that follows a program: streams pass unchanged, and hostile data does no harm."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Running:
     reader: wire.FrameReader = field(default_factory=lambda: wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT))
 
     def frames(self, count: int) -> list[tuple[int, int, bytes]]:
-        """Read frames of the command until there are so many."""
+        """Read a number of frames of the command."""
         found: list[tuple[int, int, bytes]] = []
         while len(found) < count:
             data = self.guest.recv(1 << 16)
@@ -65,7 +65,7 @@ class Running:
         return found
 
     def try_read(self, seconds: float) -> int | None:
-        """Read what comes next, and give how much of standard input was in it; None when nothing comes."""
+        """Read the next data; return how much standard input was in it, or `None` if nothing arrives."""
         self.guest.settimeout(seconds)
         try:
             frames = self.reader.feed(self.guest.recv(1 << 16))
@@ -101,7 +101,7 @@ def following(*arguments: str, stdin: bytes | None = b"", program: str = FOLLOW)
 
 
 def wait_until_full(pipe: int) -> None:
-    """Wait until the writer of a pipe cannot go on: what it holds no longer grows."""
+    """Wait until the writer of a pipe is blocked: its content no longer grows."""
     before, count = -1, 0
     while count != before or not count:
         time.sleep(0.05)
@@ -139,7 +139,7 @@ def test_standard_input_goes_in_whole_and_within_the_guests_room() -> None:
 
 
 @pytest.mark.slow
-def test_a_guest_that_takes_nothing_gets_no_more_than_its_window() -> None:
+def test_a_guest_that_reads_nothing_gets_no_more_than_its_window() -> None:
     with following(stdin=None) as running:
         assert running.process.stdin is not None
         os.set_blocking(running.process.stdin.fileno(), False)
@@ -224,7 +224,7 @@ def test_a_guest_that_breaks_the_rules_is_hotdesks_failure_in_one_line(sent: byt
     assert words in err
 
 
-def test_what_a_guest_says_cannot_steer_a_terminal() -> None:
+def test_messages_of_a_guest_are_escaped() -> None:
     with following() as running:
         running.guest.sendall(HELLO + ended(127, text="\x1b[31mno\u202e"))
         assert running.end() == (127, b"", b"hotdesk: \\x1b[31mno\\u202e\n")
@@ -241,13 +241,13 @@ def test_a_guest_that_lets_the_time_pass_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_and_others_do_not_break_off_the_burning(number: int) -> None:
+def test_a_signal_ends_it_and_further_ones_do_not_interrupt_the_burn(number: int) -> None:
     with following() as running:
         running.guest.sendall(HELLO + STARTED)
         running.frames(2)
         running.process.send_signal(number)
         while running.guest.recv(1 << 16):
-            pass  # it says that nothing more comes
+            pass  # the command reports the end of its input
         for other in (signal.SIGINT, signal.SIGTERM, number):
             running.process.send_signal(other)
         with pytest.raises(subprocess.TimeoutExpired):
@@ -255,7 +255,7 @@ def test_a_signal_ends_it_and_others_do_not_break_off_the_burning(number: int) -
         assert running.end() == (128 + number, b"", b"")
 
 
-def test_it_ends_when_nobody_reads_its_output() -> None:
+def test_it_ends_when_its_output_is_closed() -> None:
     with following() as running:
         assert running.process.stdout is not None
         running.process.stdout.close()
@@ -264,22 +264,22 @@ def test_it_ends_when_nobody_reads_its_output() -> None:
         assert running.end()[0] == 128 + signal.SIGPIPE
 
 
-def test_a_signal_ends_it_while_nobody_reads_its_output() -> None:
+def test_a_signal_ends_it_while_its_output_is_blocked() -> None:
     with following() as running:
         running.guest.sendall(HELLO + STARTED)
         running.frames(2)
-        running.guest.sendall(said(1, bytes(wire.CHUNK)) * 3)  # more than a pipe holds: it waits in a write
+        running.guest.sendall(said(1, bytes(wire.CHUNK)) * 3)  # more than a pipe holds: the command waits in a write
         assert running.process.stdout is not None
         wait_until_full(running.process.stdout.fileno())
         running.process.send_signal(signal.SIGTERM)
         while running.guest.recv(1 << 16):
-            pass  # it gives credit back, then says that nothing more comes
+            pass  # it returns credit, then reports the end of its input
         assert running.end()[0] == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow
-def test_a_kill_order_is_followed_by_reading_until_the_owner_hangs_up() -> None:
-    """An owner that writes to a closed socket would stop reading, and the order would be lost."""
+def test_after_a_kill_request_it_reads_until_the_owner_disconnects() -> None:
+    """An owner that writes to a closed socket would stop reading, and the request to kill would be lost."""
     with following("0.1", program=FOLLOW_EXEC) as running:
         running.guest.sendall(HELLO + STARTED)
         running.frames(4)  # the last two: kill, forget

@@ -1,4 +1,4 @@
-"""Which holder is right: by everything that would make a desk another one."""
+"""Tests of which holder a command uses: one with the same settings, variables and version."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_the_state_directory_is_that_of_the_settings(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 33, "ä", "a.b"])
-def test_an_invalid_tenant_has_no_place(name: str) -> None:
+def test_a_name_that_is_not_a_tenants_is_recognised(name: str) -> None:
     assert not is_tenant(name)
     assert not config.TENANT_SHAPE.fullmatch(name)
 
 
-def test_another_holder_is_right_for_other_settings_variables_and_surroundings(tmp_path: Path) -> None:
+def test_other_settings_variables_and_surroundings_need_another_holder(tmp_path: Path) -> None:
     usual = name_in(tmp_path)
     assert name_in(tmp_path) == usual
     assert name_in(tmp_path, SOMETHING="else", LANG="C") == usual

@@ -1,4 +1,4 @@
-"""How `hotdesk ps` lists desks."""
+"""Tests of `hotdesk ps`."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def test_a_desk_is_listed_with_the_wall_its_keeper_proved() -> None:
     assert told["proof"] == PROOF
 
 
-def test_a_wall_that_is_not_proven_yet_is_shown_as_what_was_asked_for() -> None:
+def test_an_unproven_wall_is_shown_as_requested() -> None:
     assert format_desks([dict(DESK)], False).splitlines()[1].split()[3] == "(gvisor)"

@@ -1,4 +1,4 @@
-"""Who a client is at a desk, and the channels it opens: in turn, within windows, and never beyond the desk."""
+"""Tests of an SSH connection to a desk: authentication, channels and windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARTED = wire.encode_frame(wire.EVENT, 1, wire.encode({"pid": 7}))
 
 
 class Room:
-    """A client that exchanged keys, a desk that does what it is told, and what passed between them."""
+    """A client that has exchanged keys, a desk that does what the test says, and the data between them."""
 
     def __init__(self) -> None:
         self.client = SshTestClient()
@@ -34,7 +34,7 @@ class Room:
         self.connection = SshConnection(self.client.transport, owner, self.notes.append)
 
     def borrow(self, user: str) -> DeskLink:
-        """Lend the link of the desk's user; this one has no root."""
+        """Return a link for the desk's user; this desk has no root."""
         if user == "root":
             raise BriefError("opened without root")
         return self.link
@@ -52,7 +52,7 @@ class Room:
         return FieldReader(self.client.read())
 
     def sign_in(self, user: bytes = b"user") -> int:
-        """Ask to be a user; return the answer."""
+        """Authenticate as a user; return the answer."""
         self.send(50, encode_string(user), encode_string(b"ssh-connection"), encode_string(b"none"))
         return self.read().read_byte()
 
@@ -64,7 +64,7 @@ class Room:
         return self.read()
 
     def request(self, name: bytes, *parts: bytes, channel: int = 1) -> int:
-        """Ask something of a channel; return the answer."""
+        """Send a channel request; return the answer."""
         self.send(messages.REQUEST, encode_uint32(channel), encode_string(name), b"\1", *parts)
         return self.read().read_byte()
 
@@ -93,7 +93,7 @@ def test_nothing_is_done_before_authentication(room: Room) -> None:
         room.open()
 
 
-def test_a_user_that_the_desk_lacks_is_reported_and_not_for_ever(room: Room) -> None:
+def test_an_unknown_user_is_reported_until_too_many_attempts(room: Room) -> None:
     assert [room.sign_in(b"anna"), room.sign_in(b"root")] == [51, 51]
     assert room.notes == ["a desk has no user 'anna'; sign in as `user`, or as `root` if allowed"]
     for _ in range(MAX_REFUSALS - 2):
@@ -112,7 +112,7 @@ def test_a_session_has_one_program(room: Room) -> None:
     )
 
 
-def test_what_a_program_says_reaches_the_client_with_its_end(room: Room) -> None:
+def test_output_and_exit_code_reach_the_client(room: Room) -> None:
     room.sign_in()
     room.open()
     room.request(b"exec", encode_string(b"true"))
@@ -127,7 +127,7 @@ def test_what_a_program_says_reaches_the_client_with_its_end(room: Room) -> None
     ]
 
 
-def test_what_the_client_does_not_take_waits_and_is_not_given_back(room: Room) -> None:
+def test_unread_output_waits_and_returns_no_credit(room: Room) -> None:
     room.sign_in()
     room.send(messages.OPEN, encode_string(b"session"), encode_uint32(5), encode_uint32(10), encode_uint32(1 << 15))
     room.read()
@@ -154,7 +154,7 @@ def test_a_client_keeps_to_its_window(room: Room) -> None:
         room.send(messages.DATA, encode_uint32(1), encode_string(b"x"))
 
 
-def test_hanging_up_signals_the_program(room: Room) -> None:
+def test_a_disconnect_signals_the_program(room: Room) -> None:
     room.sign_in()
     room.open()
     room.request(b"shell")
@@ -166,7 +166,7 @@ def test_hanging_up_signals_the_program(room: Room) -> None:
     ]
 
 
-def test_a_terminal_has_a_size_that_one_can_have(room: Room) -> None:
+def test_an_impossible_terminal_size_is_replaced(room: Room) -> None:
     room.sign_in()
     room.open()
     assert (
@@ -192,7 +192,7 @@ def test_no_other_host_is_dialled(room: Room, host: bytes) -> None:
     assert not room.ports
 
 
-def test_the_desks_own_way_out_is_not_dialled(room: Room) -> None:
+def test_the_desks_gate_is_not_dialled(room: Room) -> None:
     room.sign_in()
     answer = room.open(
         b"direct-tcpip", encode_string(b"localhost"), encode_uint32(GATE_PORT), encode_string(b"x"), encode_uint32(1)
@@ -215,14 +215,14 @@ def dial(room: Room) -> socket.socket:
 
 
 def turn(room: Room) -> None:
-    """Have the port's bytes read once."""
+    """Read the port's data once."""
     [forwarding] = room.connection.channels.values()
     forwarding.flush()  # type: ignore[attr-defined]
     forwarding.receive()  # type: ignore[attr-defined]
     room.connection.pump()
 
 
-def test_a_port_speaks_as_soon_as_its_owner_joined_it(room: Room) -> None:
+def test_a_forwarded_port_carries_data_once_connected(room: Room) -> None:
     port = dial(room)
     port.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\nearly")
     turn(room)
@@ -268,7 +268,7 @@ def test_the_number_of_channels_is_limited(room: Room) -> None:
 
 
 @pytest.mark.parametrize("name", [b"tcpip-forward", b"streamlocal-forward@openssh.com"])
-def test_a_port_for_the_desk_is_refused_and_told(room: Room, name: bytes) -> None:
+def test_a_request_to_listen_for_the_desk_is_refused_with_a_reason(room: Room, name: bytes) -> None:
     room.sign_in()
     room.send(80, encode_string(name), b"\1", encode_string(b"localhost"), encode_uint32(80))
     assert room.read().read_byte() == 82

@@ -1,4 +1,4 @@
-"""A desk's frames, as `hotdesk ssh` reads them: within their windows, on channels that are open, or the link ends."""
+"""Tests of reading a desk's frames for `hotdesk ssh`: within windows, on open channels, or the link ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = wire.encode_frame(wire.DATA, 1, b"\1" + bytes(32768))
 
 
 class Watcher:
-    """Follows a program, and keeps what it hears."""
+    """Follows a program and records what it receives."""
 
     def __init__(self) -> None:
         self.output: list[tuple[int, bytes]] = []
@@ -58,7 +58,7 @@ def test_a_program_is_followed_from_its_start_to_its_end(link: DeskLink) -> None
     assert not link.channels
 
 
-def test_credit_is_given_back_once_output_went_on(link: DeskLink) -> None:
+def test_credit_is_returned_once_output_is_passed_on(link: DeskLink) -> None:
     feed(link, HELLO, STARTED, BLOCK)
     channel = link.channels[1]
     link.out.clear()
@@ -97,7 +97,7 @@ def test_a_desk_that_breaks_the_protocol_loses_its_link(link: DeskLink, case: st
         feed(link, LIES[case])
 
 
-def test_a_desk_that_hangs_up_is_gone() -> None:
+def test_a_desk_that_disconnects_is_gone() -> None:
     ours, theirs = socket.socketpair()
     with ours:
         theirs.close()

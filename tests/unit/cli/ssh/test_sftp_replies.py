@@ -1,4 +1,4 @@
-"""What a desk's SFTP server says: what was asked for passes, names and modes are made harmless, the rest ends it."""
+"""Tests of filtering a desk's SFTP replies: requested ones pass, names and modes are made safe, the rest ends it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def entry(name: bytes, attributes: bytes = PLAIN) -> bytes:
 
 
 class Dialogue:
-    """A client and a desk that were introduced."""
+    """A client and a desk after their greeting."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -42,7 +42,7 @@ class Dialogue:
         return fields
 
     def list(self, *names: bytes) -> list[bytes]:
-        """Have a folder listed; return the names that the client reads."""
+        """Have a folder listed; return the names the client reads."""
         self.ask(sftp.READDIR, encode_string(b"1"))
         fields = self.answer(sftp.NAME, encode_uint32(len(names)), *map(entry, names))
         found = []
@@ -54,7 +54,7 @@ class Dialogue:
         return found
 
 
-def test_a_desk_announces_only_what_is_known() -> None:
+def test_a_desk_announces_only_known_extensions() -> None:
     replies = SftpReplies(print)
     replies.note_requests(message(sftp.INIT, encode_uint32(3)))
     said = replies.check(message(sftp.VERSION, encode_uint32(6), encode_string(b"run@evil"), encode_string(b"1")))
@@ -67,7 +67,7 @@ HARMFUL = [b"../evil", b"a/b", b"/etc/passwd", b"", b"a\0b", b"\x1b[2Jx", b"line
 
 
 @pytest.mark.parametrize("name", HARMFUL)
-def test_a_harmful_name_is_left_out_and_reported(name: bytes) -> None:
+def test_a_harmful_name_is_omitted_and_reported(name: bytes) -> None:
     dialogue = Dialogue()
     assert dialogue.list(b"good", name, "gut é".encode()) == [b"good", "gut é".encode()]
     [note] = dialogue.notes
@@ -75,7 +75,7 @@ def test_a_harmful_name_is_left_out_and_reported(name: bytes) -> None:
     assert "its name is not safe to use on this machine" in note
 
 
-def test_a_listing_of_nothing_but_harm_does_not_end_there() -> None:
+def test_a_listing_with_only_harmful_names_continues() -> None:
     assert Dialogue().list(b"../a", b"../b") == [b"."]
 
 
@@ -86,7 +86,7 @@ def test_few_of_many_harmful_names_are_reported() -> None:
     assert len(dialogue.notes) == sftp.MAX_TOLD + 1
 
 
-def test_modes_lose_what_gives_rights_and_devices_are_no_files() -> None:
+def test_modes_lose_set_id_bits_and_devices_are_hidden() -> None:
     dialogue = Dialogue()
     for mode, expected in ((0o106755, 0o100755), (0o041777, 0o040777), (0o060644, 0o020644), (0o010644, 0o020644)):
         dialogue.ask(sftp.LSTAT, encode_string(b"x"))
@@ -117,7 +117,7 @@ def test_a_text_of_an_error_is_escaped_and_short() -> None:
     assert len(text) < 400
 
 
-def test_a_folder_without_an_end_ends() -> None:
+def test_an_endless_folder_is_cut() -> None:
     dialogue = Dialogue()
     dialogue.replies.entries[b"1"] = sftp.MAX_ENTRIES - 1
     assert dialogue.list(b"last") == [b"last"]
@@ -129,7 +129,7 @@ def test_a_folder_without_an_end_ends() -> None:
     assert not dialogue.replies.entries
 
 
-def test_a_file_without_an_end_ends() -> None:
+def test_an_endless_file_is_cut() -> None:
     dialogue = Dialogue()
     dialogue.ask(sftp.READ, encode_string(b"1"), sftp.MAX_FILE_BYTES.to_bytes(8, "big"), encode_uint32(10))
     dialogue.answer(sftp.DATA, encode_string(b"x"))

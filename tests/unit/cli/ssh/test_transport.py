@@ -1,4 +1,4 @@
-"""SSH's packets as a server has them: a client that breaks the rules is refused, whatever it sends."""
+"""Tests of SSH packets on the server's side: a client that breaks the protocol is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_keys_are_exchanged_signed_and_changed_during_a_session() -> None:
     assert client.send(client.seal(b"\x05again")) == [b"\x05again"]
 
 
-def test_what_is_sent_while_keys_change_waits() -> None:
+def test_data_sent_during_a_key_change_waits() -> None:
     client = SshTestClient()
     client.exchange()
     client.send(client.seal(kexinit()))
@@ -73,7 +73,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG)
-def test_what_breaks_the_protocol_is_refused(data: bytes) -> None:
+def test_protocol_violations_are_refused(data: bytes) -> None:
     with pytest.raises(SshError):
         SshTestClient().send(data)
 
