@@ -1,4 +1,4 @@
-"""Real programs, told nothing but what a desk is told, use the door and believe it."""
+"""Tests with real programs that get only what a desk is given: they use the door and trust its certificate."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ main()
 
 
 class Desk:
-    """A door that answers hello to everything, and what a desk of it is given."""
+    """A door that answers hello to everything, and the files a desk of it gets."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Desk:
         self.lock = threading.Lock()
 
     def serve(self) -> None:
-        """Take calls until the listener is shut."""
+        """Accept connections until the listener is closed."""
         while True:
             try:
                 sock, _ = self.listener.accept()
@@ -97,7 +97,7 @@ class Desk:
                 return
 
     def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a program with a desk's variables and no others, but that its files lie elsewhere."""
+        """Run a program with only a desk's variables, whose files are in another place."""
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
         env |= (
             door_files.build_environment(self.proxy, str(self.bundle), str(self.certificate))
@@ -143,20 +143,20 @@ PROGRAMS = {
     ("name", "scheme"),
     [*((name, "https") for name in PROGRAMS), *((name, "http") for name in ("curl", "git", "python"))],
 )
-def test_a_program_uses_the_door_and_believes_it(desk: Desk, name: str, scheme: str) -> None:
+def test_a_program_uses_the_door_and_trusts_it(desk: Desk, name: str, scheme: str) -> None:
     url = f"{scheme}://files.example.test/it"
     told = desk.run(*(word.replace("URL", url) for word in PROGRAMS[name]))
     assert any(seen.startswith(url) for seen in desk.seen), told.stderr
 
 
 @pytest.mark.long
-def test_npm_uses_the_door_and_believes_it(desk: Desk) -> None:
+def test_npm_uses_the_door_and_trusts_it(desk: Desk) -> None:
     told = desk.run("npm", "ping", "--registry=https://registry.example.test/", "--fetch-retries=0")
     assert any(seen.startswith("https://registry.example.test/-/ping") for seen in desk.seen), told.stderr
 
 
 @pytest.mark.long
-def test_node_uses_the_door_and_believes_it(desk: Desk) -> None:
+def test_node_uses_the_door_and_trusts_it(desk: Desk) -> None:
     preload = desk.folder / "proxy.js"
     preload.write_bytes(door_files.build_files(desk.authority.certificate_pem)[door_files.NODE_PRELOAD])
     told = desk.run("node", "-e", NODE, NODE_OPTIONS=f"--require={preload}")
@@ -165,7 +165,7 @@ def test_node_uses_the_door_and_believes_it(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_java_uses_the_door_and_believes_it_by_its_variable(desk: Desk) -> None:
+def test_java_uses_the_door_and_trusts_it_through_its_variable(desk: Desk) -> None:
     store, source = desk.folder / "java.jks", desk.folder / "Fetch.java"
     store.write_bytes(door_files.encode_java_store(desk.authority.certificate_pem))
     source.write_text(JAVA)
@@ -215,7 +215,7 @@ def test_browsers_are_told_the_certificate_and_the_proxy() -> None:
     assert policy["ProxySettings"]["ProxyServer"] == door_files.PROXY
 
 
-def test_nothing_a_desk_is_given_holds_a_key_or_is_large() -> None:
+def test_files_given_to_a_desk_are_small_and_contain_no_key() -> None:
     authority = ca.new_authority("i" + "a" * 30, ca.get_utc_now())
     given = door_files.build_files(authority.certificate_pem)
     assert door_files.BUNDLE not in given

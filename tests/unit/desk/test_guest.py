@@ -1,4 +1,4 @@
-"""The guest as a process of its own, and a host that comes and goes."""
+"""Tests of the guest as a separate process, with hosts that connect and disconnect."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Guest:
 
     @asynccontextmanager
     async def desk(self) -> AsyncIterator[LinkedDesk]:
-        """Talk to it until the end of the block, then hang up without a word."""
+        """Use the guest until the end of the block, then disconnect without notice."""
         link = Link(await self.accept())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
@@ -78,7 +78,7 @@ async def test_it_greets_with_its_home(guest: Guest, tmp_path: Path) -> None:
         assert (await desk.run(["pwd"])).text == f"{tmp_path}\n"
 
 
-async def test_it_redials_and_its_programs_went_on(guest: Guest) -> None:
+async def test_it_reconnects_and_its_programs_kept_running(guest: Guest) -> None:
     async with guest.desk() as desk:
         program = await desk.start(["sh", "-c", "echo one; read line; echo $line; exit 3"])
         assert await anext(program.output()) == ("stdout", b"one\n")
@@ -97,7 +97,7 @@ async def test_it_survives_many_hosts(guest: Guest) -> None:
 
 
 @pytest.mark.slow
-async def test_an_exit_is_kept_for_the_next_host(guest: Guest) -> None:
+async def test_an_exit_code_is_kept_for_the_next_host(guest: Guest) -> None:
     async with guest.desk() as desk:
         program = await desk.start(["sh", "-c", "sleep 0.2; echo late; exit 4"])
     await anyio.sleep(0.5)
@@ -149,7 +149,7 @@ async def until_size(desk: LinkedDesk, path: str, size: int) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_it_keeps_no_descriptor_of_what_is_over(guest: Guest) -> None:
+async def test_it_leaks_no_file_descriptor(guest: Guest) -> None:
     folder = f"/proc/{guest.process.pid}/fd"
     async with guest.desk() as desk:
         await desk.run(["true"])
@@ -199,11 +199,11 @@ async def test_it_does_not_spin_while_nothing_happens(guest: Guest) -> None:
         assert spent() - before <= 5  # hundredths of a second
         await program.kill()
         await closed.kill()
-        await desk.processes()  # it has heard what came before
+        await desk.processes()  # it has handled everything before
 
 
 @pytest.mark.slow
-async def test_a_stopped_host_that_never_reads_holds_up_nobody_else(guest: Guest) -> None:
+async def test_a_stopped_host_that_never_reads_blocks_no_other_program(guest: Guest) -> None:
     async with guest.desk() as desk:
         blocked = await desk.start(["head", "-c", "50000000", "/dev/zero"])
         await anyio.sleep(0.2)

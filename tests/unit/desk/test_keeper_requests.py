@@ -1,4 +1,4 @@
-"""A real keeper whose owner was turned: whatever it is sent, it refuses, serves on or ends, and keeps nothing of it."""
+"""Tests of a real keeper with a compromised owner: it refuses, keeps serving or ends, and leaks nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATIENCE = 20.0
 
 
 class Owner:
-    """An owner that sends its keeper what it likes."""
+    """An owner that sends its keeper arbitrary data."""
 
     def __init__(self, started: Started) -> None:
         self.sock = started.sock
@@ -49,7 +49,7 @@ class Owner:
         self.sock.sendmsg([data], rights)
 
     def receive(self) -> dict[str, Any] | None:
-        """Return the next message, its descriptors closed; None when the keeper hung up."""
+        """Return the next message, its descriptors closed; `None` if the keeper disconnected."""
         assert select.select([self.sock], [], [], PATIENCE)[0], "the keeper is silent"
         try:
             data, fds, _, _ = socket.recv_fds(self.sock, MAX_PACKET_BYTES, 8)
@@ -152,7 +152,7 @@ LIMITS: list[tuple[str, str]] = [
 
 
 @pytest.mark.container
-def test_nonsense_is_refused_and_the_next_request_served(owner: Owner) -> None:
+def test_garbage_is_refused_and_the_next_request_served(owner: Owner) -> None:
     for name, data in NONSENSE.items():
         owner.send(data[: 4 * MAX_PACKET_BYTES - 4096])
         answer = owner.receive()
@@ -162,7 +162,7 @@ def test_nonsense_is_refused_and_the_next_request_served(owner: Owner) -> None:
 
 
 @pytest.mark.container
-def test_unknown_words_are_refused(owner: Owner) -> None:
+def test_unknown_fields_and_verbs_are_refused(owner: Owner) -> None:
     for verb in VERBS:
         owner.send(json.dumps({"n": 1, "verb": verb, "desk": DESK}).encode())
         answer = owner.receive()
@@ -185,7 +185,7 @@ def test_an_image_is_a_name_and_never_a_path(owner: Owner, settings: Config) -> 
 
 
 @pytest.mark.container
-def test_what_is_out_of_range_is_refused(owner: Owner, settings: Config) -> None:
+def test_values_out_of_range_are_refused(owner: Owner, settings: Config) -> None:
     for name, value in LIMITS:
         owner.number += 1
         head = f'{{"n": {owner.number}, "verb": "open", "desk": "{new_id()}", "spec": {{"image": "base", '
@@ -200,7 +200,7 @@ def test_what_is_out_of_range_is_refused(owner: Owner, settings: Config) -> None
 
 
 @pytest.mark.container
-def test_desks_nobody_opened_are_no_desks(owner: Owner) -> None:
+def test_desks_that_were_never_opened_are_unknown(owner: Owner) -> None:
     for verb in ("usage", "pause", "resume", "root", "dial"):
         assert owner.error(verb, new_id(), port=80) == "desk.gone", verb
     answer = owner.ask("burn", new_id())
@@ -233,7 +233,7 @@ def test_unusual_variables_are_taken_or_refused_and_leave_nothing(owner: Owner, 
 
 
 @pytest.mark.container
-def test_an_id_is_one_desks(owner: Owner) -> None:
+def test_an_id_belongs_to_one_desk(owner: Owner) -> None:
     desk = new_id()
     for number in (101, 102, 103):
         owner.send(json.dumps({"n": number, "verb": "open", "desk": desk, "spec": SMALL}).encode())
@@ -282,7 +282,7 @@ async def test_a_spec_of_the_wrong_kind_is_an_error_and_not_a_wait(settings: Con
 
 @pytest.mark.container
 @pytest.mark.parametrize("how", ["empty", "half", "whole"])
-def test_an_owner_that_hangs_up_leaves_nothing(settings: Config, how: str) -> None:
+def test_an_owner_that_disconnects_leaves_nothing(settings: Config, how: str) -> None:
     owner = Owner(start(settings))
     assert "ok" in (owner.ask("open", new_id(), spec=SMALL) or {})
     owner.send(json.dumps({"n": 9, "verb": "open", "desk": new_id(), "spec": SMALL}).encode())
@@ -298,7 +298,7 @@ def test_an_owner_that_hangs_up_leaves_nothing(settings: Config, how: str) -> No
 
 
 def flood(owner: Owner, request: Callable[[], bytes], seconds: float) -> int:
-    """Send without reading, as fast as the keeper takes it; say how much it took."""
+    """Send without reading, as fast as the keeper accepts; return how much it accepted."""
     owner.sock.setblocking(False)
     count = 0
     end = time.monotonic() + seconds
@@ -326,13 +326,13 @@ FLOODS: dict[str, Callable[[], bytes]] = {
 @pytest.mark.container
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", FLOODS)
-def test_a_flood_ends_or_is_dropped_and_fills_nothing(settings: Config, name: str) -> None:
+def test_a_flood_ends_or_is_dropped_and_uses_bounded_memory(settings: Config, name: str) -> None:
     owner = Owner(start(settings))
     assert owner.serves()
     before = owner.memory()
     sent = flood(owner, FLOODS[name], 1.0)
     assert sent > 50
-    with suppress(OSError, ValueError, IndexError):  # it may have ended, which is as good
+    with suppress(OSError, ValueError, IndexError):  # it may have ended, which is acceptable
         assert owner.memory() - before < 64 * MIB
     assert owner.close() == 0
 
@@ -401,7 +401,7 @@ def test_a_request_that_was_spoilt_is_a_request_or_refused(noise: bytes, chance:
 
 
 def check_parse(data: bytes) -> None:
-    """Prove that bytes are a request that holds what it says, or refused."""
+    """Check that bytes are refused, or parsed as a request with exactly their content."""
     try:
         number, request = parse(data)
     except BriefError:

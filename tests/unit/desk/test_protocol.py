@@ -1,4 +1,4 @@
-"""The link's rules, kept whatever both sides do in whatever order: windows, credit, numbers, order, ends."""
+"""Tests of the link's rules under random actions of both sides: windows, credit, numbers, order, ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GREETING = encode_frame(HELLO, 0, encode({"version": wire.VERSION, "pid": 1, "ho
 
 @dataclass(slots=True)
 class Model:
-    """One channel as an honest guest and an onlooker see it."""
+    """One channel as an honest guest and an observer see it."""
 
     number: int
     channel: Channel
@@ -60,13 +60,13 @@ class Model:
     said: list[bytes] = field(default_factory=list)
     """What the guest sent, in order."""
     heard: list[bytes] = field(default_factory=list)
-    """What came out of the channel."""
+    """What was read from the channel."""
     sent: bytes = b""
     """What the owner was asked to send."""
     arrived: bytes = b""
-    """What of it came to the guest."""
+    """What of it reached the guest."""
     owed: int = 0
-    """What came to the guest and was not given back as credit."""
+    """What reached the guest and was not yet returned as credit."""
     replied: bool = False
     dropped: bool = False
     ended: int = 0
@@ -150,7 +150,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(model=channels)
     def receive(self, model: Model) -> None:
-        """Ask for the next item, unless somebody does."""
+        """Request the next item, unless a request is pending."""
         if model.dropped or (model.reading is not None and not model.reading.done()):
             return
         if not model.channel.items and model.replied:
@@ -244,7 +244,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(model=channels)
     def speak_too_late(self, model: Model) -> None:
-        """Say something on a channel that is over: as good as nothing."""
+        """Send a frame on a channel that has ended, which must have no effect."""
         if not model.alive():
             items = len(model.channel.items)
             self.say(DATA, model, b"\1late")
@@ -286,7 +286,7 @@ class Protocol(RuleBasedStateMachine):
         assert set(self.link.channels) == {number for number, model in self.models.items() if not model.dropped}
 
     def teardown(self) -> None:
-        """End the link: whoever waits learns of it, and nothing is left."""
+        """End the link: every waiting caller is notified, and nothing is left."""
         self.link.hang_up()
         tasks = [task for model in self.models.values() for task in (model.reading, model.writing) if task is not None]
         self.wait(asyncio.wait_for(self.running, 10))
@@ -328,7 +328,7 @@ async def linked() -> AsyncIterator[tuple[Link, socket.socket]]:
             link.hang_up()
 
 
-async def test_a_link_whose_guest_hung_up_waits_for_the_reason_without_spinning() -> None:
+async def test_a_link_whose_guest_disconnected_waits_for_the_reason_without_spinning() -> None:
     async def slow() -> DeskGone:
         await anyio.sleep(0.3)
         return DeskGone("burnt for a reason")
@@ -343,7 +343,7 @@ async def test_a_link_whose_guest_hung_up_waits_for_the_reason_without_spinning(
         assert time.thread_time() - before < 0.15
 
 
-async def test_asking_a_dead_desk_again_and_again_keeps_nothing() -> None:
+async def test_repeated_requests_to_a_dead_desk_leak_nothing() -> None:
     async with linked() as (link, guest):
         guest.close()
         with pytest.raises(DeskGone):
@@ -372,7 +372,7 @@ async def test_a_burst_of_small_frames_is_taken_in_slices_and_in_order() -> None
         assert isinstance(await channel.receive(), GuestReply)
 
 
-async def test_credit_beyond_what_was_used_is_a_lie() -> None:
+async def test_credit_beyond_the_used_amount_is_refused() -> None:
     async with linked() as (link, guest):
         channel = await link.open({})
         await channel.send(bytes(1000))
@@ -388,7 +388,7 @@ async def test_credit_beyond_what_was_used_is_a_lie() -> None:
 
 
 async def supervised(*said: bytes, full: bool = False, room: int = MAX_NOTED_BYTES) -> tuple[list[Event], list[bytes]]:
-    """Hear what a root's guest says of acts; return what was noted, and what it was answered."""
+    """Process what a guest of root reports about acts; return what was recorded, and the answers."""
     noted: list[Event] = []
 
     def note(event: Event) -> None:
@@ -437,27 +437,27 @@ async def test_a_malformed_act_harms_no_owner(name: str) -> None:
     await supervised(STRANGE_ACTS[name])
 
 
-async def test_an_act_is_noted_before_it_is_allowed() -> None:
+async def test_an_act_is_recorded_before_it_is_allowed() -> None:
     noted, orders = await supervised(act(act=1, argv=["id"], cwd="/"))
     assert noted == [RootAct("desk", "sudo", ("id",), "/", 1)]
     assert orders == [encode({"act": 1, "allow": True})]
 
 
-async def test_what_cannot_be_noted_is_not_allowed() -> None:
+async def test_an_act_that_cannot_be_recorded_is_not_allowed() -> None:
     noted, orders = await supervised(act(act=1, argv=["id"], cwd="/"), full=True)
     assert noted == []
     assert orders in ([], [encode({"act": 1, "allow": False})])
 
 
 @pytest.mark.slow
-async def test_no_desk_fills_its_owners_journal() -> None:
+async def test_a_desk_cannot_fill_its_owners_journal() -> None:
     noted, orders = await supervised(*(act(act=number, argv=["id"], cwd="/") for number in range(1, 21)), room=1000)
     assert 0 < len(noted) < 20
     assert orders[0] == encode({"act": 1, "allow": True})
     assert orders[-1] == encode({"act": 20, "allow": False})
 
 
-async def test_the_end_of_an_act_that_never_began_is_not_noted() -> None:
+async def test_the_end_of_an_act_that_never_began_is_not_recorded() -> None:
     noted, orders = await supervised(act(act=1, code=0))
     assert (noted, orders) == ([], [])
 
@@ -526,7 +526,7 @@ def test_bytes_mean_the_same_in_any_pieces(data: bytes, sizes: list[int]) -> Non
 
 
 def frames(data: bytes, sizes: list[int]) -> tuple[list[tuple[int, int, bytes]], bool]:
-    """Read bytes in pieces of these sizes, then the rest; say whether they broke a rule."""
+    """Read bytes in pieces of these sizes, then the rest; return whether they broke a rule."""
     reader = wire.FrameReader(wire.GUEST_KINDS | {0}, 100)
     found: list[tuple[int, int, bytes]] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Questions at a control socket: who may see them, who answers, and to what."""
+"""Tests of questions at a control socket: who may see them, and who may answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_DESKS = cast(KeeperRuntime, SimpleNamespace(calls=0, served=0))
 
 @dataclass
 class Scripted:
-    """Has one question, and remembers what was said."""
+    """Has one question, and records the answers."""
 
     answers: list[tuple[str, bool, str, str]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ async def test_questions_are_listed_as_they_are(owner: RemoteRuntime) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_an_answer_is_given_by_whom_the_kernel_says_and_to_what_was_seen(
+async def test_an_answer_is_attributed_by_the_kernel_and_bound_to_the_question(
     owner: RemoteRuntime, scripted: Scripted, approved: bool
 ) -> None:
     assert await owner.answer(ASKED, approved) == ASKED
@@ -102,7 +102,7 @@ async def test_a_key_reaches_the_vault(owner: RemoteRuntime, scripted: Scripted)
         await owner.call("POST", "/unlock", {"root": 1})
 
 
-async def test_more_is_allowed_by_whom_the_kernel_says_and_on_whose_behalf_they_say(
+async def test_an_extra_rule_is_attributed_to_the_kernels_user_and_the_stated_person(
     owner: RemoteRuntime, scripted: Scripted
 ) -> None:
     await owner.call("POST", f"/allow/{ASKED.desk}", {"rule": "GET a.test/x", "behind": "anna"})
@@ -110,7 +110,7 @@ async def test_more_is_allowed_by_whom_the_kernel_says_and_on_whose_behalf_they_
 
 
 @pytest.mark.parametrize("body", [None, {}, {"rule": 1}, {"rule": "GET a.test/x", "by": "uid 0 pid 1"}])
-async def test_what_is_no_rule_allows_nothing(owner: RemoteRuntime, scripted: Scripted, body: object) -> None:
+async def test_an_invalid_rule_allows_nothing(owner: RemoteRuntime, scripted: Scripted, body: object) -> None:
     with pytest.raises(BriefError):
         await owner.call("POST", f"/allow/{ASKED.desk}", body)
     assert scripted.allowed == []
@@ -120,13 +120,13 @@ async def test_what_is_no_rule_allows_nothing(owner: RemoteRuntime, scripted: Sc
     ("method", "target"),
     [("POST", "/questions"), ("GET", "/questions/1a2b3c4d"), ("GET", "/unlock"), ("GET", "/q")],
 )
-async def test_there_is_nothing_else(owner: RemoteRuntime, method: str, target: str) -> None:
+async def test_other_routes_do_not_exist(owner: RemoteRuntime, method: str, target: str) -> None:
     with pytest.raises(BriefError, match="does not have this path"):
         await owner.call(method, target)
 
 
 @pytest.mark.parametrize("parts", [["questions"], ["questions", "1a2b3c4d"], ["unlock"], ["allow", ASKED.desk]])
-async def test_another_user_who_may_open_desks_here_may_neither_see_nor_answer(
+async def test_another_user_of_the_socket_may_neither_see_nor_answer_questions(
     scripted: Scripted, parts: list[str]
 ) -> None:
     body = json.dumps({"approved": True, "digest": ASKED.digest}).encode()
@@ -145,7 +145,7 @@ async def test_an_owner_without_a_door_has_no_questions(tmp_path: Path) -> None:
             await far.list_questions()
 
 
-async def test_a_dead_owners_socket_says_so(tmp_path: Path) -> None:
+async def test_a_dead_owners_socket_is_reported(tmp_path: Path) -> None:
     async with remote_runtime(tmp_path / "gone.sock") as far:
         with pytest.raises(NoOwnerError):
             await far.list_questions()

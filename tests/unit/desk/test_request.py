@@ -1,4 +1,4 @@
-"""What a keeper takes from its owner, and the far larger rest that it refuses."""
+"""Tests of parsing requests to a keeper: what is accepted, and all that is refused."""
 
 from __future__ import annotations
 
@@ -176,21 +176,21 @@ SNAPSHOTS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("told", SNAPSHOTS, ids=lambda told: str(told["verb"]))
-def test_what_a_request_says_beside_its_desk_makes_the_round_trip(told: dict[str, object]) -> None:
+def test_extra_fields_of_a_request_make_the_round_trip(told: dict[str, object]) -> None:
     request = KeeperRequest(desk=DESK, **told)  # type: ignore[arg-type]
     assert parse(write(7, request)) == (7, request)
 
 
 @pytest.mark.parametrize("value", ["0", "01", "-1", "1.5", "1\n", "²", "1234567890", "../1", "*", 1, True, 1.0, [], {}])
 @pytest.mark.parametrize("verb", ["forget", "halt", "boot", "open"])
-def test_what_names_no_snapshot_is_refused(verb: str, value: object) -> None:
+def test_an_invalid_snapshot_name_is_refused(verb: str, value: object) -> None:
     message = {**GOOD, "verb": verb, "snapshot": value}
     with pytest.raises(BriefError, match="snapshot"):
         parse(json.dumps(message).encode())
 
 
 @pytest.mark.parametrize("value", ["x", DESK + "a", DESK.upper(), DESK + "/", "..", 1, True, [], {}])
-def test_a_fork_of_what_is_no_desk_is_refused(value: object) -> None:
+def test_a_fork_of_an_invalid_desk_id_is_refused(value: object) -> None:
     with pytest.raises(BriefError, match="origin: expected a desk id"):
         parse(json.dumps({**GOOD, "origin": value}).encode())
 

@@ -1,4 +1,4 @@
-"""Frames and values between host and guest: whole when honest, WireError when not."""
+"""Tests of frames and values between host and guest: valid ones round-trip, others raise WireError."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_header_is_refused_before_its_payload_comes() -> None:
 
 
 @pytest.mark.parametrize("kind", [0, wire.OPEN, wire.END, wire.SIGNAL, wire.DROP, wire.PING, 12, 255])
-def test_a_guest_may_not_send_what_only_hosts_send(kind: int) -> None:
+def test_frames_only_hosts_send_are_refused_from_a_guest(kind: int) -> None:
     with pytest.raises(WireError, match="kind"):
         wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(wire.encode_frame(kind, 1))
 
@@ -165,7 +165,7 @@ def test_the_largest_frame_passes() -> None:
 
 
 @pytest.mark.parametrize("value", [1.5, {1, 2}, object(), "\ud800", 10**25], ids=range(5))
-def test_what_cannot_be_sent_is_a_wire_error(value: object) -> None:
+def test_a_value_that_cannot_be_sent_is_a_wire_error(value: object) -> None:
     with pytest.raises(WireError):
         wire.encode([value])
 

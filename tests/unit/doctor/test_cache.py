@@ -1,4 +1,4 @@
-"""What doctor makes of the page cache: kernels by their releases, an oops, and where two desks stand."""
+"""Tests of doctor's page cache findings: kernel releases, an oops, and whether two desks share a superblock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOUNTINFO = """\
         ("odd", "untested"),
     ],
 )
-def test_a_kernel_is_judged_by_what_its_release_tells_and_no_more(release: str, state: str) -> None:
+def test_a_kernel_is_judged_only_by_its_release(release: str, state: str) -> None:
     assert cache.judge_release(KernelReport(release, 0)).state == state
 
 
@@ -60,7 +60,5 @@ def test_the_layers_of_a_room_are_found_and_nothing_else() -> None:
         (set(), {"7:1"}, "failed"),
     ],
 )
-def test_two_desks_stand_apart_when_they_share_no_superblock(
-    working: set[str], verifying: set[str], state: str
-) -> None:
+def test_two_desks_are_separate_if_they_share_no_superblock(working: set[str], verifying: set[str], state: str) -> None:
     assert cache.judge_separation(Apart(frozenset(working), frozenset(verifying))).state == state

@@ -1,4 +1,4 @@
-"""What a host lacks for desks, and the option that supplies it: judged from what was tried, on hosts not seen here."""
+"""Tests of what a host lacks for desks, and the option that supplies it, from recorded trials on other hosts."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_remedy_fits_the_host(report: HostReport, part: str) -> None:
     assert part in failed.measure.remedy
 
 
-def test_a_plain_container_is_told_all_at_once() -> None:
+def test_a_plain_container_gets_all_missing_options_at_once() -> None:
     capabilities = 0x00000000800405FB
     failures = {"mount": errno.EPERM, "cgroup": errno.EROFS, "loop": errno.EPERM}
     trial = HostTrial(frozenset(failures), {name: TrialFailure(number, "no") for name, number in failures.items()})
@@ -114,7 +114,7 @@ def test_a_plain_container_is_told_all_at_once() -> None:
     ]
 
 
-def test_a_host_that_gives_everything_holds() -> None:
+def test_a_host_that_supplies_everything_passes() -> None:
     assert {each.finding.state for each in judge_host(REPORT)} == {"held"}
     assert REPORT.describe_start() == ""
 
@@ -125,7 +125,7 @@ def test_without_trials_nothing_is_claimed() -> None:
     assert len(results) == len(HOST_MEASURES)
 
 
-def test_where_nothing_can_be_mounted_the_rest_is_not_called_held() -> None:
+def test_where_nothing_can_be_mounted_the_rest_is_not_reported_as_passed() -> None:
     trial = HostTrial(frozenset({"mount", "loop", "cgroup"}), {"mount": TrialFailure(errno.EPERM, "no")})
     states = {each.measure.name: each.finding.state for each in judge_host(replace(REPORT, trial=trial))}
     assert states["host-mounts"] == "failed"
@@ -166,7 +166,7 @@ def test_this_host_passes_every_trial_and_nothing_is_left(settings: Config) -> N
 @pytest.mark.slow
 @pytest.mark.container
 def test_a_container_with_users_of_its_own_is_refused_with_its_reason(settings: Config) -> None:
-    """As in a rootless container: root there is root of one id, which has every capability over nothing."""
+    """As in a rootless container, whose root has one id, and capabilities that apply to nothing else."""
     script = "from hotdesk.doctor import host_needs; from hotdesk import config; host_needs.require(config.load())"
     alone = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
     env = {**os.environ, "HOTDESK_HOME": str(settings.run.parent), "PYTHONPATH": str(SOURCE)}

@@ -1,4 +1,4 @@
-"""What doctor makes of what it gathered: tables of data, on machines these tests never see."""
+"""Tests of doctor's judgements, on tables of gathered data from other machines."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def failures(checks: Any, data: object) -> set[str]:
     return {name for name, finding in found(checks, data).items() if finding.state == "failed"}
 
 
-def test_a_sound_desk_holds() -> None:
+def test_a_sound_desk_passes() -> None:
     assert {finding.state for finding in found(outside.CHECKS, SOUND).values()} == {"held"}
 
 
@@ -151,7 +151,7 @@ def test_one_flaw_fails_its_own_measure_and_no_other(view: DeskView, name: str) 
 
 
 @pytest.mark.parametrize(("core", "state"), [("0", "failed"), ("unlimited", "failed"), ("1", "held")])
-def test_only_a_core_limit_of_one_holds(core: str, state: str) -> None:
+def test_only_a_core_limit_of_one_passes(core: str, state: str) -> None:
     text = LIMITS.replace("1                    1                    bytes", f"{core:20} {core:20} bytes")
     view = replace(SOUND, processes=(replace(FIRST, limits=read_limits(text)),))
     assert found(outside.CHECKS, view)["resource-limits"].state == state
@@ -209,13 +209,13 @@ FACTS = MachineFacts(
 )
 
 
-def test_a_kind_of_machine_that_was_never_tested_is_noted_and_holds() -> None:
+def test_an_untested_kind_of_machine_is_noted_and_passes() -> None:
     assert machine.judge_kernel(FACTS).note == ""
     finding = machine.judge_kernel(replace(FACTS, untested="hotdesk was not tested on Debian"))
     assert (finding.state, finding.note) == ("held", "hotdesk was not tested on Debian")
 
 
-def test_a_runtime_with_known_flaws_is_noted_with_what_stands_against_them() -> None:
+def test_a_runtime_with_known_flaws_is_noted_with_the_mitigations() -> None:
     assert machine.judge_runtime(FACTS).note == ""
     note = machine.judge_runtime(replace(FACTS, version=(1, 8, 1))).note
     assert "hotdesk passes only pipes" in note
@@ -254,7 +254,7 @@ def test_a_machine_that_lacks_something_fails_there() -> None:
     assert failures(machine.CHECKS, replace(FACTS, reserved=False)) == {"ids-reserved"}
 
 
-def test_stores_are_roots_alone_and_floors_are_kept() -> None:
+def test_stores_are_readable_only_by_root_and_disk_reserves_checked() -> None:
     settings = Config(run=Path("/r"), lib=Path("/l"), images=Path("/l/images"))
     modes = {
         Path("/r"): (0o711, 0),
@@ -294,7 +294,7 @@ WORD: dict[str, object] = {
 }
 
 
-def test_a_desk_that_says_the_right_things_holds() -> None:
+def test_a_desk_with_the_right_answers_passes() -> None:
     assert failures(inside.CHECKS, ProbeResult(WORD)) == set()
     assert found(inside.CHECKS, ProbeResult(WORD))["unseen-calls"].state == "untested"
 
@@ -322,12 +322,12 @@ def test_a_desk_that_says_the_right_things_holds() -> None:
         ("width", [0, 42], {"32-bit-calls"}),
     ],
 )
-def test_a_wrong_word_fails_its_measure(key: str, value: object, red: set[str]) -> None:
+def test_a_wrong_answer_fails_its_measure(key: str, value: object, red: set[str]) -> None:
     assert failures(inside.CHECKS, ProbeResult({**WORD, key: value})) == red
 
 
 @pytest.mark.parametrize("said", [{}, {"families": []}, dict.fromkeys(WORD), {name: [[[]]] for name in WORD}])
-def test_silence_and_nonsense_are_no_proof(said: dict[str, object]) -> None:
+def test_missing_and_malformed_answers_are_no_proof(said: dict[str, object]) -> None:
     states = {finding.state for name, finding in found(inside.CHECKS, ProbeResult(said)).items() if name != "x32-calls"}
     assert states == {"failed"}
 
@@ -348,12 +348,12 @@ def test_no_32_bit_programs_at_all_is_untested() -> None:
         Done(0, b"{}\n", truncated=True),
     ],
 )
-def test_a_probe_that_makes_no_sense_is_silent(done: Done) -> None:
+def test_a_malformed_probe_counts_as_no_answer(done: Done) -> None:
     with pytest.raises(SilentProbeError):
         read_result(done)
 
 
-def test_what_a_desk_says_is_cut_and_escaped() -> None:
+def test_text_of_a_desk_is_cut_and_escaped() -> None:
     finding = inside.gate_refuses(ProbeResult({**WORD, "gate": "\x1b[2J\u202e" + "x" * 9999}))
     assert "\x1b" not in finding.seen
     assert "\u202e" not in finding.seen
@@ -401,7 +401,7 @@ STRAIN = Strain(
         (replace(STRAIN, cgroup={**STRAIN.cgroup, "memory.kmem.tcp.limit_in_bytes": str(1 << 60)}), {"socket-buffers"}),
     ],
 )
-def test_a_limit_that_did_not_hold_fails(strain: Strain, red: set[str]) -> None:
+def test_a_limit_that_was_exceeded_fails(strain: Strain, red: set[str]) -> None:
     assert failures(limits.CHECKS, strain) == red
 
 
@@ -428,7 +428,7 @@ def test_signals_must_be_few_and_the_desks_own() -> None:
     assert limits.judge_signals(Signals(ProbeResult({"signals": 1024}), 1024)).state == "failed"
 
 
-def test_freezing_ending_and_burning() -> None:
+def test_freezing_ending_and_burning_are_judged() -> None:
     assert life.judge_freeze(Frozen(9, True, 0, 9)).state == "held"
     assert {
         life.judge_freeze(each).state for each in (Frozen(9, False, 0, 9), Frozen(9, True, 2, 9), Frozen(9, True, 0, 0))
@@ -448,7 +448,7 @@ def test_a_slow_machine_gets_more_time_but_not_forever(opening: float, pace: flo
     assert [life.judge_burn(left).state for left in ([], ["process 7"])] == ["held", "failed"]
 
 
-def test_what_could_not_be_read_is_no_proof() -> None:
+def test_unreadable_data_is_no_proof() -> None:
     def unreadable(_: object) -> Finding:
         raise PermissionError(13, "no")
 

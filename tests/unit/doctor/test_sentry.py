@@ -1,4 +1,4 @@
-"""What doctor makes of a desk on a sentry: judgements of data, and no measure that is left out without a reason."""
+"""Tests of doctor's judgements of a gVisor desk: no measure is left out without a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TWINS = {
     "own-ids": "ids", "no-new-privileges": "filter", "loopback-only": "network", "capabilities": "capabilities",
     "namespaces": "namespaces", "environment": "environment", "filter": "filter",
 }  # fmt: skip
-"""Measures that have a twin of another name."""
+"""Measures whose counterpart has another name."""
 
 
 def process(
@@ -75,7 +75,7 @@ def with_status(number: int, **changes: str) -> SandboxView:
     return change(number, status={**VIEW.processes[number].status, **changes})
 
 
-def test_a_sandbox_as_it_should_be_is_held() -> None:
+def test_a_correct_sandbox_passes() -> None:
     assert {check.measure.name: check.judge(VIEW).state for check in sentry.VIEW_CHECKS} == {
         check.measure.name: "held" for check in sentry.VIEW_CHECKS
     }
@@ -103,7 +103,7 @@ def test_a_sandbox_as_it_should_be_is_held() -> None:
         (sentry.judge_environment, change(1, variables=frozenset({"PATH", "API_KEY"})), "API_KEY is set"),
     ],
 )
-def test_a_sandbox_that_lacks_a_part_is_not(
+def test_a_sandbox_that_lacks_a_part_fails(
     judge: Callable[[SandboxView], Finding], view: SandboxView, why: str
 ) -> None:
     finding = judge(view)
@@ -111,7 +111,7 @@ def test_a_sandbox_that_lacks_a_part_is_not(
     assert why in finding.seen
 
 
-def test_programs_on_the_hosts_kernel_are_seen() -> None:
+def test_programs_on_the_hosts_kernel_are_detected() -> None:
     assert sentry.judge_kernel(ProbeResult({"release": "4.4.0"})).state == "held"
     assert sentry.judge_kernel(ProbeResult({"release": os.uname().release})).state == "failed"
 

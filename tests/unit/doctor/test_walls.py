@@ -1,4 +1,4 @@
-"""The walls of a machine as doctor tells of them."""
+"""Tests of doctor's report of a machine's walls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD = WallStatus(
 MISSING = WallStatus("gvisor", TRAITS["gvisor"], "there is no runsc", "`hotdesk setup --wall gvisor` sets it up")
 
 
-def test_the_table_says_what_there_is_and_how_another_is_set_up() -> None:
+def test_the_table_lists_walls_and_how_to_set_up_others() -> None:
     walls = [ExaminedWall(OLD, IdleCost(0.00012, 14 << 20)), ExaminedWall(MISSING)]
     text = "\n".join(render_walls(walls, Paper(100, False, MARKS)))
     assert text.splitlines()[1] == "Walls (kinds of isolation), weakest first"
@@ -41,7 +41,7 @@ def test_a_wall_that_is_set_up_and_opens_no_desk_is_a_failure() -> None:
     assert exit_code(Examination(FACTS, [], walls=[ExaminedWall(MISSING)])) == 0
 
 
-def test_walls_are_told_to_programs() -> None:
+def test_walls_are_reported_as_json() -> None:
     told = json.loads(json.dumps(as_json(ExaminedWall(OLD, IdleCost(0.00012, 14 << 20)))))
     assert (told["available"], told["kernel"], told["boundary"], told["strength"]) == (True, "host", True, 1)
     assert (told["version"], told["age_years"], told["idle_cpu"], told["idle_memory"]) == (

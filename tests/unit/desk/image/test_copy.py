@@ -1,4 +1,4 @@
-"""Copies of hostile trees: what is in them arrives whole, and nothing else, whatever it is made of."""
+"""Tests of copying hostile file trees: the content arrives complete, and nothing else does."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Trees:
 
 @pytest.fixture
 def trees() -> Iterator[Trees]:
-    """Yield a tree to fill, removed by a program that knows no depth; pytest's own way of clearing up does."""
+    """Yield a tree to fill, removed by a program that handles any depth, as pytest's own clean-up does not."""
     folder = Path(tempfile.mkdtemp())
     yield Trees(folder)
     subprocess.run(["rm", "-rf", folder], check=True)
 
 
 def facts(tree: Path) -> dict[bytes, object]:
-    """Describe a tree by path: kinds, modes, owners, times, attributes, targets, content, and what is one file."""
+    """Describe a tree by path: kinds, modes, owners, times, attributes, targets, content, and hard links."""
     found: dict[bytes, object] = {}
     first: dict[int, bytes] = {}
     root = os.fsencode(tree)
@@ -90,7 +90,7 @@ def facts(tree: Path) -> dict[bytes, object]:
 
 @contextmanager
 def few_descriptors(count: int) -> Iterator[None]:
-    """Let this process open only so many files."""
+    """Limit the number of files this process may open."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
     try:
@@ -118,7 +118,7 @@ def test_a_copy_is_like_its_source(trees: Trees) -> None:
     assert facts(tree) == facts(source)
 
 
-def test_links_are_copied_and_lead_where_they_led(trees: Trees) -> None:
+def test_links_are_copied_with_their_targets(trees: Trees) -> None:
     source = trees.source
     for name, target in {"out": "/etc", "up": "../../..", "self": "self", "loop": "pool", "pool": "loop"}.items():
         (source / name).symlink_to(target)
@@ -130,7 +130,7 @@ def test_links_are_copied_and_lead_where_they_led(trees: Trees) -> None:
     assert facts(tree) == facts(source)
 
 
-def test_pipes_sockets_and_devices_are_left_out_and_nobody_waits(trees: Trees) -> None:
+def test_pipes_sockets_and_devices_are_omitted_without_blocking(trees: Trees) -> None:
     source = trees.source
     os.mkfifo(source / "pipe")
     with socket.socket(socket.AF_UNIX) as made:
@@ -144,7 +144,7 @@ def test_pipes_sockets_and_devices_are_left_out_and_nobody_waits(trees: Trees) -
     assert time.monotonic() - began < 5
 
 
-def test_what_is_left_out_does_not_uncover_what_lies_below(trees: Trees) -> None:
+def test_an_omitted_file_does_not_uncover_a_lower_one(trees: Trees) -> None:
     os.mkfifo(trees.source / "pipe")
     (trees.source / "new").mkdir()
     os.setxattr(trees.source / "new", "trusted.overlay.opaque", b"y")
@@ -157,7 +157,7 @@ def test_what_is_left_out_does_not_uncover_what_lies_below(trees: Trees) -> None
     assert os.listdir(tree / "new") == []
 
 
-def test_no_rights_come_along(trees: Trees) -> None:
+def test_set_id_bits_and_capabilities_are_not_copied(trees: Trees) -> None:
     source = trees.source
     (source / "folder").mkdir()
     (source / "file").touch()
@@ -169,7 +169,7 @@ def test_no_rights_come_along(trees: Trees) -> None:
     assert os.listxattr(tree / "file") == []
 
 
-def test_an_owner_that_no_desk_has_is_nobody(trees: Trees) -> None:
+def test_an_owner_no_desk_has_becomes_nobody(trees: Trees) -> None:
     (trees.source / "file").touch()
     os.chown(trees.source / "file", 1879048192, 70000)
     tree, _ = trees.copy()
@@ -210,7 +210,7 @@ def test_hard_links_stay_links_far_apart_and_deep_down(trees: Trees) -> None:
 
 
 @pytest.mark.timeout(30)
-def test_a_sparse_file_stays_sparse_and_costs_what_it_holds(trees: Trees) -> None:
+def test_a_sparse_file_stays_sparse_and_counts_only_its_data(trees: Trees) -> None:
     with (trees.source / "sparse").open("wb") as file:
         file.seek(5 << 30)
         file.write(b"in the middle")
@@ -229,7 +229,7 @@ def test_a_sparse_file_stays_sparse_and_costs_what_it_holds(trees: Trees) -> Non
         assert file.read(20) == b"in the middle" + bytes(7)
 
 
-def test_zeros_and_holes_are_the_same_tree(trees: Trees) -> None:
+def test_zeros_and_holes_have_the_same_digest(trees: Trees) -> None:
     size = 3 * WINDOW + 100
     data = bytearray(size)
     data[WINDOW + 5000] = 1
@@ -269,7 +269,7 @@ def deepen(folder: Path, depth: int, name: str) -> None:
 
 
 def unmake(folder: Path) -> int:
-    """Remove folders in folders from the bottom up, and count them; `rm` takes a minute for so many."""
+    """Remove nested folders from the bottom up, and count them; `rm` takes a minute for so many."""
     fd = os.open(folder, os.O_RDONLY)
     names: list[str] = []
     while (found := os.listdir(fd)) != ["bottom"]:
@@ -318,7 +318,7 @@ def test_entries_and_bytes_are_counted(trees: Trees) -> None:
         trees.copy(TreeLimits(size=20_000))
 
 
-def test_what_cannot_be_copied_is_named_without_harm(trees: Trees) -> None:
+def test_a_file_that_cannot_be_copied_is_named_escaped(trees: Trees) -> None:
     folder = trees.source / "a\x1b[2Jb"
     folder.mkdir()
     (folder / "too\nlong").touch()
@@ -333,7 +333,7 @@ def test_what_cannot_be_copied_is_named_without_harm(trees: Trees) -> None:
     assert str(caught.value) == "/a\\x1b[2Jb/too\\nlong cannot be copied: File too large"
 
 
-def test_what_is_skipped_is_not_there(trees: Trees) -> None:
+def test_a_skipped_path_is_not_copied(trees: Trees) -> None:
     (trees.source / "etc").mkdir()
     (trees.source / "etc/hostname").write_text("me")
     (trees.source / "etc/other").write_text("you")

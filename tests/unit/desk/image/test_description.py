@@ -1,4 +1,4 @@
-"""What an image has, read from its own records: hostile ones say no more than names we know and numbers."""
+"""Tests of describing an image from its own records: hostile ones yield only known names and numbers."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def test_no_link_is_followed_and_nothing_large_is_read(tmp_path: Path) -> None:
     assert describe(image) == "Image `office`."
 
 
-def test_of_an_image_that_is_not_here_nothing_is_reported(tmp_path: Path) -> None:
+def test_a_missing_image_has_no_description(tmp_path: Path) -> None:
     assert describe_image(tmp_path, "office") == ""

@@ -1,4 +1,4 @@
-"""Images in a store: found, listed, removed."""
+"""Tests of the image store: finding, listing and removing images."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def put(store: Path, name: str, *layers: str) -> Image:
         return stores.publish(store, image, tree)
 
 
-def test_what_is_published_is_found(tmp_path: Path) -> None:
+def test_a_published_image_is_found(tmp_path: Path) -> None:
     image = put(tmp_path, "base", ONE)
     assert find(tmp_path, "base") == image
     assert (image.layers[0] / "file").read_text() == "base"
@@ -40,7 +40,7 @@ def test_what_is_published_is_found(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "tmp") == []
 
 
-def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_store_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir(mode=0o755)
     put(store, "base", ONE)
@@ -129,7 +129,7 @@ def test_an_image_of_a_hibernated_desk_stays_until_its_record_is_gone(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"image": 1, "record": "/"}', '{"image": "{}", "record": "/"}'])
-def test_a_damaged_pin_keeps_nothing(tmp_path: Path, text: str) -> None:
+def test_a_damaged_pin_is_ignored(tmp_path: Path, text: str) -> None:
     image = put(tmp_path, "base", ONE)
     pin.pin(tmp_path, "desk", image, tmp_path)
     (tmp_path / "pins/desk.json").write_text(text)
@@ -137,14 +137,14 @@ def test_a_damaged_pin_keeps_nothing(tmp_path: Path, text: str) -> None:
     stores.rm(tmp_path, "base")
 
 
-def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_build_are_swept_by_the_next(tmp_path: Path) -> None:
     left = tmp_path / "tmp" / "killed" / "tree"
     left.mkdir(parents=True)
     put(tmp_path, "base", ONE)
     assert os.listdir(tmp_path / "tmp") == []
 
 
-def test_a_second_writer_waits_and_says_so(tmp_path: Path) -> None:
+def test_a_second_writer_waits_and_reports_it(tmp_path: Path) -> None:
     said: list[str] = []
     program = f"""
 import sys
@@ -177,7 +177,7 @@ def test_publishing_again_replaces_the_name_at_once(tmp_path: Path) -> None:
     assert old.layers[0].is_dir(), "an open desk may stand on it"
 
 
-def test_an_import_of_image_is_light() -> None:
+def test_importing_the_image_module_is_cheap() -> None:
     heavy = {"subprocess", "tomllib", "rich", "asyncio", "shutil", "tempfile"}
     program = "import sys; import hotdesk.desk.image.image; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -186,12 +186,12 @@ def test_an_import_of_image_is_light() -> None:
     assert not (set(done.stdout.split()) - set(bare.stdout.split())) & heavy
 
 
-def test_names_cannot_steer_a_terminal() -> None:
+def test_names_are_escaped() -> None:
     assert make_printable("a\x1b[2J\u202eb\u200b\n") == "a\\x1b[2J\\u202eb\\u200b\\n"
     assert make_printable("né 日本 \udc80") == "né 日本 \\udc80"
 
 
-def test_images_are_values(tmp_path: Path) -> None:
+def test_images_compare_by_value(tmp_path: Path) -> None:
     image = put(tmp_path, "base", ONE)
     assert replace(image, name="other") != image
 

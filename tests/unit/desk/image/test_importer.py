@@ -1,4 +1,4 @@
-"""Hostile archives: nothing outside the tree changes, nothing in it has rights, everything is counted."""
+"""Tests of importing hostile archives: nothing outside the tree changes, no rights are gained, all is counted."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def put(tree: Path, *entries: Entry, limits: ArchiveLimits | None = None, layer:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Describe everything below a directory but the tree."""
+    """Describe everything below a directory except the tree."""
     found = {}
     for path in folder.rglob("*"):
         if "tree" not in path.relative_to(folder).parts:
@@ -130,7 +130,7 @@ def test_an_ordinary_tree_is_unpacked_as_it_was(tree: Path) -> None:
         pytest.param([symlink("." + "/x" * 20, ".."), file("x")], id="over a deep folder"),
     ],
 )
-def test_nothing_outside_changes(tree: Path, entries: list[Entry]) -> None:
+def test_nothing_outside_the_tree_changes(tree: Path, entries: list[Entry]) -> None:
     outside = str(tree.parent / "outside-folder")
     filled = [
         (name, {k: v.replace("{outside}", outside) if isinstance(v, str) else v for k, v in fields.items()}, data)
@@ -145,12 +145,12 @@ def test_nothing_outside_changes(tree: Path, entries: list[Entry]) -> None:
     assert not Path("/tmp", ESCAPED).exists()
 
 
-def test_an_absolute_link_means_the_tree(tree: Path) -> None:
+def test_an_absolute_link_is_resolved_inside_the_tree(tree: Path) -> None:
     put(tree, folder("run"), folder("var"), symlink("var/run", "/run"), file("var/run/pid", b"1"))
     assert (tree / "run/pid").read_bytes() == b"1"
 
 
-def test_no_entry_has_rights(tree: Path) -> None:
+def test_no_entry_has_set_id_bits(tree: Path) -> None:
     put(
         tree,
         file("su", mode=0o4755),
@@ -219,7 +219,7 @@ def test_bytes_stop_at_the_limit(tree: Path) -> None:
     assert not (tree / "b").exists()
 
 
-def test_a_huge_hole_counts_as_what_it_unpacks_to(tree: Path) -> None:
+def test_a_huge_hole_counts_with_its_unpacked_size(tree: Path) -> None:
     headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.name": "hole"}
     headers |= {"GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "1", "GNU.sparse.map": f"{(1 << 50) - 1},1"}
     with pytest.raises(ImageError, match="more than"):
@@ -240,7 +240,7 @@ def test_a_truncated_archive_is_an_error(tree: Path) -> None:
         unpack(root, io.BytesIO(data[:5000]), ArchiveBudget(ArchiveLimits()), layer=False)
 
 
-def test_whiteouts_remove_what_lies_below(tree: Path) -> None:
+def test_whiteouts_remove_files_of_lower_layers(tree: Path) -> None:
     put(
         tree,
         folder("etc"),
@@ -341,7 +341,7 @@ def test_an_oci_layout_is_squashed_into_one_tree(tree: Path, tmp_path: Path) -> 
     assert sorted(os.listdir(tree)) == ["b", "c"]
 
 
-def test_a_layer_that_is_not_what_its_digest_says_is_refused(tree: Path, tmp_path: Path) -> None:
+def test_a_layer_that_does_not_match_its_digest_is_refused(tree: Path, tmp_path: Path) -> None:
     layer = archive(file("a"))
     make_layout(tmp_path / "oci", layer)
     (tmp_path / "oci/blobs/sha256" / hashlib.sha256(layer).hexdigest()).write_bytes(archive(file("evil")))
@@ -377,7 +377,7 @@ def test_a_broken_index_is_an_image_error(tree: Path, tmp_path: Path, text: str)
 
 
 def make_docker(one: bytes, two: bytes, digests: list[str]) -> bytes:
-    """Write what `docker save` wrote before it wrote layouts, a link for a layer included."""
+    """Write an archive as `docker save` did before it wrote OCI layouts, including a link for a layer."""
     config = json.dumps({"architecture": "arm64", "rootfs": {"diff_ids": digests}}).encode()
     first, second = "1" * 64, "2" * 64
     manifest = [{"Config": f"{HEX}.json", "Layers": [f"{first}/layer.tar", f"{second}/layer.tar"]}]
@@ -459,7 +459,7 @@ def test_the_user_with_uid_1000_keeps_its_name(tree: Path) -> None:
         ([file("opt/py", mode=0o755), symlink("usr/bin/python3", "/opt/py")], "/usr/bin/python3"),
     ],
 )
-def test_a_tree_with_python(tree: Path, entries: list[Entry], python: str) -> None:
+def test_python_is_found_in_a_tree(tree: Path, entries: list[Entry], python: str) -> None:
     put(tree, *entries)
     with RootDirectory(tree) as root:
         assert find_python(root, "it") == python
@@ -476,7 +476,7 @@ def test_a_tree_with_python(tree: Path, entries: list[Entry], python: str) -> No
         [symlink("usr/bin/python3", "/proc/self/exe"), folder("proc")],
     ],
 )
-def test_a_tree_without_python_says_so(tree: Path, entries: list[Entry]) -> None:
+def test_a_tree_without_python_is_reported(tree: Path, entries: list[Entry]) -> None:
     put(tree, *entries)
     with (
         RootDirectory(tree) as root,

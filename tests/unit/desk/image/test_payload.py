@@ -1,4 +1,4 @@
-"""An image's files as one tar: the same bytes from the same files, and nothing in it that an image may not have."""
+"""Tests of writing an image's files as one tar: deterministic, and without anything an image may not have."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_same_files_give_the_same_bytes(tree: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr("time.time", lambda: 5e9)
     copy = tmp_path / "copy"
     copy.mkdir()
-    for name in ("z", "to-folder", "link", "evil", "var", "opt", "etc", "bin"):  # made in another order
+    for name in ("z", "to-folder", "link", "evil", "var", "opt", "etc", "bin"):  # created in another order
         os.rename(tree / name, copy / name)
     assert pack(copy) == first
 

@@ -1,4 +1,4 @@
-"""Recipes: read, checked, digested."""
+"""Tests of reading, checking and digesting recipes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hotdesk.desk.image.recipe import Recipe, compute_digest, load, parse
 from hotdesk.errors import BriefError
 
 
-def test_a_recipe_of_ones_own() -> None:
+def test_a_users_recipe_is_read() -> None:
     text = 'from = "base"\napt = ["figlet"]\npip = ["six"]\nrun = ["echo hi > /etc/hi"]\n'
     assert parse(text, "mine") == Recipe(
         name="mine", parent="base", apt=("figlet",), pip=("six",), run=("echo hi > /etc/hi",)
@@ -31,7 +31,7 @@ def test_the_base_comes_with_hotdesk() -> None:
     ]  # fmt: skip
 
 
-def test_office_stands_on_base_and_desktop_on_office() -> None:
+def test_office_is_built_on_base_and_desktop_on_office() -> None:
     assert load("office").parent == "base"
     assert load("desktop").parent == "office"
     for program in ("session", "browser"):
@@ -46,7 +46,7 @@ def test_the_code_interpreter_brings_its_server_along() -> None:
 
 
 @pytest.mark.parametrize("name", ["hotdesk", "os", "hotdesk_nothing", "../hotdesk_guest"])
-def test_only_a_package_of_ours_is_brought_along(name: str) -> None:
+def test_only_our_own_packages_are_copied_into_an_image(name: str) -> None:
     with pytest.raises(BriefError):
         parse(f'from = "base"\nours = "{name}"\n', "mine")
 
@@ -57,7 +57,7 @@ def test_the_desktop_of_e2b_has_no_screen_of_ours() -> None:
     assert any("rm -f /usr/local/lib/hotdesk/session" in line for line in made.run)
 
 
-def test_no_image_takes_the_place_of_the_policy_a_door_gives_the_browser() -> None:
+def test_no_image_replaces_the_browser_policy_of_a_door() -> None:
     assert f"/etc/chromium/{door_files.BROWSER_POLICY}" not in load("desktop").files
     ours = json.loads(load("desktop").files["/etc/chromium/policies/managed/desktop.json"])
     assert not {"CACertificates", "ProxyMode", "ProxyServer", "ProxySettings"} & set(ours)
@@ -72,7 +72,7 @@ def test_a_recipe_is_found_by_path_and_named_after_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["nope", "./nope.toml", "../base", "", "a/b"])
-def test_a_recipe_that_is_nowhere_is_the_callers_mistake(wanted: str) -> None:
+def test_an_unknown_recipe_is_the_callers_error(wanted: str) -> None:
     with pytest.raises(BriefError):
         load(wanted)
 
@@ -97,13 +97,13 @@ def test_a_recipe_that_is_nowhere_is_the_callers_mistake(wanted: str) -> None:
         ('from = "base"\n[files]\n"/etc/x" = "a\\u0000b"', "is not a valid value of `files`"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(text: str, said: str) -> None:
+def test_an_invalid_recipe_is_refused(text: str, said: str) -> None:
     with pytest.raises(BriefError, match=said):
         parse(text, "mine")
 
 
 @pytest.mark.parametrize("name", ["figlet", "g++", "libstdc++6", "python3.13", "x11-apps", "git=1:2.47.2-0.2", "0ad"])
-def test_package_names(name: str) -> None:
+def test_package_names_are_accepted(name: str) -> None:
     assert parse(f'from = "base"\napt = ["{name}"]', "mine").apt == (name,)
 
 
@@ -111,13 +111,13 @@ def test_package_names(name: str) -> None:
     "name",
     ["-y", "--allow-unauthenticated", "figlet-", "./x.deb", "/x.deb", "a b", "a;b", "a,b", "", "Fig", "a\\u0000b", "*"],
 )
-def test_odd_package_names_are_refused(name: str) -> None:
+def test_invalid_package_names_are_refused(name: str) -> None:
     with pytest.raises(BriefError, match="is not a valid value of `apt`"):
         parse(f'from = "base"\napt = ["{name}"]', "mine")
 
 
 @pytest.mark.parametrize("name", ["six", "six==1.17.0", "pandas[excel]>=2,<3", "ruamel.yaml ~= 0.18", "a===1.0+local"])
-def test_requirements(name: str) -> None:
+def test_requirements_are_accepted(name: str) -> None:
     assert parse(f'from = "base"\npip = ["{name}"]', "mine").pip == (name,)
 
 
@@ -132,7 +132,7 @@ def test_requirements(name: str) -> None:
         "",
     ],
 )
-def test_odd_requirements_are_refused(name: str) -> None:
+def test_invalid_requirements_are_refused(name: str) -> None:
     with pytest.raises(BriefError, match="is not a valid value of `pip`"):
         parse(f'from = "base"\npip = ["{name}"]', "mine")
 
@@ -145,7 +145,7 @@ def test_files_are_texts_by_path() -> None:
 @pytest.mark.parametrize(
     "path", ["etc/x", "/", "//x", "/x/", "/a//b", "/a/./b", "/a/../b", "/..", "/a\\nb", "/tmp/x", "/run", "/proc/x", ""]
 )
-def test_odd_paths_are_refused(path: str) -> None:
+def test_invalid_paths_are_refused(path: str) -> None:
     with pytest.raises(BriefError, match="is not a valid value of `files`"):
         parse(f'from = "base"\n[files]\n"{path}" = ""', "mine")
 

@@ -1,4 +1,4 @@
-"""What a machine is and lacks: decided from texts, so that every machine can be tried here."""
+"""Tests of what a machine lacks for building images, decided from texts so that every machine can be tried here."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def test_a_broken_os_release_is_refused_without_harm(text: str) -> None:
         ("debian", "12", "riscv64", False),
     ],
 )
-def test_only_what_is_promised_is_supported(distro: str, release: str, arch: str, supported: bool) -> None:
+def test_only_listed_distributions_are_supported(distro: str, release: str, arch: str, supported: bool) -> None:
     assert (requirements.explain_refusal(make(distro, release, arch)) is None) is supported
 
 
-def test_a_refusal_says_what_this_is_what_would_do_and_what_to_do_instead() -> None:
+def test_a_refusal_names_this_system_the_supported_ones_and_a_remedy() -> None:
     with pytest.raises(HostError) as caught:
         requirements.require_supported(make("fedora", "42"), {})
     for part in ("fedora 42", "x86_64", "Debian 12", "Ubuntu 24.04", "hotdesk serve", "HOTDESK_ANY_HOST=1"):
         assert part in str(caught.value)
 
 
-def test_the_brave_get_a_warning_instead() -> None:
+def test_with_the_override_a_warning_replaces_the_refusal() -> None:
     warning = requirements.require_supported(make("fedora", "42"), {"HOTDESK_ANY_HOST": "1"})
     assert warning is not None
     assert "not supported" in warning
@@ -98,7 +98,7 @@ def test_a_machine_of_a_kind_that_was_not_tested_is_told_apart(
     assert tested or f"Debian {release}, {arch}, with cgroup v{version}" in str(caveat)
 
 
-def test_a_fit_kernel_lacks_nothing() -> None:
+def test_a_suitable_kernel_lacks_nothing() -> None:
     assert requirements.list_kernel_flaws(FIT) == []
     unloaded = replace(FIT, filesystems="", modules="kernel/fs/overlayfs/overlay.ko.xz:\n")
     assert requirements.list_kernel_flaws(unloaded) == []
@@ -136,7 +136,7 @@ def test_loop_devices_are_known_by_their_driver_where_no_node_shows_them(rows: s
     assert requirements.has_loop_driver(DEVICES.format(rows)) is has_loop
 
 
-def test_a_kernel_without_btrfs_or_erofs_is_fit_and_says_what_it_uses_instead() -> None:
+def test_a_kernel_without_btrfs_or_erofs_is_accepted_with_its_substitute() -> None:
     assert requirements.list_kernel_flaws(FIT) == []
     assert [each.partition(":")[0] for each in requirements.name_fallbacks(FIT)] == [
         "the kernel has no btrfs",

@@ -1,4 +1,4 @@
-"""From a machine's own apt sources to an image's."""
+"""Tests of deriving an image's apt sources from the machine's."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ UBUNTU = "http://mirror.example.test/ubuntu/"
 
 
 def row(uri: str, release: str, component: str = "main", signed: str = "", origin: str = "", codename: str = "") -> str:
-    """Write a line as apt prints it: what it does not know stands there literally."""
+    """Write a line as apt prints it, which leaves unknown fields as literal placeholders."""
     known = ["Packages", uri, release, component, signed, origin, codename]
     return "|".join(field or default for field, default in zip(known, FORMAT.split("|"), strict=True))
 
 
-def test_what_apt_does_not_know_is_nothing() -> None:
+def test_fields_unknown_to_apt_are_empty() -> None:
     assert parse(row(DEBIAN, "bookworm")) == [PackageIndex(DEBIAN, "bookworm", "main")]
 
 
@@ -92,7 +92,7 @@ def test_other_lines_are_left_out(text: str) -> None:
         pytest.param([row(DEBIAN, "bookworm")], [f"deb {SIGNED}{DEBIAN} trixie main"], id="no Origin at all"),
     ],
 )
-def test_debian(rows: list[str], expected: list[str]) -> None:
+def test_debian_sources_are_derived(rows: list[str], expected: list[str]) -> None:
     targets = parse("\n".join(rows))
     assert find_distribution(targets, fallback="debian")[0] == "debian"
     assert format_lines(targets, "debian", "trixie", KEYS) == expected
@@ -135,7 +135,7 @@ def test_an_images_sources_hold_no_secret_of_the_machine(line: str, expected: st
     assert sanitize_line(line) == expected
 
 
-def test_the_machines_ways_to_its_mirrors_are_kept() -> None:
+def test_the_machines_proxies_for_its_mirrors_are_used() -> None:
     dump = """
 APT::Architecture "arm64";
 Acquire::http "";

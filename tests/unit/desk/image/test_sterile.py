@@ -1,4 +1,4 @@
-"""Sterile copies of image layers: true to the layer, made once, mounted by whoever may, looked at after an oops."""
+"""Tests of sterile copies of image layers: exact, made once, mounted when needed, checked after a kernel oops."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def names(image: Image) -> list[str]:
 
 
 def describe(tree: Path) -> list[str]:
-    """Return everything of a tree that a desk could see, times in seconds: so mkfs.ext4 copies them."""
+    """Return everything a desk could see of a tree, times in seconds, which is how mkfs.ext4 copies them."""
     told = []
     for path in (tree, *sorted(tree.rglob("*"))):
         info = path.lstat()
@@ -99,7 +99,7 @@ def describe(tree: Path) -> list[str]:
 
 
 def alone(image: Image, tmp_path: Path, code: str, *more: str) -> list[str]:
-    """Run code in a mount namespace of its own, where this image's copies may be mounted; return its lines."""
+    """Run code in a separate mount namespace, where this image's copies may be mounted; return its lines of output."""
     private = tmp_path / "private"
     private.mkdir(exist_ok=True)
     argv = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", code]
@@ -111,17 +111,17 @@ def alone(image: Image, tmp_path: Path, code: str, *more: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("tainted", "suspect"), [(0, False), (1 << 7, True), (1 << 12 | 1, False), (0xFFFF, True)])
-def test_only_an_oops_makes_the_cache_suspect(tainted: int, suspect: bool) -> None:
+def test_only_a_kernel_oops_makes_the_page_cache_suspect(tainted: int, suspect: bool) -> None:
     assert sterile.is_suspect(tainted) is suspect
 
 
-def test_the_kernel_is_asked() -> None:
+def test_the_kernels_taint_flags_are_read() -> None:
     assert sterile.read_kernel_taint() == int(Path("/proc/sys/kernel/tainted").read_text())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sterile.KINDS)
-def test_a_copy_of_either_kind_is_true_to_its_layer(image: Image, tmp_path: Path, kind: str) -> None:
+def test_a_copy_of_either_kind_equals_its_layer(image: Image, tmp_path: Path, kind: str) -> None:
     assert make(image, kind)
     seen = alone(image, tmp_path, DESCRIBE, REPOSITORY)
     assert seen == describe(image.layers[0])
@@ -161,7 +161,7 @@ def test_a_hole_longer_than_the_disk_has_room_is_not_written_out(image: Image) -
     assert names(image) == ["lock"]
 
 
-def test_what_a_killed_copier_left_is_no_copy(image: Image) -> None:
+def test_a_partial_copy_of_a_killed_process_is_not_used(image: Image) -> None:
     folder = sterile.get_folder(shelf(image))
     folder.mkdir()
     (folder / f"{LAYER}.erofs.new").write_bytes(b"half")

@@ -1,4 +1,4 @@
-"""How desks end, step by step: one that resists is told of, tried again, and keeps nobody else waiting."""
+"""Tests of burning desks step by step: one that resists is reported, tried again, and delays no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(30)
 
 @dataclass
 class Leash:
-    """A cgroup whose processes take some strikes to end."""
+    """A cgroup whose processes survive some kills."""
 
     strikes: int
 
@@ -32,7 +32,7 @@ class Leash:
 
 @dataclass
 class Surroundings:
-    """A room that takes some tries to clear."""
+    """A room whose removal fails some times."""
 
     desk: str
     cgroup: Leash
@@ -66,7 +66,7 @@ class Note:
 
 @dataclass
 class Ended:
-    """What the owner was told."""
+    """Records what the owner was told."""
 
     told: list[tuple[str, str, list[str], list[int]]] = field(default_factory=list)
 
@@ -107,7 +107,7 @@ def test_a_desk_that_does_not_resist_is_gone_at_once(fires: Burning, ended: Ende
     assert fires.compute_wait() is None
 
 
-def test_one_that_resists_for_a_while_is_struck_again_then_cleared(
+def test_a_desk_that_resists_for_a_while_is_killed_again_and_removed(
     fires: Burning, ended: Ended, tmp_path: Path
 ) -> None:
     desk = held(tmp_path, strikes=3, tries=3)
@@ -126,7 +126,7 @@ def test_concurrent_callers_are_answered_together(fires: Burning, ended: Ended, 
     assert ended.told[0][3] == [1, 2]
 
 
-def test_one_that_resists_keeps_nobody_else(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+def test_a_desk_that_resists_delays_no_other(fires: Burning, ended: Ended, tmp_path: Path) -> None:
     stubborn, easy = held(tmp_path, strikes=10_000), held(tmp_path)
     fires.begin(stubborn, "asked", 1)
     start = time.process_time()
@@ -147,7 +147,9 @@ def test_many_that_end_together_take_turns_with_everything_else(fires: Burning, 
         assert [told[0] for told in ended.told] == [desk.room.desk for desk in desks[:count]]
 
 
-def test_one_that_resists_for_long_is_reported_once_and_tried_on(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+def test_a_desk_that_resists_for_long_is_reported_once_and_retried(
+    fires: Burning, ended: Ended, tmp_path: Path
+) -> None:
     desk = held(tmp_path, tries=1000)
     fires.begin(desk, "asked", 1)
     fire = fires.fires[desk.room.desk]
@@ -163,7 +165,7 @@ def test_one_that_resists_for_long_is_reported_once_and_tried_on(fires: Burning,
     assert (len(ended.told), fires.fires, cast(Note, desk.record).left) == (1, {}, True)
 
 
-def test_an_exit_is_waited_for_and_looked_at_at_once(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+def test_an_exit_is_awaited_and_handled_at_once(fires: Burning, ended: Ended, tmp_path: Path) -> None:
     desk = held(tmp_path, init=99)
     fires.begin(desk, "asked", 1)
     assert ended.told == [], "its first process is a zombie with the desk's user id until it is reaped"
@@ -176,7 +178,7 @@ def test_an_exit_is_waited_for_and_looked_at_at_once(fires: Burning, ended: Ende
     assert len(ended.told) == 1
 
 
-def test_what_fails_is_left_for_the_next_look(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+def test_a_failed_removal_is_retried_on_the_next_round(fires: Burning, ended: Ended, tmp_path: Path) -> None:
     desk = held(tmp_path, broken=True)
     fires.begin(desk, "asked", 1)
     assert desk.room.desk in fires.fires

@@ -1,4 +1,4 @@
-"""A desk's writable layer kept as an image: on the right layers, without what made the desk itself."""
+"""Tests of saving a desk's writable layer as an image: on the right layers, without the desk's own identity files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def files(tree: Path) -> list[str]:
     return sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if not path.is_dir())
 
 
-def test_an_image_stands_on_the_one_its_desk_was_opened_from(config: Config, tmp_path: Path) -> None:
+def test_an_image_is_based_on_the_one_its_desk_was_opened_from(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "up", "home/user/note")
     base, image = find(config.images, "base"), save(config, tmp_path / "up")
     assert image.layers[1:] == base.layers
@@ -70,10 +70,10 @@ def test_an_image_stands_on_the_one_its_desk_was_opened_from(config: Config, tmp
     assert files(image.layers[0]) == ["home/user/note"]
     assert os.listdir(config.images / "tmp") == []
     again = save(config, tmp_path / "up", "again", "mine")
-    assert again.layers == image.layers  # the same files once more change nothing
+    assert again.layers == image.layers  # saving the same files again changes nothing
 
 
-def test_a_name_that_exists_is_another_images_from_then_on(config: Config, tmp_path: Path) -> None:
+def test_saving_under_an_existing_name_replaces_it(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "up", "one")
     before = save(config, tmp_path / "up")
     write(tmp_path / "up", "two")
@@ -103,13 +103,13 @@ def test_the_same_files_on_another_image_are_another_image(config: Config, tmp_p
     assert save(config, tmp_path / "up", "c").digest == first.digest
 
 
-def test_a_source_whose_name_was_given_away_is_stood_on_all_the_same(config: Config, tmp_path: Path) -> None:
+def test_a_source_whose_name_was_reused_is_still_the_base(config: Config, tmp_path: Path) -> None:
     opened_from = find(config.images, "base")
     publish(config, "base", "2" * 64)
     assert save(config, tmp_path / "up", source=opened_from).layers[1:] == opened_from.layers
 
 
-def test_what_makes_a_desk_itself_is_left_out(config: Config, tmp_path: Path) -> None:
+def test_identity_files_of_a_desk_are_omitted(config: Config, tmp_path: Path) -> None:
     upper = tmp_path / "up"
     authority = ca.new_authority(DESK, ca.get_utc_now()).certificate_pem
     for path, data in identity.build_trust_files(authority.decode()).items():
@@ -121,7 +121,7 @@ def test_what_makes_a_desk_itself_is_left_out(config: Config, tmp_path: Path) ->
     assert files(save(config, upper).layers[0]) == []
 
 
-def test_what_a_user_put_in_such_places_is_kept_where_no_desk_is_given_its_own(config: Config, tmp_path: Path) -> None:
+def test_a_users_files_are_saved_where_desks_get_none_of_their_own(config: Config, tmp_path: Path) -> None:
     upper = tmp_path / "up"
     der = door_files.as_der(ca.new_authority(DESK, ca.get_utc_now()).certificate_pem)
     body = base64.encodebytes(der.replace(b"hotdesk door of", b"a person's own "))
@@ -139,7 +139,7 @@ def test_what_a_user_put_in_such_places_is_kept_where_no_desk_is_given_its_own(c
     assert files(save(config, upper).layers[0]) == sorted(kept)
 
 
-def test_a_layer_that_made_something_else_of_such_places_is_saved(config: Config, tmp_path: Path) -> None:
+def test_a_layer_that_replaced_such_paths_is_saved(config: Config, tmp_path: Path) -> None:
     upper = tmp_path / "up"
     (upper / "etc/ssl/certs").mkdir(parents=True)
     (upper / "etc/hostname").mkdir()
@@ -151,7 +151,7 @@ def test_a_layer_that_made_something_else_of_such_places_is_saved(config: Config
     assert files(save(config, upper).layers[0]) == ["etc/ssl/certs/0123abcd.0"]
 
 
-def test_a_pipe_in_the_place_of_an_images_file_does_not_bring_it_back(config: Config, tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_an_images_file_does_not_restore_it(config: Config, tmp_path: Path) -> None:
     upper = tmp_path / "up"
     (upper / "etc").mkdir()
     os.mkfifo(upper / "etc/greeting")
@@ -163,7 +163,7 @@ def test_a_pipe_in_the_place_of_an_images_file_does_not_bring_it_back(config: Co
     assert files(again.layers[0]) == []
 
 
-def test_there_must_be_room(config: Config, tmp_path: Path) -> None:
+def test_saving_is_refused_without_room_on_the_disk(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "up", "home/user/note")
     with pytest.raises(
         ImageError, match="/home/user/note does not fit: the image would need more than the available 0 bytes"
@@ -175,7 +175,7 @@ def test_there_must_be_room(config: Config, tmp_path: Path) -> None:
         find(config.images, "mine")
 
 
-def test_layers_do_not_pile_up_for_ever(config: Config, tmp_path: Path) -> None:
+def test_the_number_of_layers_is_limited(config: Config, tmp_path: Path) -> None:
     base = find(config.images, "base")
     with pytest.raises(ImageError, match="has 64 layers, and the limit is 64"):
         save(config, tmp_path / "up", source=replace(base, layers=base.layers * 64))

@@ -1,4 +1,4 @@
-"""No image has a layer twice: overlay refuses to mount one that has."""
+"""Tests that no image has a layer twice, which overlay refuses to mount."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def image(*layers: str) -> Image:
     return Image("x", "0" * 64, tuple(Path("/layers") / each for each in layers), "/usr/bin/python3", "x", 0.0, 0, "")
 
 
-def test_a_layer_that_lies_deeper_gets_another_name() -> None:
+def test_a_layer_repeated_further_up_gets_another_name() -> None:
     below = image(TWO, ONE)
     assert choose_name(THREE, below) == THREE
     assert choose_name(TWO, below) == TWO  # on top already: it is not added

@@ -1,4 +1,4 @@
-"""What a keeper does about a /proc that a container engine covered, and what it says of a host that refuses."""
+"""Tests of a keeper's handling of a /proc that a container engine covered, and its errors on a host that refuses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_proc_is_covered_by_what_an_engine_mounts_over_parts_of_it(line: str, 
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.EROFS])
-def test_what_the_host_refuses_leads_to_doctor(number: int) -> None:
+def test_a_refusal_of_the_host_points_to_doctor(number: int) -> None:
     text = explain_refusal(OSError(number, "mount tmpfs on /run/hotdesk/private"))
     assert "mount tmpfs on /run/hotdesk/private" in text
     assert "`hotdesk doctor` shows what is missing on this host" in text

@@ -1,4 +1,4 @@
-"""What the keeper does to an open desk depends on what its wall can do, never on the wall's name."""
+"""Tests that operations on an open desk depend on what its wall can do, never on the wall's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keeper without desks: keys that write a journal and readers, for whoever opens desks on nodes."""
+"""Tests of a keeper without desks, for processes that open desks on nodes: keys with a journal, and readers."""
 
 from __future__ import annotations
 

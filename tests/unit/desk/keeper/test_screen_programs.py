@@ -1,4 +1,4 @@
-"""Which programs go on while a person drives: the image's own, and nothing a desk put in their place."""
+"""Tests of which programs keep running while a person drives: the image's own, and no replacement by a desk."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def test_the_images_own_program_is_spared(room: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [written, in_the_way, linked, linked_folder, a_pipe, writable, the_users])
-def test_what_a_desk_may_have_changed_is_not(room: Path, change: Callable[[Path], None]) -> None:
+def test_a_program_a_desk_may_have_changed_is_not_spared(room: Path, change: Callable[[Path], None]) -> None:
     change(room)
     assert screen_programs.find_spared_programs(room, BASE) == set()

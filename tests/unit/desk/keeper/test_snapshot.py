@@ -1,4 +1,4 @@
-"""Snapshots that take long: nobody waits for them but who asked."""
+"""Tests of slow snapshots: only the caller waits for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hotdesk.errors import DeskError, HotdeskError
 
 
 class Owner:
-    """Hears what a keeper tells."""
+    """Records the keeper's messages."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []
@@ -29,7 +29,7 @@ class Owner:
 
 
 class Slow:
-    """Layers of which a snapshot takes until it is let go."""
+    """Layers whose snapshot takes until the test releases it."""
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -44,7 +44,7 @@ class Slow:
 
 
 class Cgroup:
-    """Freezes nothing, and says that it did."""
+    """Reports a freeze without doing one."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -64,7 +64,7 @@ def desk(layers: Slow, cgroup: Cgroup) -> TrackedDesk:
 
 
 @pytest.mark.parametrize("failure", [None, OSError(28, "full"), DeskError("too many"), ValueError("strange")])
-def test_a_slow_snapshot_keeps_only_its_own_desk_busy(failure: Exception | None) -> None:
+def test_a_slow_snapshot_blocks_only_its_own_desk(failure: Exception | None) -> None:
     layers, cgroup, owner = Slow(), Cgroup(), Owner()
     layers.failure = failure
     held = desk(layers, cgroup)

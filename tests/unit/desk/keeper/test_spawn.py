@@ -1,4 +1,4 @@
-"""Messages between a keeper and whoever stopped reading them."""
+"""Tests of messages between a keeper and a process that has stopped reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a state directory says of its desks, whoever looks and whenever."""
+"""Tests of the records of desks in a state directory, under concurrent readers and writers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def settings(home: Path) -> Iterator[Config]:
     assert not list((own / "run/desks").glob("*"))
 
 
-def test_a_desk_is_listed_from_entering_to_leaving(settings: Config) -> None:
+def test_a_desk_is_listed_from_registration_to_removal(settings: Config) -> None:
     state.prepare(settings)
     one, two = new_id(), new_id()
     first, second = state.enter(settings, one, {"image": "base"}), state.enter(settings, two, {})
@@ -44,7 +44,7 @@ def test_a_desk_is_listed_from_entering_to_leaving(settings: Config) -> None:
     assert state.list_own_desks(settings) == []
 
 
-def test_an_id_is_entered_once(settings: Config) -> None:
+def test_an_id_is_registered_once(settings: Config) -> None:
     state.prepare(settings)
     desk = new_id()
     record = state.enter(settings, desk, {})
@@ -64,7 +64,7 @@ def test_a_desk_whose_lock_is_free_is_an_orphan(settings: Config) -> None:
     record.leave()
 
 
-def test_an_orphan_is_buried_with_its_ids(settings: Config) -> None:
+def test_an_orphan_is_removed_with_its_user_ids(settings: Config) -> None:
     state.prepare(settings)
     desk = new_id()
     record = state.enter(settings, desk, {})
@@ -81,7 +81,7 @@ def test_an_orphan_is_buried_with_its_ids(settings: Config) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00"])
-def test_a_folder_that_makes_no_sense_is_passed_over_and_buried(settings: Config, text: str) -> None:
+def test_a_malformed_folder_is_skipped_and_removed(settings: Config, text: str) -> None:
     state.prepare(settings)
     folder = settings.run / "desks" / new_id()
     folder.mkdir()
@@ -107,7 +107,7 @@ def test_without_a_state_directory_there_are_no_desks(tmp_path: Path) -> None:
     assert state.list_orphans(settings) == []
 
 
-def test_facts_are_written_whole_or_not_at_all(settings: Config) -> None:
+def test_records_are_written_atomically(settings: Config) -> None:
     state.prepare(settings)
     record = state.enter(settings, new_id(), {})
     stop = threading.Event()
@@ -131,7 +131,7 @@ def test_facts_are_written_whole_or_not_at_all(settings: Config) -> None:
 
 
 @pytest.mark.slow
-def test_readers_do_not_disturb_desks_that_enter_and_leave(settings: Config) -> None:
+def test_readers_do_not_disturb_registration_and_removal(settings: Config) -> None:
     state.prepare(settings)
     stop = threading.Event()
     wrong: list[object] = []
@@ -162,7 +162,7 @@ def test_readers_do_not_disturb_desks_that_enter_and_leave(settings: Config) -> 
     assert not wrong, "a desk being entered or left was taken for an orphan"
 
 
-def test_a_state_directory_nobody_can_reach_is_refused(tmp_path: Path) -> None:
+def test_an_unreachable_state_directory_is_refused(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(HostError, match="chmod"):

@@ -1,4 +1,4 @@
-"""A desk's own time: it stands still with the desk's programs, and so do deadlines."""
+"""Tests of a desk's clock: it stops while the desk is paused, and deadlines with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def test_a_deadline_passes_when_the_clock_says_so() -> None:
     assert clock.scopes == {}
 
 
-async def test_a_deadline_waits_while_the_clock_stands_still_and_for_what_was_left_afterwards() -> None:
+async def test_a_deadline_waits_while_the_clock_is_stopped_and_keeps_the_remaining_time() -> None:
     clock = DeskClock()
     with clock.until(clock.get_time() + 10) as scope:
         before = clock.get_time()
@@ -32,7 +32,7 @@ async def test_a_deadline_waits_while_the_clock_stands_still_and_for_what_was_le
     assert clock.lost >= 0.2
 
 
-async def test_a_deadline_set_while_the_clock_stands_still_begins_when_it_continues() -> None:
+async def test_a_deadline_set_while_the_clock_is_stopped_begins_when_it_continues() -> None:
     clock = DeskClock()
     clock.stop()
     with clock.until(clock.get_time() + 10) as scope:

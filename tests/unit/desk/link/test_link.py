@@ -1,4 +1,4 @@
-"""A link against a peer that does what it likes: whoever waits gets LinkError or DeskGone, soon, and nothing else."""
+"""Tests of a link against a misbehaving peer: callers soon get LinkError or DeskGone, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DONE = encode({"code": 0, "signal": None, "timed_out": False, "text": ""})
 
 
 class Peer:
-    """A guest without manners."""
+    """A guest that may break every rule."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -45,7 +45,7 @@ class Peer:
                 return
 
     async def hear(self) -> list[tuple[int, int, bytes]]:
-        """Wait for frames; none mean that the host hung up."""
+        """Wait for frames; an empty list means that the host disconnected."""
         while True:
             try:
                 data = self.sock.recv(1 << 16)
@@ -101,7 +101,7 @@ async def test_an_honest_exchange_works() -> None:
         assert isinstance(items[2], GuestReply)
 
 
-async def test_a_reader_that_keeps_up_gives_credit_back() -> None:
+async def test_a_reader_that_keeps_up_returns_credit() -> None:
     async with linked() as (link, peer):
         channel = await link.open({})
         for _ in range(100):
@@ -162,7 +162,7 @@ async def test_a_broken_rule_ends_the_link(bytes_: bytes) -> None:
     async with linked() as (link, peer):
         channel, bystander = await link.open({"op": "x"}), await link.open({"op": "y"})
         await peer.say(bytes_)
-        for _ in range(300):  # the reader runs ahead of whoever consumes
+        for _ in range(300):  # the link's reader runs ahead of the consumer
             if link.failure is not None:
                 break
             await anyio.sleep(0.01)
@@ -177,7 +177,7 @@ async def test_a_broken_rule_ends_the_link(bytes_: bytes) -> None:
 @pytest.mark.parametrize(
     "last", [b"", encode_frame(DATA, 1, b"\1abc")[:-1], b"\0\0"], ids=["nothing", "half a frame", "half a header"]
 )
-async def test_a_peer_that_hangs_up_is_gone(last: bytes) -> None:
+async def test_a_peer_that_disconnects_is_gone(last: bytes) -> None:
     async with linked() as (link, peer):
         channel = await link.open({})
         await peer.say(last)
@@ -187,7 +187,7 @@ async def test_a_peer_that_hangs_up_is_gone(last: bytes) -> None:
             await channel.send(bytes(MIB))
 
 
-async def test_what_arrived_before_the_end_is_still_read() -> None:
+async def test_data_that_arrived_before_the_end_is_still_read() -> None:
     async with linked() as (link, peer):
         channel = await link.open({})
         await peer.say(encode_frame(DATA, 1, b"\1last words"))
@@ -218,7 +218,7 @@ async def test_a_wrong_greeting_is_refused(greeting: bytes) -> None:
             await link.wait_for_hello()
 
 
-async def test_a_peer_that_hangs_up_before_greeting_is_gone() -> None:
+async def test_a_peer_that_disconnects_before_greeting_is_gone() -> None:
     async with linked(b"") as (link, peer):
         peer.sock.close()
         with pytest.raises(DeskGone):
@@ -238,7 +238,7 @@ async def test_a_peer_that_never_greets_is_given_up() -> None:
             link.hang_up()
 
 
-async def test_words_on_a_dropped_channel_are_ignored() -> None:
+async def test_frames_on_a_dropped_channel_are_ignored() -> None:
     async with linked() as (link, peer):
         channel, other = await link.open({}), await link.open({})
         await channel.drop()
@@ -250,7 +250,7 @@ async def test_words_on_a_dropped_channel_are_ignored() -> None:
         assert list(link.channels) == [2]
 
 
-async def test_words_after_the_last_word_are_ignored() -> None:
+async def test_frames_after_the_final_frame_are_ignored() -> None:
     async with linked() as (link, peer):
         channel, other = await link.open({}), await link.open({})
         await peer.say(encode_frame(REPLY, 1, DONE) * 3 + encode_frame(DATA, 1, b"\1x") + encode_frame(REPLY, 2, DONE))
@@ -276,7 +276,7 @@ async def test_a_flood_takes_little_memory() -> None:
 
 
 @pytest.mark.slow
-async def test_a_cancelled_writer_is_not_held_by_a_peer_that_stopped_reading() -> None:
+async def test_a_cancelled_writer_is_not_blocked_by_a_peer_that_stopped_reading() -> None:
     async with linked() as (link, _), anyio.create_task_group() as tasks:
         over = anyio.Event()
 
@@ -285,7 +285,7 @@ async def test_a_cancelled_writer_is_not_held_by_a_peer_that_stopped_reading() -
                 with anyio.move_on_after(0.2):
                     await link.open({"op": "x", "filler": bytes(4 * MIB)})
             except DeskError:
-                pass  # giving the link up is as good
+                pass  # giving the link up is acceptable too
             over.set()
 
         tasks.start_soon(write)
@@ -295,7 +295,7 @@ async def test_a_cancelled_writer_is_not_held_by_a_peer_that_stopped_reading() -
         assert not patience.cancelled_caught
 
 
-async def test_hanging_up_releases_waiting_writers() -> None:
+async def test_a_disconnect_releases_waiting_writers() -> None:
     async with linked() as (link, _), anyio.create_task_group() as tasks:
         freed: list[Exception] = []
 
@@ -411,7 +411,7 @@ async def test_a_malformed_description_is_a_link_error(entry: object) -> None:
     )
     for outcome in (stat, listed):
         if isinstance(entry, dict) and not isinstance(entry.get("kind", ""), str):
-            assert not isinstance(outcome, Exception) or isinstance(outcome, LinkError)  # `other` is as good
+            assert not isinstance(outcome, Exception) or isinstance(outcome, LinkError)  # `other` is acceptable too
         else:
             assert isinstance(outcome, LinkError)
 

@@ -1,4 +1,4 @@
-"""A guest is found by its token, among callers that are silent, loud, wrong, or many."""
+"""Tests of recognising a guest by its token among callers that are silent, loud, wrong, or many."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def call(path: str, data: bytes) -> socket.socket:
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
-async def test_a_caller_without_the_token_is_hung_up_on(tmp_path: Path, wrong: bytes) -> None:
+async def test_a_caller_without_the_token_is_disconnected(tmp_path: Path, wrong: bytes) -> None:
     async with listening(tmp_path) as (listener, path):
         with call(path, wrong) as stranger, call(path, hello()) as guest:
             with anyio.fail_after(10):

@@ -1,4 +1,4 @@
-"""Which desks a pool keeps, gives and lets go of, whoever opens them."""
+"""Tests of the pool: which desks it opens in advance, hands out and burns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAYER = "a" * 64
 
 
 class Scripted:
-    """Opens desks that are nothing but their names."""
+    """A runtime whose desks are nothing but names."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -52,7 +52,7 @@ class Scripted:
         return desk, digest
 
     def is_dying(self, desk: LinkedDesk) -> bool:
-        """Say that none is: nobody kills these."""
+        """Return that no desk is dying: none is killed here."""
         return False
 
     def has_ended(self, desk: LinkedDesk) -> bool:
@@ -93,7 +93,7 @@ def took(pool: Pool, spec: Spec | None = None, scope: Scope = CLOSED) -> LinkedD
 
 
 async def settled(pool: Pool) -> None:
-    """Wait until a pool is full, and has done what else there is to do."""
+    """Wait until a pool is full and idle."""
     await pool.wait_until_full()
     for _ in range(10):
         await anyio.sleep(0.001)
@@ -114,7 +114,7 @@ async def test_the_number_of_ready_desks_is_limited(config: Config) -> None:
         assert source.discarded == []
 
 
-async def test_a_lower_count_lets_go_of_the_rest(config: Config) -> None:
+async def test_a_lower_count_burns_the_rest(config: Config) -> None:
     async with running(config) as (pool, source):
         pool.keep(Spec(), 4)
         await settled(pool)
@@ -129,12 +129,12 @@ async def test_a_lower_count_lets_go_of_the_rest(config: Config) -> None:
 
 
 @pytest.mark.parametrize("count", [-1, MAX_READY + 1])
-async def test_a_count_has_bounds(config: Config, count: int) -> None:
+async def test_the_count_of_ready_desks_has_bounds(config: Config, count: int) -> None:
     with pytest.raises(BriefError):
         Pool(config, Scripted(config.images)).keep(Spec(), count)
 
 
-async def test_what_an_order_says_of_its_own_is_not_what_a_desk_is_opened_with(config: Config) -> None:
+async def test_fields_specific_to_a_request_are_not_part_of_a_ready_desk(config: Config) -> None:
     asked = Spec(env={"SECRET": "x"}, root=True, deadline=5, idle=5, memory=64 * MIB)
     async with running(config) as (pool, source):
         pool.keep(asked, 1)
@@ -155,7 +155,7 @@ async def test_what_an_order_says_of_its_own_is_not_what_a_desk_is_opened_with(c
     ],
     ids=["limits", "tenant", "memory", "same image", "another image"],
 )
-async def test_a_desk_is_given_to_whom_it_fits(config: Config, asked: Spec, given: bool) -> None:
+async def test_a_desk_is_given_to_a_matching_request(config: Config, asked: Spec, given: bool) -> None:
     build(config, "first", "same")
     build(config, "second", "another")
     async with running(config) as (pool, _):
@@ -184,7 +184,7 @@ async def test_a_rebuilt_image_has_every_desk_replaced(config: Config) -> None:
         assert took(pool) is source.opened[2][0]
 
 
-async def test_a_desk_of_an_image_that_was_rebuilt_meanwhile_is_not_kept(config: Config) -> None:
+async def test_a_desk_of_a_meanwhile_rebuilt_image_is_not_kept(config: Config) -> None:
     async with running(config) as (pool, source):
         source.moment = 0.05
         pool.keep(Spec(), 1)
@@ -195,7 +195,7 @@ async def test_a_desk_of_an_image_that_was_rebuilt_meanwhile_is_not_kept(config:
         assert source.discarded == [source.opened[0][0].id]
 
 
-async def test_an_image_that_is_gone_is_not_given(config: Config) -> None:
+async def test_a_desk_of_a_removed_image_is_not_given(config: Config) -> None:
     async with running(config) as (pool, source):
         pool.keep(Spec(), 1)
         await settled(pool)
@@ -219,7 +219,7 @@ async def test_a_desk_that_ended_is_never_given_and_is_replaced(config: Config) 
         assert len(source.opened) == 4
 
 
-async def test_what_keeps_a_desk_from_being_ready_is_reported_once(config: Config) -> None:
+async def test_a_failure_to_open_a_ready_desk_is_reported_once(config: Config) -> None:
     async with running(config) as (pool, source):
         source.failures.append(HostError("the machine is full"))
         pool.keep(Spec(), 1)
@@ -251,7 +251,7 @@ async def test_two_shelves_are_both_filled(config: Config) -> None:
         assert took(pool, Spec(tenant="other")) is not None
 
 
-async def test_nothing_is_ready_once_the_pool_hung_up(config: Config) -> None:
+async def test_no_desk_is_ready_once_the_pool_is_closed(config: Config) -> None:
     async with running(config) as (pool, _):
         pool.keep(Spec(), 1)
         await settled(pool)
@@ -259,7 +259,7 @@ async def test_nothing_is_ready_once_the_pool_hung_up(config: Config) -> None:
         assert took(pool) is None
 
 
-async def test_what_was_proven_is_given_to_orders_with_a_way_out_alone(config: Config) -> None:
+async def test_a_desk_with_a_proven_door_is_given_only_to_requests_with_a_door(config: Config) -> None:
     out = Scope(rules=(parse_rule("erp.test"),))
     async with running(config) as (pool, source):
         pool.keep(Spec(), 1, proven=True)

@@ -1,4 +1,4 @@
-"""How a caller reads its owner's answers."""
+"""Tests of how a caller reads its owner's answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield near, far
 
 
-async def test_what_a_stream_says_with_its_owners_answer_is_the_streams(
+async def test_bytes_after_the_owners_answer_belong_to_the_stream(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     near, far = pair

@@ -1,4 +1,4 @@
-"""What an owner notes of a desk's root, and what it allows: nothing that is not noted."""
+"""Tests of an owner's control over root acts in a desk: nothing is allowed that is not recorded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(30)
 
 
 class Guest:
-    """Root's guest as a script: says what it is told to, and hears what is decided."""
+    """A scripted guest of root: sends what the test says, and records the decisions."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -34,7 +34,7 @@ class Guest:
         self.sock.sendall(wire.encode_frame(wire.EVENT, 1, wire.encode(value)))
 
     async def hear(self, count: int) -> list[object]:
-        """Wait until so many orders have come."""
+        """Wait until a number of decisions have arrived."""
         with anyio.fail_after(5):
             while len(self.orders) < count:
                 await anyio.wait_readable(self.sock)
@@ -63,7 +63,7 @@ def act(number: int, *argv: str) -> dict[str, object]:
     return {"act": number, "argv": list(argv), "cwd": "/"}
 
 
-async def test_an_act_is_noted_then_allowed() -> None:
+async def test_an_act_is_recorded_then_allowed() -> None:
     events: list[Event] = []
     async with supervised(RootLedger("i1", events.append)) as (guest, _):
         guest.tell(act(1, "x"))
@@ -78,7 +78,7 @@ async def test_an_act_is_noted_then_allowed() -> None:
     ]
 
 
-async def test_what_cannot_be_noted_is_not_allowed() -> None:
+async def test_an_act_that_cannot_be_recorded_is_not_allowed() -> None:
     def full(event: Event) -> None:
         raise HostError("no room")
 
@@ -90,7 +90,7 @@ async def test_what_cannot_be_noted_is_not_allowed() -> None:
         assert link.failure is None
 
 
-async def test_others_are_answered_while_an_act_is_written_down() -> None:
+async def test_other_requests_are_answered_while_an_act_is_recorded() -> None:
     goes_on = threading.Event()
 
     def slow(event: Event) -> None:
@@ -106,7 +106,7 @@ async def test_others_are_answered_while_an_act_is_written_down() -> None:
         assert await guest.hear(1) == [{"act": 1, "allow": True}]
 
 
-async def test_a_desk_that_had_its_share_is_refused_and_stays_so() -> None:
+async def test_a_desk_that_used_up_its_share_stays_refused() -> None:
     events: list[Event] = []
     ledger = RootLedger("i1", events.append)
     ledger.room = 500
@@ -158,7 +158,7 @@ async def test_an_end_is_noted_once_and_only_of_what_began() -> None:
     assert events[1:] == [RootActEnded("i1", 1, 0)]
 
 
-async def test_programs_of_the_owners_are_noted_and_nothing_else_is() -> None:
+async def test_only_programs_of_the_owner_are_recorded() -> None:
     events: list[Event] = []
     async with supervised(RootLedger("i1", events.append)) as (_, link):
         await link.open({"op": "exec", "argv": ["a", "b"], "cwd": "/x"})

@@ -1,17 +1,17 @@
-"""What a desk's disk is charged with: no way of going back wins room, and what is forgotten is free."""
+"""Tests of what counts against a desk's disk limit: no rollback gains room, and forgotten snapshots are free."""
 
 from __future__ import annotations
 
 from hotdesk.desk.room.accounting import Charges
 
 
-def test_a_fresh_layer_is_charged_with_nothing_beside() -> None:
+def test_a_fresh_layer_is_charged_nothing_extra() -> None:
     charges = Charges()
     charges.begin("desk")
     assert charges.sum_other_lives("desk") == 0
 
 
-def test_a_snapshot_of_this_life_is_in_what_the_layer_wrote() -> None:
+def test_a_snapshot_of_the_current_layer_is_charged_with_its_writes() -> None:
     charges = Charges()
     charges.begin("desk")
     charges.keep("desk", "desk.1", 60)
@@ -26,7 +26,7 @@ def test_a_layer_made_of_a_snapshot_is_charged_with_it() -> None:
     assert charges.sum_other_lives("desk") == 60
 
 
-def test_side_branches_that_snapshots_hold_are_charged() -> None:
+def test_snapshots_of_abandoned_branches_are_charged() -> None:
     charges = Charges()
     charges.begin("desk")
     charges.keep("desk", "desk.1", 1)
@@ -48,7 +48,7 @@ def test_of_two_snapshots_in_one_life_the_larger_counts_once() -> None:
     assert charges.sum_other_lives("desk") == 10
 
 
-def test_what_the_layer_shows_is_charged_though_its_snapshot_is_forgotten() -> None:
+def test_visible_data_is_charged_even_if_its_snapshot_is_forgotten() -> None:
     charges = Charges()
     charges.begin("desk")
     charges.keep("desk", "desk.1", 10)
@@ -57,7 +57,7 @@ def test_what_the_layer_shows_is_charged_though_its_snapshot_is_forgotten() -> N
     assert charges.sum_other_lives("desk") == 10
 
 
-def test_a_fork_is_charged_with_what_it_begins_with_and_not_with_its_origins_snapshots() -> None:
+def test_a_fork_is_charged_its_initial_files_but_not_its_origins_snapshots() -> None:
     charges = Charges()
     charges.begin("desk")
     charges.keep("desk", "desk.1", 10)

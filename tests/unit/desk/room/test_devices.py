@@ -1,4 +1,4 @@
-"""What a desk finds at /dev and /sys: its own, with the modes it expects, whatever the keeper's mask."""
+"""Tests of a desk's /dev and /sys: its own files, with the expected modes, whatever the keeper's umask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writable layers on real mounts: limited, gone with their process, however that ends."""
+"""Tests of writable layers on real mounts: limited, and removed with their process, however it ends."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ for order in sys.stdin:
 
 
 class Child:
-    """A process with a mount namespace of its own and one layer in it, killed at the end of the block."""
+    """A process with its own mount namespace and one layer in it, killed at the end of the block."""
 
     def __init__(self, kind: str, folder: Path, size: int = 32 * MIB) -> None:
         argv = [sys.executable, "-c", SCRIPT, kind, str(folder), str(size)]
@@ -130,7 +130,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder, and prove that no mount or loop device of it is left."""
+    """Yield a folder, and check that no mount or loop device of it is left."""
     yield tmp_path
     end = time.monotonic() + 5
     while (left := leftovers(tmp_path)) and time.monotonic() < end:
@@ -161,7 +161,7 @@ def test_a_layer_is_limited_and_dropped(kind: str, folder: Path) -> None:
     assert list(folder.rglob("layer*")) == []
 
 
-def test_what_a_layer_holds_is_counted(kind: str, folder: Path) -> None:
+def test_the_bytes_in_a_layer_are_counted(kind: str, folder: Path) -> None:
     with Child(kind, folder) as child:
         assert 8 * MIB <= child.ask("use")["used"] < 12 * MIB
 
@@ -173,7 +173,7 @@ def test_the_kernel_is_made_to_finish_deletions_when_many_wait(folder: Path) -> 
         assert counted["after"] <= 50
 
 
-def test_space_comes_back(kind: str, folder: Path) -> None:
+def test_deleted_files_free_their_space(kind: str, folder: Path) -> None:
     with Child(kind, folder) as child:
         first, _ = child.ask("fill")["filled"]
         end = time.monotonic() + 10  # btrfs frees in the background
@@ -232,7 +232,7 @@ def test_the_pool_takes_no_room_before_it_is_used(folder: Path) -> None:
     assert os.stat(folder / "pool.btrfs").st_blocks * 512 < 64 * MIB
 
 
-def test_a_disk_that_is_not_there_is_the_operators_matter(tmp_path: Path) -> None:
+def test_a_missing_disk_is_the_operators_error(tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path, disk="tape")
     with pytest.raises(HostError, match="tape"):
         disk.choose(settings)

@@ -1,4 +1,4 @@
-"""Copies of sparse files: all that was written, and nothing else."""
+"""Tests of copying sparse files: all written data, and nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Iterator[int]:
     ],
     ids=["empty", "hole", "block", "whole", "beginning", "end", "pieces", "large"],
 )
-def test_what_holds_something_is_found(file: int, size: int, parts: list[tuple[int, int]]) -> None:
+def test_ranges_with_data_are_found(file: int, size: int, parts: list[tuple[int, int]]) -> None:
     os.ftruncate(file, size)
     for start, end in parts:
         os.pwrite(file, b"x" * (end - start), start)

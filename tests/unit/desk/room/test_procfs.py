@@ -1,4 +1,4 @@
-"""The files of /proc that say how large a desk is, written from what its cgroup counts."""
+"""Tests of the /proc files that show a desk's size, written from its cgroup's counters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_desk_at_its_limit_has_nothing_free_and_no_less() -> None:
     assert (told["MemFree"], told["MemAvailable"]) == (0, 0)
 
 
-def test_its_length_never_changes_so_that_a_reader_meanwhile_meets_no_torn_line() -> None:
+def test_the_length_of_meminfo_is_constant_so_that_readers_see_no_torn_line() -> None:
     texts = {len(procfs.format_meminfo(limit, MemoryUse())) for limit in (16 * MIB, GIB, 1 << 50)}
     assert len(texts) == 1
 

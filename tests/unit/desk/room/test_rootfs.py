@@ -1,4 +1,4 @@
-"""What a desk's snapshots are called, and what becomes of them; and that no layer made of one has more room."""
+"""Tests of a desk's snapshots: names, limits and removal, and the disk limit of layers made from one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ print(json.dumps(found))
 
 
 class Named:
-    """A disk of which only the names of its layers are real."""
+    """A disk whose layers are only names."""
 
     plain = True
 
@@ -86,7 +86,7 @@ def layers(disk: Named, tmp_path: Path) -> Layers:
 
 
 def carry_out(kind: str, folder: Path, code: str) -> dict[str, Any]:
-    """Do something to a disk in a process with mounts of its own; return what it found."""
+    """Run code on a disk in a process with its own mounts; return its result."""
     argv = [sys.executable, "-c", SCRIPT, kind, str(folder), code]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
@@ -140,7 +140,7 @@ def test_only_a_snapshots_own_name_finds_it(layers: Layers, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.parametrize("kind", ["btrfs", "ext4"])
-def test_what_a_layer_begins_with_counts_against_its_room(kind: str, tmp_path: Path) -> None:
+def test_the_initial_content_of_a_layer_counts_against_its_limit(kind: str, tmp_path: Path) -> None:
     code = """
 layer = chosen.make("ia", 64 * MIB, at("ia"))
 found["first"] = fill(layer, "one", 30 * MIB)
@@ -164,7 +164,7 @@ found["third"] = fill(layer, "three", 60 * MIB)
 
 @pytest.mark.slow
 @pytest.mark.container
-def test_the_room_of_a_layer_made_of_a_snapshot_is_changed_with_what_it_began_with_in_mind(tmp_path: Path) -> None:
+def test_resizing_a_layer_made_from_a_snapshot_includes_its_initial_content(tmp_path: Path) -> None:
     code = """
 layer = chosen.make("ia", 64 * MIB, at("ia"))
 fill(layer, "one", 30 * MIB)
@@ -189,7 +189,7 @@ found["known after"] = sorted(chosen.charges.shown)
 
 
 @pytest.mark.container
-def test_ext4_keeps_nothing_open_for_what_was_dropped(tmp_path: Path) -> None:
+def test_dropped_layers_on_ext4_leave_no_open_file(tmp_path: Path) -> None:
     code = """
 before = descriptors()
 for number in range(3):

@@ -1,4 +1,4 @@
-"""The content API's operations, on a directory that hostile programs filled."""
+"""Tests of the content API's operations on a directory filled by hostile programs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 
 from hotdesk.desk.volume.files import Attributes, FilesError, Upload, VolumeFiles, explain
 
-pytestmark = pytest.mark.container  # owners are changed, which root may
+pytestmark = pytest.mark.container  # changes owners, which needs root
 
 
 @pytest.fixture
 def volume(tmp_path: Path) -> Iterator[VolumeFiles]:
-    """Yield the files of a volume whose directory is `tmp_path / "files"`, beside a file that is nobody's business."""
+    """Yield the files of a volume in `tmp_path / "files"`, beside a file that must not be touched."""
     (tmp_path / "secret").write_text("outside")
     folders = []
     for name in ("files", "staging"):
@@ -54,7 +54,7 @@ def get(volume: VolumeFiles, path: str) -> bytes:
 
 
 def status(work: Callable[[], object]) -> int:
-    """Return the HTTP status with which something fails; 0: it does not."""
+    """Return the HTTP status of an error, or 0 if there is none."""
     try:
         work()
     except FilesError as e:
@@ -75,13 +75,13 @@ def test_a_file_is_written_read_described_and_removed(volume: VolumeFiles, tree:
     assert os.listdir(tree) == []
 
 
-def test_what_is_replaced_keeps_its_owner_and_mode_unless_others_are_named(volume: VolumeFiles) -> None:
+def test_a_replaced_file_keeps_its_owner_and_mode_by_default(volume: VolumeFiles) -> None:
     put(volume, "/a", attributes={"uid": 0, "gid": 0, "mode": 0o600})
     assert [put(volume, "/a", b"two")[name] for name in ("uid", "gid", "mode", "size")] == [0, 0, 0o600, 3]
     assert put(volume, "/a", attributes={"mode": 0o640})["mode"] == 0o640
 
 
-def test_a_file_is_seen_whole_or_not_at_all(volume: VolumeFiles, tree: Path) -> None:
+def test_a_file_appears_atomically(volume: VolumeFiles, tree: Path) -> None:
     put(volume, "/a", b"old")
     upload = Upload(volume, "/a", Attributes(), overwrite=True, parents=False)
     upload.write(b"half")
@@ -102,7 +102,7 @@ def test_of_two_writers_the_last_to_finish_wins(volume: VolumeFiles) -> None:
     assert get(volume, "/a") == b"one"
 
 
-def test_force_makes_what_is_missing_and_its_absence_refuses(volume: VolumeFiles) -> None:
+def test_missing_folders_are_created_only_with_force(volume: VolumeFiles) -> None:
     assert status(lambda: put(volume, "/x/y/z")) == 404
     assert put(volume, "/x/y/z", parents=True)["path"] == "/x/y/z"
     assert volume.stat("/x/y")["uid"] == 1000
@@ -113,7 +113,7 @@ def test_force_makes_what_is_missing_and_its_absence_refuses(volume: VolumeFiles
     assert volume.make_dir("/p/q", Attributes(mode=0o777), parents=True)["mode"] == 0o700
 
 
-def test_a_listing_goes_as_deep_as_it_was_told(volume: VolumeFiles, tree: Path) -> None:
+def test_a_listing_has_the_requested_depth(volume: VolumeFiles, tree: Path) -> None:
     put(volume, "/b/c/d", parents=True)
     put(volume, "/a")
     (tree / "link").symlink_to("/etc/passwd")
@@ -161,7 +161,7 @@ def test_a_link_is_described_replaced_and_removed_itself(volume: VolumeFiles, tr
 
 
 @pytest.mark.parametrize("path", ["..", "/../secret", "a/../../secret", "a\0b", "x" * 4001, "\udcff"])
-def test_a_path_that_means_something_else_is_refused(volume: VolumeFiles, path: str) -> None:
+def test_an_ambiguous_path_is_refused(volume: VolumeFiles, path: str) -> None:
     acts: list[Callable[[str], object]] = [volume.stat, volume.open_file, volume.remove, partial(put, volume)]
     assert {status(partial(act, path)) for act in acts} == {400}
 
@@ -197,7 +197,7 @@ def test_the_volume_itself_is_not_removed(volume: VolumeFiles) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"uid": 1001}, {"gid": -1}, {"mode": 0o4755}, {"mode": 0o2755}, {"uid": 1 << 40}])
-def test_owners_that_no_desk_has_and_bits_that_lend_rights_are_refused(wrong: dict[str, int]) -> None:
+def test_owners_no_desk_has_and_set_id_bits_are_refused(wrong: dict[str, int]) -> None:
     assert status(lambda: Attributes(**wrong)) == 400
 
 
@@ -215,7 +215,7 @@ def test_names_that_are_not_text_and_invalid_times_are_still_shown(volume: Volum
     assert json.loads(volume.ls("/", 1))[0]["name"] == "\\xff\\xfe"
 
 
-def test_what_a_killed_process_left_is_swept(volume: VolumeFiles, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_swept(volume: VolumeFiles, tmp_path: Path) -> None:
     (tmp_path / "staging/a.trash/b").mkdir(parents=True)
     (tmp_path / "staging/old.upload").touch()
     (tmp_path / "staging/new.upload").touch()

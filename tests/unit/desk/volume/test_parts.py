@@ -1,4 +1,4 @@
-"""Parts of files, as the content API is asked for them, from the request's header to the bytes."""
+"""Tests of ranges in the content API, from the request's header to the bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hotdesk.ipc.frames import write
 
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[VolumeFiles]:
-    """Give the files of a volume: ten bytes, and none."""
+    """Return the files of a volume: one of ten bytes, one empty."""
     folders = []
     for name in ("files", "staging"):
         (tmp_path / name).mkdir()
@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> Iterator[VolumeFiles]:
 
 
 async def ask(files: VolumeFiles, name: str, header: str) -> tuple[int, bytes, str]:
-    """Ask for a file as a client does; give status, body and which part it is."""
+    """Request a file as a client does; return status, body and content range."""
     scope = {
         "type": "http",
         "method": "GET",
@@ -70,20 +70,20 @@ async def ask(files: VolumeFiles, name: str, header: str) -> tuple[int, bytes, s
         ("lines=1-2", 200, b"0123456789", ""),
     ],
 )
-async def test_a_part_is_what_was_asked_for(
+async def test_a_range_returns_the_requested_bytes(
     files: VolumeFiles, header: str, status: int, body: bytes, part: str
 ) -> None:
     assert await ask(files, "ten", header) == (status, body, part)
 
 
 @pytest.mark.parametrize("header", ["bytes=10-", "bytes=5-4", "bytes=-0"])
-async def test_a_part_that_is_not_there_is_refused(files: VolumeFiles, header: str) -> None:
+async def test_a_range_outside_the_file_is_refused(files: VolumeFiles, header: str) -> None:
     status, body, part = await ask(files, "ten", header)
     assert (status, part) == (416, "")
     assert b"10 bytes" in body
 
 
-async def test_a_file_without_bytes_has_no_parts(files: VolumeFiles) -> None:
+async def test_an_empty_file_has_no_ranges(files: VolumeFiles) -> None:
     assert await ask(files, "none", "bytes=0-") == (200, b"", "")
 
 
@@ -97,7 +97,7 @@ async def test_a_file_without_bytes_has_no_parts(files: VolumeFiles) -> None:
         {"status": 206, "length": 3, "first": "0", "size": 10},
     ],
 )
-async def test_a_process_that_lies_about_a_part_is_not_believed(head: dict[str, object]) -> None:
+async def test_a_process_that_lies_about_a_range_is_detected(head: dict[str, object]) -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours, theirs:

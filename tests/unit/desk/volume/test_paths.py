@@ -1,4 +1,4 @@
-"""Where a volume may be mounted."""
+"""Tests of where a volume may be mounted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_no_volume_hides_a_part_of_the_wall_or_of_the_system(path: str) -> None:
         check_mounts({path: ID})
 
 
-def test_volumes_lie_side_by_side() -> None:
+def test_volumes_cannot_be_nested() -> None:
     check_mounts({"/data": ID, "/data2": ID})
     with pytest.raises(BriefError, match="is inside"):
         check_mounts({"/data/inner": ID, "/data": ID})
 
 
-def test_a_volume_is_named_by_its_id_and_there_are_few() -> None:
+def test_a_volume_is_named_by_its_id_and_their_number_is_limited() -> None:
     with pytest.raises(BriefError, match="is not the id of a volume"):
         check_mounts({"/data": "../../etc"})
     with pytest.raises(BriefError, match="at most"):

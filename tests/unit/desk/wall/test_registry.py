@@ -1,4 +1,4 @@
-"""Walls by name: a machine that lacks one opens no desk instead of a weaker one."""
+"""Tests of walls by name: a machine that lacks one opens no desk instead of using a weaker one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lacking() -> Iterator[str]:
 
 
 def make_none(settings: Config) -> Wall:
-    """Fail: what is not available is never made."""
+    """Fail: a wall that is not available is never created."""
     raise AssertionError
 
 
@@ -92,7 +92,7 @@ def test_a_runsc_that_is_too_old_is_refused_with_the_remedy(tmp_path: Path) -> N
         Walls(settings).find("gvisor")
 
 
-def test_every_wall_says_what_it_can_do(walls: Walls) -> None:
+def test_every_wall_lists_its_capabilities(walls: Walls) -> None:
     assert {name: walls.find(name).traits for name in ("container",)}.items() <= TRAITS.items()
     assert LocalRuntime.traits == TRAITS["local"]
 
@@ -102,7 +102,7 @@ def test_a_wall_that_does_not_exist_is_refused() -> None:
         Spec(wall="paper")
 
 
-def test_a_desk_kept_ready_behind_one_wall_is_not_given_to_who_asks_for_another() -> None:
+def test_a_ready_desk_is_not_given_to_a_request_for_another_wall() -> None:
     assert make_kind(Spec(), "digest", proven=False) != make_kind(Spec(wall="gvisor"), "digest", proven=False)
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a desk, read for what it must hold and must not."""
+"""Tests of a desk's container configuration: what it must contain and must not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_first_process_can_gain_nothing(config: Any) -> None:
     assert "additionalGids" not in process["user"]
 
 
-def test_every_namespace_is_its_own(config: Any) -> None:
+def test_every_namespace_is_the_desks_own(config: Any) -> None:
     spaces = {space["type"]: space.get("path") for space in config["linux"]["namespaces"]}
     assert spaces == {
         **dict.fromkeys(("pid", "ipc", "uts", "mount", "cgroup")),
@@ -76,7 +76,7 @@ def test_every_mount_is_made_by_the_keeper_or_by_the_kernel(config: Any) -> None
 
 
 @pytest.mark.parametrize("place", ["/dev", "/sys", "/run/hotdesk"])
-def test_what_the_keeper_shows_is_read_only(config: Any, place: str) -> None:
+def test_mounts_of_the_keeper_are_read_only(config: Any, place: str) -> None:
     (mount,) = (mount for mount in config["mounts"] if mount["destination"] == place)
     assert {"ro", "nosuid", "noexec"} <= set(mount["options"])
 
@@ -90,14 +90,14 @@ def test_no_mount_but_dev_holds_devices_or_setuid(config: Any) -> None:
             assert "nodev" in mount["options"], mount
 
 
-def test_what_proc_tells_of_the_host_is_covered(config: Any) -> None:
+def test_host_information_in_proc_is_covered(config: Any) -> None:
     covered = {mount["destination"] for mount in config["mounts"]}
     for name in ("cmdline", "loadavg", "diskstats", "iomem", "interrupts", "pressure", "sys/kernel/random/boot_id"):
         assert f"/proc/{name}" in covered
     assert "/proc/sys" in config["linux"]["readonlyPaths"]
 
 
-def test_only_what_this_kernel_has_is_covered() -> None:
+def test_only_existing_files_of_proc_are_covered() -> None:
     bare = bundle.build_mounts(replace(ROOM, hidden=frozenset()))
     covered = {str(mount["destination"]) for mount in bare}
     assert "/proc/loadavg" in covered

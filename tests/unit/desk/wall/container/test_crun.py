@@ -1,4 +1,4 @@
-"""How the runtime is started: from a mount nobody can write to, in its desk's cgroup, and only when it is told to."""
+"""Tests of starting the runtime: from a read-only mount, in its desk's cgroup, and only on request."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def told(script: str, folder: Path) -> object:
     return json.loads(done.stdout)
 
 
-def test_the_runtime_is_started_from_where_nobody_can_write_to_it(tmp_path: Path) -> None:
+def test_the_runtime_is_started_from_a_read_only_mount(tmp_path: Path) -> None:
     assert told(GUARDED, tmp_path) == {"refused": True, "same": True, "readonly": True, "runs": 0}
 
 

@@ -1,4 +1,4 @@
-"""The profile's promises, checked by reading its rules as libseccomp would."""
+"""Tests of the seccomp profile's promises, by evaluating its rules as libseccomp would."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hotdesk.desk.wall.container import seccomp
 
 ALLOW = 0
-"""What `verdict` says of a call that passes; a refused one gives its errno."""
+"""The result of `verdict` for a call that passes; for a refused one it is the errno."""
 
 FORBIDDEN = """
 mount umount2 umount unshare setns bpf keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register
@@ -55,7 +55,7 @@ def rules_for(name: str) -> list[dict[str, Any]]:
 
 
 def verdict(name: str, *arguments: int) -> int:
-    """Return what becomes of a call; rules that disagree are a mistake, because their order means nothing."""
+    """Return the result of a call; rules that disagree are an error, because their order has no meaning."""
     matching = [rule for rule in rules_for(name) if all(holds(test, arguments) for test in rule.get("args", []))]
     outcomes = {ALLOW if rule["action"] == "SCMP_ACT_ALLOW" else int(rule["errnoRet"]) for rule in matching}
     assert len(outcomes) <= 1, f"{name}{arguments} is both allowed and refused"
@@ -141,7 +141,7 @@ CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
         (0xFFFFFFFF, STREAM, 0, errno.EAFNOSUPPORT),
     ],
 )
-def test_a_socket_family_is_there_or_is_not(family: int, kind: int, protocol: int, answer: int) -> None:
+def test_a_socket_family_is_allowed_or_refused(family: int, kind: int, protocol: int, answer: int) -> None:
     assert verdict("socket", family, kind, protocol) == answer
 
 

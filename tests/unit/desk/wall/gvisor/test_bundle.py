@@ -1,4 +1,4 @@
-"""The configuration of a desk behind gVisor, read for what it must hold and must not."""
+"""Tests of a desk's configuration behind gVisor: what it must contain and must not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_first_process_has_no_capability_and_can_gain_none(config: Any) -> N
     assert process["args"][-2:] == ["/run/hotdesk", "sentry"]
 
 
-def test_root_inside_has_what_installing_packages_takes_and_no_more() -> None:
+def test_root_inside_has_only_the_capabilities_package_installation_needs() -> None:
     process: Any = bundle.build_root_process(ROOM)
     assert process["capabilities"]["bounding"] == [f"CAP_{name}" for name in bundle.CAPABILITIES]
     assert not {"SYS_ADMIN", "SYS_PTRACE", "NET_RAW", "NET_ADMIN", "MKNOD", "DAC_READ_SEARCH"} & {*bundle.CAPABILITIES}
@@ -54,7 +54,7 @@ def test_a_desk_has_its_own_memory_in_proc(config: Any) -> None:
     assert f"size={1 << 29}" in shm["options"]
 
 
-def test_calls_that_the_sentry_gets_wrong_are_kept_from_programs_and_no_others(config: Any) -> None:
+def test_only_calls_the_sentry_handles_wrongly_are_refused(config: Any) -> None:
     profile = config["linux"]["seccomp"]
     assert profile["defaultAction"] == "SCMP_ACT_ALLOW"
     missing, *sockets = profile["syscalls"]

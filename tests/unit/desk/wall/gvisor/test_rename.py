@@ -1,4 +1,4 @@
-"""The program that gives a copy its name."""
+"""Tests of the program that sets a copy's host name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_it_sets_the_host_name_and_ends_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.container
-def test_without_the_right_to_it_says_so(tmp_path: Path) -> None:
+def test_without_the_privilege_it_reports_an_error(tmp_path: Path) -> None:
     program = tmp_path / "rename"
     program.write_bytes(build_program("other", os.uname().machine))
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""How runsc is started, and what is read of it."""
+"""Tests of starting runsc and reading its output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_desk_has_no_network_and_opens_only_sockets_that_are_there() -> None:
     assert flags[0] == "/runsc"
 
 
-def test_what_runsc_logs_is_reported(tmp_path: Path) -> None:
+def test_errors_in_the_log_of_runsc_are_reported(tmp_path: Path) -> None:
     room = make_room(tmp_path)
     (tmp_path / runsc.STATE / runsc.LOG).write_text("cannot create gofer\n")
     assert runsc.describe_failure(room, 128, runsc.LOG) == "runsc ended with status 128: cannot create gofer"
@@ -45,7 +45,7 @@ def test_a_log_that_is_not_a_plain_file_is_not_read(tmp_path: Path, kind: str) -
     assert runsc.describe_failure(room, 128, runsc.LOG) == "runsc ended with status 128"
 
 
-def test_a_launcher_that_failed_says_why(tmp_path: Path) -> None:
+def test_a_failed_launcher_reports_the_reason(tmp_path: Path) -> None:
     (tmp_path / "launch.log").write_text("mount proc: Operation not permitted")
     assert "could not be started: mount proc" in runsc.describe_failure(make_room(tmp_path), 125, runsc.LOG)
 

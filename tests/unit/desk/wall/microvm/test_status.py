@@ -1,4 +1,4 @@
-"""Whether a machine can put up virtual machines, and as what they count."""
+"""Tests of whether a machine can run virtual machines, and how strong a wall they count as."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_emulation_ranks_with_a_container_and_says_so(settings: Config) -> None:
     assert status.describe_traits("kvm").strength > TRAITS["gvisor"].strength
 
 
-def test_ready_machines_are_given_only_as_they_are() -> None:
+def test_ready_machines_are_given_only_for_matching_requests() -> None:
     spec, scope = Spec(wall="microvm"), replace(CLOSED, names={"a.test": "127.0.0.1:1"})
     assert isinstance(scope, Scope)
     assert list_claimable(spec, CLOSED) == (False,)

@@ -1,4 +1,4 @@
-"""Templates: told apart, handed over by descriptors, copied without a look, used for a day."""
+"""Tests of machine templates: separate keys, passed as descriptors, copied unread, used for a day."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_whatever_differs_makes_another_key(facts: tuple[object, ...], sources: 
 
 
 def make(folder: Path) -> list[int]:
-    """Make what a supervisor hands over: a memory with holes, and a state."""
+    """Make what a supervisor passes on: a memory file with holes, and a state file."""
     with (folder / "memory").open("wb") as file:
         file.truncate(8 << 20)
         file.seek(4 << 20)
@@ -47,7 +47,7 @@ def test_a_template_is_published_whole_and_its_holes_stay_holes(tmp_path: Path) 
     assert ram.stat().st_blocks * 512 < 1 << 20
     assert (place / STATE).read_bytes() == b"state"
     assert template.find(place)
-    template.publish(place, fds, (8 << 20, 100))  # another in its place
+    template.publish(place, fds, (8 << 20, 100))  # another template in its place
     assert sorted(each.name for each in tmp_path.iterdir()) == ["key", "memory", "rest"]
 
 
@@ -65,7 +65,7 @@ def test_an_invalid_file_is_not_read(tmp_path: Path, opens: Callable[[], int]) -
         template.copy(opens(), tmp_path / "copy", 1 << 20)
 
 
-def test_a_template_of_yesterday_and_of_tomorrow_is_made_again(tmp_path: Path) -> None:
+def test_a_template_with_a_date_too_old_or_in_the_future_is_made_again(tmp_path: Path) -> None:
     template.publish(tmp_path / "key", make(tmp_path), (8 << 20, 100))
     made = (tmp_path / "key" / STATE).stat().st_mtime
     assert template.find(tmp_path / "key", made + template.MAX_AGE_S - 1)
@@ -75,7 +75,7 @@ def test_a_template_of_yesterday_and_of_tomorrow_is_made_again(tmp_path: Path) -
 
 
 def call(path: Path, fds: list[int]) -> bytes:
-    """Hand something over as a supervisor does; return the answer."""
+    """Pass files on as a supervisor does; return the answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(10)
         sock.connect(str(path))
@@ -94,7 +94,7 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
         yield found
 
 
-def test_what_a_desks_own_user_hands_over_is_kept(tmp_path: Path, listener: socket.socket) -> None:
+def test_a_template_from_the_desks_own_user_is_kept(tmp_path: Path, listener: socket.socket) -> None:
     waiting = template.receive(tmp_path / "vm/key", listener, os.getuid(), 8 << 20)
     assert call(tmp_path / "sock", make(tmp_path)) == b"1"
     assert template.find(tmp_path / "vm/key")
@@ -116,7 +116,7 @@ def test_the_process_that_waits_for_a_template_ends_with_its_desk(tmp_path: Path
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 
 
-def test_templates_of_many_sizes_and_of_yesterday_make_way(tmp_path: Path) -> None:
+def test_old_templates_are_removed_by_age_and_number(tmp_path: Path) -> None:
     folder = tmp_path / "vm"
     folder.mkdir()
     for number in range(template.MAX_TEMPLATES + 3):
