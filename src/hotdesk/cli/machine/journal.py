@@ -53,8 +53,8 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "--since",
         action="append",
         metavar="HEAD",
-        help="also verify that no event was removed from the end of a chain since `hotdesk journal head` printed this "
-        "line (the number and hash of the chain's last event), or the lines of this file; repeatable",
+        help="a line that `hotdesk journal head` printed (the number and hash of a chain's last event), or a file of "
+        "such lines: also verify that no event was removed from the end of these chains since; repeatable",
     )
     parser.add_argument(
         "--key",

@@ -158,7 +158,10 @@ class MemorySaves:
             self.let_go_on(tracked, writer)
             raise explain(tracked, why)
         if not room.cgroup.kill(_END_TIMEOUT_S):
-            raise KeeperError(f"processes of desk {room.desk} could not be killed")
+            raise KeeperError(
+                f"desk {room.desk} could not be hibernated: its memory was saved, but some of its processes could not "
+                "be killed; burn the desk"
+            )
         size = room.layers.hibernate()
         until = time.time() + max(0.0, tracked.ends - read_clock())
         spec = describe_spec(tracked.spec)

@@ -52,7 +52,9 @@ class KeeperVolumes:
         try:
             thread.start()
         except RuntimeError as e:
-            raise KeeperError(f"no thread could be started: {e}") from e
+            raise KeeperError(
+                f"volume {request.desk} could not be created: this machine's process limit is reached; try again later"
+            ) from e
 
     def make(self, number: int, request: KeeperRequest) -> None:
         """Runs in a thread."""

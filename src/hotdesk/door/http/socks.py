@@ -63,37 +63,37 @@ async def request_connection(wire: Wire, proxy: SocksProxy, host: str, port: int
         wire.write(bytes((_VERSION, _CONNECT, 0)) + encode_host(host) + struct.pack(">H", port))
         await _read_reply(wire)
     except HungUpError:
-        raise SocksError("the egress proxy closed the connection, or does not speak SOCKS5") from None
+        raise SocksError("this desk's SOCKS5 proxy closed the connection; check its address and port") from None
 
 
 async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
     version, method = await _take(wire, 2)
     if version != _VERSION:
-        raise SocksError("the egress proxy does not speak SOCKS5")
+        raise SocksError("this desk's SOCKS5 proxy did not answer in SOCKS5; check its address and port")
     if method == _PASSWORD and proxy.username:
         pair = (proxy.username, proxy.password)
         wire.write(b"\x01" + b"".join(bytes((len(each),)) + each for each in pair))
         _, status = await _take(wire, 2)
         if status != 0:
-            raise SocksError("the egress proxy rejected the user name and password")
+            raise SocksError("this desk's SOCKS5 proxy rejected the user name and password")
     elif method != _NO_PROOF:
         if method in (_PASSWORD, _NONE_FITS):
-            raise SocksError("the egress proxy requires a user name and password; add them to its settings")
+            raise SocksError("this desk's SOCKS5 proxy requires a user name and password; add them to its settings")
         raise SocksError(
-            "the egress proxy requires an authentication that hotdesk does not support; use a proxy that accepts a "
-            "user name and password"
+            "this desk's SOCKS5 proxy requires an authentication that hotdesk does not support; use a proxy "
+            "that accepts a user name and password"
         )
 
 
 async def _read_reply(wire: Wire) -> None:
     version, code, _, kind = await _take(wire, 4)
     if version != _VERSION:
-        raise SocksError("the egress proxy does not speak SOCKS5")
+        raise SocksError("this desk's SOCKS5 proxy did not answer in SOCKS5; check its address and port")
     if code != 0:
-        raise SocksError(f"the egress proxy could not connect: {_REPLIES.get(code, 'unknown reason')}")
+        raise SocksError(f"this desk's SOCKS5 proxy could not connect: {_REPLIES.get(code, 'unknown reason')}")
     size = (await _take(wire, 1))[0] if kind == _NAME else _ADDRESS_BYTES.get(kind)
     if size is None:
-        raise SocksError("the egress proxy's reply has an unknown address type")
+        raise SocksError("this desk's SOCKS5 proxy sent a malformed reply; check its address and port")
     await _take(wire, size + 2)
 
 

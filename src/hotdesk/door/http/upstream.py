@@ -117,7 +117,9 @@ class Upstreams:
         try:
             wire = await self.connect("http", proxy.host, proxy.port, False, "", names)
         except (UnresolvedError, OSError) as e:
-            raise SocksError(f"the egress proxy cannot be reached: {getattr(e, 'strerror', None) or e}") from None
+            raise SocksError(
+                f"this desk's SOCKS5 proxy cannot be reached: {getattr(e, 'strerror', None) or e}"
+            ) from None
         try:
             if proxy.tls:
                 await self.secure(wire, proxy.server_name, proxy.context or self.trust)

@@ -133,7 +133,7 @@ def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     behind = f", behind the wall {wall}" if wall != job.wall else ""
     yield f"{index + 1}. {step.name} ({step.kind}), {describe_place(plan, index, job)}{behind}{live}"
-    yield from (f"   reaches {each}" for each in _iterate_destinations(step, job))
+    yield from (f"   {each}" for each in _iterate_destinations(step, job))
     grants = select_grants(step, job.scope)
     yield from (f"   uses the secret {put_domain_first(each.host, grant_text(each))}" for each in grants)
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
@@ -164,20 +164,18 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
     """
     if step.hosts is None:
         rules = [each for each in select_rules(step.name, job.scope.rules) if each.verdict != "deny"]
-        yield from (f"{get_registrable_domain(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
+        yield from (f"reaches {get_registrable_domain(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
         return
     for text in step.hosts:
         try:
             rule = parse_rule(text)
         except BriefError:
-            yield f"{text} (not a valid egress rule: refused)"
+            yield f"cannot reach {text}, because this is not a valid egress rule"
             continue
-        cover = find_cover(rule, select_rules(step.name, job.scope.rules))
-        how = (
-            "refused: the brief does not allow it"
-            if cover is None
-            else "needs approval each time"
-            if cover.verdict == "ask"
-            else ""
-        )
-        yield f"{get_registrable_domain(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}"
+        domain, cover = get_registrable_domain(rule.host), find_cover(rule, select_rules(step.name, job.scope.rules))
+        if cover is None:
+            yield f"cannot reach {domain}, because the brief does not allow it: {rule_text(rule)}"
+        elif cover.verdict == "ask":
+            yield f"asks each time before it reaches {domain}: {rule_text(rule)}"
+        else:
+            yield f"reaches {domain}: {rule_text(rule)}"

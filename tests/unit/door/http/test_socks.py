@@ -53,15 +53,15 @@ def test_a_host_is_an_address_or_a_name_that_the_proxy_resolves(host: str, expec
 @pytest.mark.parametrize(
     ("data", "username", "why"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", b"", "does not speak SOCKS5"),
+        (b"HTTP/1.1 400 Bad Request\r\n", b"", "did not answer in SOCKS5"),
         (b"\x05\xff", b"", "requires a user name"),
         (b"\x05\x02", b"", "requires a user name"),
         (b"\x05\x01", b"a", "requires an authentication that hotdesk does not support"),
         (b"\x05\x02\x01\x01", b"a", "rejected the user name"),
         (b"\x05\x00\x05\x02\x00\x01" + bytes(6), b"", "connection not allowed"),
         (b"\x05\x00\x05\x63\x00\x01" + bytes(6), b"", "unknown reason"),
-        (b"\x05\x00\x05\x00\x00\x09" + bytes(6), b"", "unknown address type"),
-        (b"\x05\x00\x04\x00\x00\x01" + bytes(6), b"", "does not speak SOCKS5"),
+        (b"\x05\x00\x05\x00\x00\x09" + bytes(6), b"", "sent a malformed reply"),
+        (b"\x05\x00\x04\x00\x00\x01" + bytes(6), b"", "did not answer in SOCKS5"),
     ],
 )
 @pytest.mark.anyio
