@@ -208,7 +208,7 @@ class ProviderClient:
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         if seconds >= remaining:
             rest = f"{max(remaining, 0):,.0f}"
-            times = f"the next attempt is due in {seconds:,.0f} seconds, but the request's time limit ends in {rest}"
+            times = f"the next attempt is due in {seconds:,.0f} seconds, but this call must end within {rest} seconds"
             raise self.build_error(f"{why}: {times}", LATER)
         if retry_after is not None:
             note = f"{why}: waiting {seconds:.3g} seconds, as the provider requests, before attempt {tried + 2}"
