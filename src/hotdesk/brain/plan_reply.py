@@ -51,7 +51,9 @@ def _find_plan_text(reply: Reply) -> str:
         try:
             return json.dumps(inner, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise PLAN.refuse("the plan has values that JSON does not have; submit plain JSON") from None
+            raise PLAN.refuse(
+                "the plan has values that JSON does not have, such as NaN or Infinity; submit plain JSON"
+            ) from None
     return get_text(PLAN.check(arguments), "plan")
 
 

@@ -106,14 +106,14 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
     if action not in ACTIONS[manager]:
         raise PACKAGES.refuse(f"{manager} can only {' or '.join(ACTIONS[manager])} here")
     if action == "list" and names:
-        raise PACKAGES.refuse("the action list takes no names; leave names empty")
+        raise PACKAGES.refuse("the action `list` takes no names; leave `names` empty")
     if action != "list" and not names:
-        raise PACKAGES.refuse(f"names is missing: list the packages to {action}")
+        raise PACKAGES.refuse(f"`names` is missing: list the packages to {action}")
     for name in names:
         if not SHAPES[manager].fullmatch(name):
             shown = make_printable(name)[:60]
             raise PACKAGES.refuse(
-                f"names contains `{shown}`, which is not a package name for {manager}; write it like {NAMES[manager]}"
+                f"`names` contains `{shown}`, which is not a package name for {manager}; write it like {NAMES[manager]}"
             )
 
 

@@ -30,7 +30,7 @@ BAD += ["x@http://evil.test", "x@file:y", "a\n"]
 @pytest.mark.parametrize("manager", SHAPES)
 @pytest.mark.parametrize("name", BAD)
 def test_options_addresses_and_paths_are_no_names(manager: str, name: str) -> None:
-    with pytest.raises(ToolArgumentError, match=r"names contains .*which is not a package name for"):
+    with pytest.raises(ToolArgumentError, match=r"`names` contains .*which is not a package name for"):
         check(manager, "install", ["six", name])
 
 
@@ -38,9 +38,9 @@ def test_options_addresses_and_paths_are_no_names(manager: str, name: str) -> No
     ("manager", "action", "names", "why"),
     [
         ("apt", "remove", ["figlet"], "apt can only install or list"),
-        ("pip", "list", ["six"], "list takes no names"),
-        ("pip", "install", [], "names is missing"),
-        ("npm", "remove", [], "names is missing"),
+        ("pip", "list", ["six"], "the action `list` takes no names"),
+        ("pip", "install", [], "`names` is missing"),
+        ("npm", "remove", [], "`names` is missing"),
     ],
 )
 def test_what_a_manager_cannot_do_is_refused(manager: str, action: str, names: list[str], why: str) -> None:

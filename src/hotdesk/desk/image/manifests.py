@@ -44,7 +44,7 @@ def read_oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
 def read_docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Return the layers of a `docker save`, lowest first, as names and digests of their uncompressed content."""
     with parts.open("manifest.json") as file:
-        images = _load_json(file.read(_JSON_LIMIT + 1))
+        images = _load_json(file.read(_JSON_LIMIT + 1), "manifest.json")
     if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], dict):
         raise ImageError("the archive must contain exactly one image; save one with `docker save NAME`")
     layers, config = images[0].get("Layers"), images[0].get("Config")
@@ -119,16 +119,17 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
         text = file.read(_JSON_LIMIT + 1)
     if digest is not None and f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
         raise ImageError(f"the content of blob {name} does not match its digest")
-    data = _load_json(text)
+    data = _load_json(text, name)
     if not isinstance(data, dict):
         raise ImageError(f"{make_printable(name[:90])} in the archive is not a JSON object")
     return data
 
 
-def _load_json(text: bytes) -> object:
+def _load_json(text: bytes, name: str) -> object:
+    shown = make_printable(name[:90])
     if len(text) > _JSON_LIMIT:
-        raise ImageError("a JSON file in the archive has more than 4 MiB, which is the limit")
+        raise ImageError(f"{shown} in the archive has more than 4 MiB, the limit for a JSON file")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise ImageError("a manifest or configuration in the archive is not JSON") from e
+        raise ImageError(f"{shown} in the archive is not JSON") from e

@@ -74,7 +74,7 @@ def _read_secret_place(entry: object) -> SecretPlace:
     found = read_grant_words(["one@host.test", *split_words(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
         shown = make_printable(str(entry)[:80])
-        raise ValueError(f"{shown!r} is not a place for a secret, such as 'bearer' or 'header=X-Key'")
+        raise ValueError(f"{shown!r} is not a place for a secret; write 'bearer' or 'header=X-Key'")
     return found.places[0]
 
 

@@ -46,3 +46,7 @@ def make_reader_frames() -> Frames:
 
 class ProtocolError(Exception):
     """The desk's side violated its protocol or exceeded a limit. The connection is closed."""
+
+
+class PeerError(ProtocolError):
+    """The desk's side closed its connection or did not respond. The text continues "the browser of desk X"."""

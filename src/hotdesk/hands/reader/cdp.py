@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 import anyio
 
 from hotdesk.errors import DeskError, make_printable
-from hotdesk.hands.reader import BROWSER_PORT, Dial, ProtocolError
+from hotdesk.hands.reader import BROWSER_PORT, Dial, PeerError, ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject
 from hotdesk.hands.reader.websocket import WebSocket, find_path
 from hotdesk.strict import StrictError, parse_json
@@ -90,7 +90,7 @@ async def open_cdp(dial: Dial, hear: Hear, seconds: float = _CONNECT_SECONDS) ->
 async def wait_within(seconds: float, work: Awaitable[T]) -> T:
     with anyio.move_on_after(seconds):
         return await work
-    raise ProtocolError(f"the browser did not respond within {seconds:g} seconds")
+    raise PeerError(f"did not respond within {seconds:g} seconds; try again, or open another desk")
 
 
 def parse(message: bytes) -> object:

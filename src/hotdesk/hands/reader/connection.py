@@ -95,7 +95,7 @@ class ScreenConnection:
             except BlockingIOError:
                 break
             if not came:
-                raise ConnectionError("the screen closed the connection")
+                raise ConnectionError("the screen closed its connection to hotdesk (it may have crashed); try again")
             count += came
             if straight:
                 self.conversation.advance(came)

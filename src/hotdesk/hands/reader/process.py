@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import PARTS, ProtocolError, VerbResult, make_reader_frames
+from hotdesk.hands.reader import PARTS, PeerError, ProtocolError, VerbResult, make_reader_frames
 from hotdesk.ipc.frames import FrameError, write
 from hotdesk.linux import bpf, jail
 
@@ -127,6 +127,8 @@ class ReaderProcess:
         try:
             result = await self.do(str(message["verb"]), message["arguments"])
             answer = write({"n": number, "ok": result.value}, result.blob)
+        except PeerError as e:
+            answer = write({"n": number, "error": "failed", "text": str(e)[:500]})
         except ProtocolError as e:
             answer = write({"n": number, "error": "strange", "text": str(e)[:500]})
         except (DeskError, OSError) as e:

@@ -16,7 +16,7 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import parse_uri
 
-from hotdesk.hands.reader import BROWSER_PORT, ProtocolError
+from hotdesk.hands.reader import BROWSER_PORT, PeerError, ProtocolError
 from hotdesk.linux import sockets
 
 MAX_MESSAGE_BYTES = 32 << 20
@@ -24,6 +24,7 @@ MAX_HEAD_BYTES = 16 << 10
 MAX_BODY_BYTES = 64 << 10
 AUTHORITY = f"127.0.0.1:{BROWSER_PORT}"
 PATH = re.compile(r"/devtools/browser/[0-9A-Za-z-]{1,64}")
+CLOSED = "closed its connection to hotdesk (it may have crashed); try again"
 LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,8})[ \t]*\r?$")
 """The browser writes this field without a space after the colon."""
 
@@ -73,14 +74,14 @@ class WebSocket:
         """Read once; return the events in the data."""
         data = await receive_some(self.sock)
         if not data:
-            raise ProtocolError("the connection was closed")
+            raise PeerError(CLOSED)
         self.protocol.receive_data(data)
         events: list[object] = list(self.protocol.events_received())
         if self.protocol.parser_exc is not None:
             raise ProtocolError(f"malformed WebSocket data: {self.protocol.parser_exc}") from self.protocol.parser_exc
         await self.flush()
         if any(isinstance(event, Frame) and event.opcode is Opcode.CLOSE for event in events):
-            raise ProtocolError("the connection was closed")
+            raise PeerError(CLOSED)
         return events
 
     async def flush(self) -> None:
@@ -134,7 +135,7 @@ async def read_answer(sock: socket.socket) -> bytes:
 async def _receive_more(sock: socket.socket) -> bytes:
     """Read once; raise `ProtocolError` at the end of the connection."""
     if not (data := await receive_some(sock)):
-        raise ProtocolError("the connection was closed")
+        raise PeerError(CLOSED)
     return data
 
 
@@ -151,4 +152,4 @@ async def _send_all(sock: socket.socket, data: bytes) -> None:
     try:
         await sockets.send(sock, data)
     except OSError as e:
-        raise ProtocolError("the connection was closed") from e
+        raise PeerError(CLOSED) from e

@@ -17,7 +17,15 @@ import anyio.lowlevel
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HotdeskError, LinkError, make_printable
-from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, ProtocolError, VerbResult, make_reader_frames
+from hotdesk.hands.reader import (
+    BROWSER_PORT,
+    PARTS,
+    SCREEN_PORT,
+    PeerError,
+    ProtocolError,
+    VerbResult,
+    make_reader_frames,
+)
 from hotdesk.ipc.calls import Calls
 from hotdesk.ipc.child import send_now
 from hotdesk.ipc.frames import FrameError, write
@@ -74,6 +82,8 @@ class LocalSeat:
         assert method in part.VERBS, verb
         try:
             result: VerbResult = await getattr(part, method)(**arguments)
+        except PeerError as e:
+            raise make_failed_error(self.desk, name, str(e)) from e
         except ProtocolError as e:
             raise make_malformed_error(self.desk, name, str(e)) from e
         return result
@@ -110,9 +120,11 @@ class DeskSeat:
                     return VerbResult(value, blob)
                 case {"error": "desk", "text": str(text)}:
                     raise DeskError(make_printable(text))
+                case {"error": "failed", "text": str(text)}:
+                    raise make_failed_error(self.desk, name, text)
             raise make_malformed_error(self.desk, name, str(message.get("text")))
         reader.close()
-        raise make_malformed_error(self.desk, name, f"no reply within {_ASK_SECONDS:.0f} s")
+        raise make_failed_error(self.desk, name, f"did not respond within {_ASK_SECONDS:.0f} seconds; try again")
 
     async def join(self, viewer: socket.socket) -> int:
         """Pass a viewer's connection to the reader; return the viewer's number."""
@@ -261,3 +273,7 @@ async def start(desk: Desk, port: int) -> None:
 
 def make_malformed_error(desk: Desk, part: str, why: str) -> LinkError:
     return LinkError(f"malformed data from the {part} of desk {desk.id}: {make_printable(why)[:500]}")
+
+
+def make_failed_error(desk: Desk, part: str, why: str) -> LinkError:
+    return LinkError(f"the {part} of desk {desk.id} {make_printable(why)[:500]}")

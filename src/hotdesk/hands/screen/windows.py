@@ -54,7 +54,10 @@ async def run(seat: Seat, argv: Sequence[str], stdin: bytes = b"") -> Done:
 async def list_windows(seat: Seat) -> list[Window]:
     done = await run(seat, ["sh", "-c", LIST])
     if not done.ok:
-        raise DeskError(f"the windows cannot be listed: {_describe_failure(done)}")
+        raise DeskError(
+            f"the windows of desk {seat.desk.id} cannot be listed: {_describe_failure(done)}; "
+            "the desk's window manager may not run: open another desk"
+        )
     found = (LINE.fullmatch(line) for line in done.text.splitlines()[:_MAX_WINDOWS])
     return [_parse_window(match) for match in found if match is not None]
 
