@@ -1,4 +1,4 @@
-"""The benchmark's own arithmetic: ratios, percentiles, what counts as kept, and charts that are whole."""
+"""Tests of the benchmark's arithmetic and charts."""
 
 from __future__ import annotations
 

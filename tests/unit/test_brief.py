@@ -1,4 +1,4 @@
-"""Scopes as text, tables and JSON: every form reads back, every mistake is named."""
+"""Tests of scopes as text, tables and JSON: every form reads back, every mistake is named."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_rule_is_read(text: str, rule: Rule) -> None:
         "example.test other.test", "x" * 64 + ".test", "a." * 127 + "test", "read\0.test", "éxample\u200d.test",
     ],
 )  # fmt: skip
-def test_a_rule_that_cannot_be_meant_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_rule_is_refused_with_an_example(text: str) -> None:
     port = ":8443" if re.fullmatch(r"example\.test:\d*", text) else ""
     with pytest.raises(BriefError, match=rf"^rule .*write it like 'GET example\.test{port}/data/\*'$"):
         parse_rule(text)
@@ -190,7 +190,7 @@ def test_a_table_says_what_the_text_says(table: dict[str, object], text: str) ->
         {"host": "example.test", "verdict": "deny", "methods": "write"},
     ],
 )  # fmt: skip
-def test_a_table_that_cannot_be_meant_is_refused(table: dict[str, object]) -> None:
+def test_an_invalid_table_is_refused(table: dict[str, object]) -> None:
     with pytest.raises(BriefError, match=r"^rule .*write it like"):
         parse_rule_table(table)
 
@@ -267,7 +267,7 @@ def test_a_grant_is_read(text: str, grant: Grant) -> None:
         "erp@erp.test step=a/b",
     ],
 )  # fmt: skip
-def test_a_grant_that_cannot_be_meant_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_grant_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(BriefError, match=r"^grant .*write it like 'erp-token@erp\.example\.test(:8443)? bearer'$"):
         parse_grant(text)
 

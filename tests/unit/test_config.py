@@ -1,4 +1,4 @@
-"""Settings: variables over the file over defaults, and every mistake named."""
+"""Tests of settings: variables override the file, the file overrides defaults, and every mistake is named."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_ceiling_has_a_table(tmp_path: Path) -> None:
     assert hash(settings)
 
 
-def test_what_checks_deliverables_may_need_a_wall_of_its_own(tmp_path: Path) -> None:
+def test_verification_can_require_its_own_wall(tmp_path: Path) -> None:
     assert at(tmp_path, '[verify]\nwall = "gvisor"').verify_wall == "gvisor"
     assert at(tmp_path, "").verify_wall == ""
 
@@ -323,7 +323,7 @@ def test_the_program_and_platform_of_gvisor_are_settings(tmp_path: Path) -> None
         ("wall = 1\n", "is not a table"),
     ],
 )
-def test_a_wall_is_set_by_what_it_takes(tmp_path: Path, text: str, why: str) -> None:
+def test_an_incomplete_wall_setting_is_refused(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/config.toml").write_text(text)
     with pytest.raises(BriefError, match=why):

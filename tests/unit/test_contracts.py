@@ -1,4 +1,4 @@
-"""The import contracts can be broken: a rule that no import violates protects nothing."""
+"""Tests of the import contracts: each can be broken, since a rule no import can violate protects nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of names and folders can be broken: a check that nothing violates protects nothing."""
+"""Tests of the checker of names and folders: it finds violations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path:
     ]
 
 
-def test_private_names_that_others_use_and_shared_ones_that_nobody_uses_are_found(tmp_path: Path) -> None:
+def test_used_private_names_and_unused_shared_names_are_found(tmp_path: Path) -> None:
     for name, text in {
         "src/hotdesk/a.py": "def _hide(): ...\ndef show(): ...\ndef lonely(): ...\n@route\ndef registered(): ...\n",
         "src/hotdesk/b.py": "from hotdesk.a import _hide\n",

@@ -1,4 +1,4 @@
-"""Our dataclass does what the standard library's does, for every shape that we use."""
+"""Tests that our dataclass behaves like the standard library's, for every form we use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is shown of a hostile text."""
+"""Tests of how hostile text is shown to people."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hotdesk.errors import make_printable
         ("", ""),
     ],
 )
-def test_what_steers_or_hides_is_escaped(text: str, shown: str) -> None:
+def test_control_and_invisible_characters_are_escaped(text: str, shown: str) -> None:
     assert make_printable(text) == shown
 
 
 @pytest.mark.slow
 @given(st.text(st.characters(codec=None)))
-def test_what_is_shown_is_one_line_of_seen_characters(text: str) -> None:
+def test_shown_text_is_one_line_of_visible_characters(text: str) -> None:
     assert make_printable(text).isprintable()

@@ -1,4 +1,4 @@
-"""Events as plain text, and back."""
+"""Tests of events as JSON lines, and of reading them back."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_every_event_is_one_line_of_plain_text() -> None:
         assert from_json(type(event).__name__, written) == event
 
 
-def test_nothing_is_taken_down_where_nothing_is_wanted() -> None:
+def test_without_a_sink_no_event_is_recorded() -> None:
     ignore(EVENTS[0])
 
 
@@ -201,6 +201,6 @@ def test_a_field_that_has_a_default_may_be_missing() -> None:
         ("RootActEnded", '{"desk":"i1","number":1.5,"exit_code":0}', 1),
     ],
 )
-def test_what_no_known_version_wrote_is_refused(name: str, data: str, version: int) -> None:
+def test_an_event_no_known_version_wrote_is_refused(name: str, data: str, version: int) -> None:
     with pytest.raises(ValueError, match=r"unknown event|malformed event|Expecting value"):
         from_json(name, data, version)

@@ -1,4 +1,4 @@
-"""The words that the glossary replaces are found where people and models read, and nowhere else."""
+"""Tests of the glossary checker: replaced words are found in text for people and models, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host lab itself: commands reach a machine, steps that fail are not lost, and what passed is not tried again."""
+"""Tests of the host lab: running commands on a machine, failing steps, and skipping what has passed."""
 
 from __future__ import annotations
 

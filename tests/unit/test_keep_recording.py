@@ -1,4 +1,4 @@
-"""A recording that is kept in the repository replays as it did, and has neither pictures nor repetitions."""
+"""Tests of storing a recording in the repository: it replays the same, without pictures and repetitions."""
 
 from __future__ import annotations
 

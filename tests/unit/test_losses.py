@@ -1,4 +1,4 @@
-"""The guards that `doctor` and the door's self-test lose in tests are where those tests look for them."""
+"""Tests that the guards removed in tests of `doctor` and the door's self-test are where those tests expect them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_what_a_loss_edits_is_there(name: str) -> None:
+def test_the_text_each_removal_edits_exists(name: str) -> None:
     for file, old, _ in LOSSES[name]:
         assert old in (SOURCE / "hotdesk" / file).read_text(), f"{file} has no {old!r}"

@@ -1,4 +1,4 @@
-"""The manifests of `deploy/` and the chart made from them; `make manifests` has Helm and the schemas check both."""
+"""Tests of the manifests of `deploy/` and the chart made from them; `make manifests` checks both with Helm."""
 
 from __future__ import annotations
 

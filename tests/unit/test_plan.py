@@ -1,4 +1,4 @@
-"""Plans as text: read strictly, written back exactly."""
+"""Tests of plans as text: parsed strictly, written back exactly."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_a_plan_comes_back_from_json_and_from_what_a_person_edits(plan: Plan) ->
 
 @pytest.mark.slow
 @given(PLANS)
-def test_what_a_person_edits_cannot_steer_a_terminal(plan: Plan) -> None:
+def test_the_text_a_person_edits_is_escaped(plan: Plan) -> None:
     text = as_text(plan)
     assert make_printable(text.replace("\n", "")) == text.replace("\n", "")
 
 
-def test_nothing_listed_is_something_else_than_all() -> None:
+def test_an_empty_list_differs_from_an_omitted_one() -> None:
     some = Plan((Step("a", "b", hosts=(), grants=None),))
     assert parse_text(as_text(some)).steps[0].hosts == ()
     assert parse_text(as_text(some)).steps[0].grants is None
@@ -113,7 +113,7 @@ def step(**changes: object) -> str:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_where_and_why(text: str, where: str) -> None:
+def test_an_invalid_plan_is_refused_with_place_and_reason(text: str, where: str) -> None:
     with pytest.raises(BriefError) as failure:
         from_json(text)
     assert where in str(failure.value)

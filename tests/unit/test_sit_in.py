@@ -1,4 +1,4 @@
-"""Whoever sits in for a model sees what a model would see and says what one can say, through the real libraries."""
+"""Tests of a person playing the model: they see what a model would see and reply through the real libraries."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_the_native_computer_is_used(protocol: str, room: Room, port: int,
     await model.close()
 
 
-async def test_what_a_provider_refuses_is_refused(room: Room, port: int) -> None:
+async def test_requests_a_provider_would_refuse_are_refused(room: Room, port: int) -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
     messages: Any = [
         {"role": "user", "content": [{"type": "text", "text": "Read."}]},

@@ -1,4 +1,4 @@
-"""Untrusted data, read by type hints."""
+"""Tests of parsing untrusted data by type hints."""
 
 from __future__ import annotations
 

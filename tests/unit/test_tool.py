@@ -1,4 +1,4 @@
-"""What a tool accepts, and what it says to whoever asked for something else."""
+"""Tests of what arguments a tool accepts, and its messages about invalid ones."""
 
 from __future__ import annotations
 

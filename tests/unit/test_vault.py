@@ -1,4 +1,4 @@
-"""Secrets by name: sealed with everything that says what they are, in files nobody else reads."""
+"""Tests of the vault: secrets sealed together with their metadata, in files only their owner can read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def mode(path: Path) -> int:
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a vault's file as somebody without the key can."""
+    """Change a vault's file as an attacker without the key can."""
     told = json.loads((folder / "vault.json").read_text())
     change(told)
     (folder / "vault.json").write_text(json.dumps(told))
@@ -246,7 +246,7 @@ def test_the_shortest_and_the_longest_value_are_kept(folder: Path, size: int) ->
     ],
     ids=repr,
 )
-def test_public_fields_that_cannot_be_meant_are_refused(folder: Path, public: Public) -> None:
+def test_invalid_public_fields_are_refused(folder: Path, public: Public) -> None:
     with pytest.raises(BriefError):
         Vault.make(folder).put("erp", public, SEED)
 
@@ -288,9 +288,7 @@ def become_token(told: dict[str, Any]) -> None:
         lambda told: told["entries"]["erp"].update(sealed=told["entries"]["other"]["sealed"]),
     ],
 )
-def test_nothing_that_belongs_to_a_secret_can_be_swapped(
-    folder: Path, change: Callable[[dict[str, Any]], object]
-) -> None:
+def test_no_field_of_a_secret_can_be_swapped(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     vault = Vault.make(folder)
     vault.put("erp", OAUTH, VALUE)
     vault.put("other", OAUTH, b"another-value")
@@ -527,7 +525,7 @@ def test_a_full_disk_leaves_the_old_vault_and_no_litter(folder: Path) -> None:
     assert Vault.open(folder).reveal("erp").get_bytes() == VALUE
 
 
-def test_what_root_makes_belongs_to_the_folders_owner(tmp_path: Path) -> None:
+def test_files_root_creates_belong_to_the_folders_owner(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.fail("giving a file away needs root: run the tests with sudo", pytrace=False)
     folder = tmp_path / "made/keys"

@@ -1,4 +1,4 @@
-"""Walls as data: how strong each is, which is chosen, and what is said of one that is not there."""
+"""Tests of walls as data: their strength, the choice between them, and messages about a missing one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_desk_kept_ready_gets_enough_shares_to_start_beside_busy_processors() 
         ((), ""),
     ],
 )
-def test_the_strongest_demand_holds_whoever_makes_it(required: tuple[str, ...], chosen: str) -> None:
+def test_the_strongest_required_wall_applies_no_matter_who_requires_it(required: tuple[str, ...], chosen: str) -> None:
     assert NOMINAL_CATALOG.choose(*required) == chosen
 
 
@@ -69,7 +69,7 @@ def test_walls_are_compared_by_what_they_are_here_and_not_by_name() -> None:
     assert here.find_strongest() == "gvisor"
 
 
-def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced() -> None:
+def test_a_missing_wall_is_refused_with_the_remedy_and_never_replaced() -> None:
     here = catalog(
         "container", gvisor=WallStatus("gvisor", TRAITS["gvisor"], "runsc is of 2022", "install a newer one")
     )

@@ -1,4 +1,4 @@
-"""The door's own echo: what it says back, to whom, and that nothing else may have its name."""
+"""Tests of the door's echo host: its answers, who reaches it, and that nothing else may have its name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_it_answers_nothing_but_its_one_request(request_: framing.Request) -> No
     assert echo.answer(request_).startswith(b"HTTP/1.1 404")
 
 
-async def test_it_is_reached_in_memory_answers_in_turn_and_hangs_up_on_nonsense() -> None:
+async def test_it_is_reached_in_memory_answers_in_order_and_disconnects_on_garbage() -> None:
     async with asyncio.timeout(5):
         wire = await echo.connect()
         head = framing.request_head(

@@ -1,4 +1,4 @@
-"""One request between a desk and an upstream, both ends in this process."""
+"""Tests of one request between a desk and an upstream, both ends in this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Written:
         self.events.append(event)
 
     async def steady(self) -> None:
-        """Never be behind."""
+        """Never lag behind."""
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
         raise AssertionError("nothing is minted here")
@@ -73,7 +73,7 @@ async def pair() -> tuple[Wire, socket.socket]:
 
 
 async def exchange(way: Egress, meanwhile: Callable[[], None]) -> tuple[bytes, bytes]:
-    """Carry one request out; return what the upstream heard and what the desk was answered."""
+    """Carry out one request; return what the upstream received and the answer to the desk."""
     desk, inside = await pair()
     up, outside = await pair()
     place = UpstreamSlot(Slow(up, meanwhile))
@@ -90,7 +90,7 @@ async def exchange(way: Egress, meanwhile: Callable[[], None]) -> tuple[bytes, b
 
 
 def read(sock: socket.socket) -> bytes:
-    """Return what came, until the other side hung up."""
+    """Return all data until the other side disconnected."""
     data = b""
     while piece := sock.recv(65536):
         data += piece
@@ -104,7 +104,7 @@ async def test_a_secret_goes_with_a_request_that_is_still_admitted_when_it_is_se
 
 
 @pytest.mark.parametrize("end", ["step", "revoke", "close", "leak"])
-async def test_what_ended_while_a_request_was_dialled_is_not_sent(end: str) -> None:
+async def test_a_secret_that_ended_during_dialling_is_not_sent(end: str) -> None:
     way = granted(Written())
     ends: dict[str, Callable[[], None]] = {
         "step": lambda: way.change({"verb": "step", "step": "two", "identities": {}}),
@@ -130,7 +130,7 @@ async def test_a_question_ends_with_the_step_it_was_asked_in() -> None:
 
 
 @pytest.mark.slow
-async def test_a_tunnel_stands_under_the_ceiling_as_well() -> None:
+async def test_a_tunnel_is_bounded_by_the_ceiling() -> None:
     outside = Written()
     way = Egress("i" + "a" * 20, outside)
     way.policy = Policy([parse_rule("tunnel db.corp.test private")], "", [parse_rule("tunnel *.corp.test up=1K")])
@@ -151,7 +151,7 @@ async def test_a_tunnel_stands_under_the_ceiling_as_well() -> None:
 
 
 @pytest.mark.parametrize(("host", "wrong"), [("169.254.169.254", True), ("127.0.0.1", False), ("erp.test", False)])
-def test_no_name_leads_to_where_clouds_hand_out_credentials(host: str, wrong: bool) -> None:
+def test_no_name_resolves_to_a_cloud_metadata_address(host: str, wrong: bool) -> None:
     assert is_metadata(host) is wrong
 
 
@@ -161,7 +161,7 @@ async def test_a_name_that_is_mapped_to_a_metadata_address_is_not_dialled() -> N
         await upstreams.connect("http", "ok.test", 80, False, "ok.test", {"ok.test": "169.254.169.254:80"})
 
 
-async def test_a_connection_whose_desk_reads_nothing_is_cut_in_the_end() -> None:
+async def test_a_connection_whose_desk_reads_nothing_is_cut() -> None:
     wire, other = await pair()
     with other:
         wire.write(b"x" * (4 << 20))

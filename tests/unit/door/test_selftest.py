@@ -1,4 +1,4 @@
-"""What the canaries say: read strictly, and judged so that whatever is missing counts against the desk."""
+"""Tests of judging canary reports: parsed strictly, and anything missing counts against the desk."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def answered(name: str, number: int) -> CanaryResult:
     return replace(GOOD, answers=(200, 200, *(number if one == name else 403 for one, _ in NEAR)))
 
 
-def test_a_desk_that_holds_holds_in_everything() -> None:
+def test_a_sound_desk_passes_every_canary() -> None:
     report = selftest.judge(GOOD, FAR, NEAR, DIGEST, frozenset())
     assert report == selftest.CanaryReport(NAMES, ())
     selftest.require(report)
@@ -100,7 +100,7 @@ def test_silence_counts_against_every_canary() -> None:
         (replace(GOOD, answers=GOOD.answers[:-1]), "connect-loopback connect-unlisted metadata"),
     ],
 )
-def test_each_canary_goes_red_for_what_it_is_for(told: CanaryResult, red: str) -> None:
+def test_each_canary_fails_for_its_own_fault(told: CanaryResult, red: str) -> None:
     assert failed(told) == set(red.split())
 
 
@@ -144,7 +144,7 @@ def test_malformed_canary_reports_are_refused(done: Done) -> None:
     assert selftest.read(done, "n") is None
 
 
-def test_what_a_scope_itself_lists_is_not_held_against_its_door() -> None:
+def test_hosts_the_scope_lists_do_not_count_against_the_door() -> None:
     scope = Scope(rules=(Rule("::1"), Rule("169.254.0.0/16"), Rule("*.invalid"), Rule("*.test"), Rule("10.0.0.0/8")))
     near = selftest.list_refusable(scope, 4711, "nonce")
     assert [where for _, where in near] == ["127.0.0.1:4711", "localhost:4711", "127.0.0.1:3128"]
@@ -152,7 +152,7 @@ def test_what_a_scope_itself_lists_is_not_held_against_its_door() -> None:
     assert selftest.list_refusable(denied, 4711, "nonce") == NEAR
 
 
-def test_what_was_not_tried_did_not_hold_either() -> None:
+def test_an_untried_canary_counts_as_failed() -> None:
     scope = Scope(rules=(Rule("127.0.0.0/8"), Rule("localhost"), Rule("::1")))
     near = selftest.list_refusable(scope, 4711, "nonce")
     report = selftest.judge(replace(GOOD, answers=(200, 200, 403, 403)), FAR, near, DIGEST, frozenset())
@@ -182,7 +182,7 @@ LATE = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("late", LATE.values(), ids=LATE)
-async def test_an_answer_that_was_late_is_asked_for_once_more(late: CanaryResult) -> None:
+async def test_a_late_answer_is_retried_once(late: CanaryResult) -> None:
     expected = Canary("placeholder", DIGEST)
     for results, is_held in (((late, GOOD), True), ((late, late), False)):
         desk = AnsweringDesk(*results)
@@ -191,7 +191,7 @@ async def test_an_answer_that_was_late_is_asked_for_once_more(late: CanaryResult
 
 
 @pytest.mark.anyio
-async def test_what_was_wrong_and_not_late_is_not_tried_again() -> None:
+async def test_a_wrong_answer_is_not_retried() -> None:
     desk = AnsweringDesk(replace(GOOD, sni=b"nothing went wrong"), GOOD)
     report = await selftest.prove(desk, "python3", Scope(), Canary("placeholder", DIGEST))  # type: ignore[arg-type]
     assert (report.failed, desk.results) == (("another-sni",), [GOOD])

@@ -1,4 +1,4 @@
-"""The drive's catalog: what it is made of, names and who they are for, and drives of earlier releases."""
+"""Tests of the drive's catalog: names, readers, and catalogs of earlier releases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ME = f"uid:{os.geteuid()}"
 @pytest.mark.parametrize(
     "name", ["a", "report.xlsx", f"{FIRST}/out/report.xlsx", "a b/c", "größe.csv", "a@b", "a@0", "-", "報告", "..a"]
 )
-def test_a_name_is_a_path_that_everybody_sees_alike(name: str) -> None:
+def test_a_name_is_a_path_without_ambiguous_characters(name: str) -> None:
     assert check_name(name) == name
 
 

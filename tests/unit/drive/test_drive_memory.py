@@ -1,4 +1,4 @@
-"""The store of what workers left: names, bounds, one version of each, nothing twice."""
+"""Tests of the store of job memories: names, limits, one version of each entry, no duplicates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> MemoryStore:
         ("i1/memory/orders/files/a", None),
     ],
 )
-def test_a_name_in_the_drive_is_one_of_ours_or_none(name: str, expected: tuple[str, str, str] | None) -> None:
+def test_a_drive_name_is_recognised_as_a_memory_entry_or_not(name: str, expected: tuple[str, str, str] | None) -> None:
     assert parse_drive_name(name) == expected
     if expected is not None:
         assert make_drive_name(*expected) == name
@@ -60,7 +60,7 @@ def test_a_memorys_name_is_that_of_a_brief() -> None:
             check_memory_name(name)
 
 
-def test_a_fact_is_one_line_and_named_by_what_it_says() -> None:
+def test_a_fact_is_one_line_named_by_its_content() -> None:
     assert clean_fact(" a\n\tb ") == "a b"
     assert name_fact(b"a b") == name_fact(b"a b") != name_fact(b"a c")
 
@@ -79,7 +79,7 @@ def test_a_job_keeps_each_thing_once_and_a_later_job_replaces_it(store: MemorySt
 
 
 @pytest.mark.slow
-def test_the_newest_stay_when_there_is_too_much(store: MemoryStore) -> None:
+def test_the_newest_entries_stay_when_the_limit_is_exceeded(store: MemoryStore) -> None:
     for number in range(MAX_FILES + 2):
         store.keep("orders", "file", f"f{number}", b"x", job="i1", brief="")
     store.keep("orders", "fact", "0" * 16, b"x" * 4 * MAX_FACT_CHARS + b"x", job="i1", brief="")

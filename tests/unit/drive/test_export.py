@@ -1,4 +1,4 @@
-"""A journal as lines: whatever is done to any of them shows, without the machine that wrote them."""
+"""Tests of exported journals: any change to any line is detected, without the machine that wrote them."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def test_an_export_of_some_chains_has_them_whole_and_no_other(path: Path) -> Non
 
 
 @pytest.mark.parametrize("chains", [None, JOB_CHAINS])
-def test_a_line_removed_anywhere_shows(path: Path, chains: tuple[str, ...] | None) -> None:
+def test_a_removed_line_is_detected(path: Path, chains: tuple[str, ...] | None) -> None:
     lines = list(export(path, chains))
     for place in range(1, len(lines)):
         assert look(lines[:place] + lines[place + 1 :]), lines[place]
 
 
 @pytest.mark.parametrize("chains", [None, JOB_CHAINS])
-def test_lines_that_change_places_show(path: Path, chains: tuple[str, ...] | None) -> None:
+def test_swapped_lines_are_detected(path: Path, chains: tuple[str, ...] | None) -> None:
     lines = list(export(path, chains))
     for place in range(1, len(lines) - 1):
         both_heads = all('"head"' in line for line in lines[place : place + 2])
         assert both_heads or look([*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]), lines[place]
 
 
-def test_a_line_that_is_there_twice_shows(path: Path) -> None:
+def test_a_duplicate_line_is_detected(path: Path) -> None:
     lines = list(export(path))
     for place in range(1, len(lines)):
         assert look([*lines[: place + 1], *lines[place:]]), lines[place]
@@ -96,7 +96,7 @@ EDITS: dict[str, object] = {
 @pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("field", EDITS)
-def test_a_change_of_a_field_of_any_line_shows(path: Path, field: str) -> None:
+def test_a_changed_field_of_any_line_is_detected(path: Path, field: str) -> None:
     lines = list(export(path))
     for place in range(1, len(lines)):
         told = json.loads(lines[place])
@@ -105,7 +105,7 @@ def test_a_change_of_a_field_of_any_line_shows(path: Path, field: str) -> None:
             assert look([*lines[:place], json.dumps({**told, field: value}), *lines[place + 1 :]]), lines[place]
 
 
-def test_events_that_change_chains_show(path: Path) -> None:
+def test_events_moved_between_chains_are_detected(path: Path) -> None:
     lines = list(export(path))
     told = [json.loads(line) for line in lines]
     firsts = {each["chain"]: place for place, each in reversed(list(enumerate(told))) if "chain" in each}
@@ -118,7 +118,7 @@ def test_events_that_change_chains_show(path: Path) -> None:
         assert look([json.dumps(each) for each in changed]), fields
 
 
-def test_a_head_that_is_changed_shows(path: Path) -> None:
+def test_a_changed_head_is_detected(path: Path) -> None:
     lines = list(export(path))
     for place, line in enumerate(lines):
         if '"head"' in line:
@@ -126,7 +126,7 @@ def test_a_head_that_is_changed_shows(path: Path) -> None:
             assert look([*lines[:place], line[:-4] + '0"}', *lines[place + 1 :]])
 
 
-def test_an_end_cut_together_with_its_heads_shows_against_a_head_kept_elsewhere(path: Path) -> None:
+def test_truncation_with_its_heads_is_detected_by_a_head_stored_elsewhere(path: Path) -> None:
     kept = read_heads(path)
     whole = list(export(path, ["i2"]))
     end = next(place for place, line in enumerate(whole) if "signature" in json.loads(line))  # where a commit ended
@@ -144,7 +144,7 @@ def test_an_invalid_export_is_named(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[]", "x", '{"head": 5}', '{"id": true}', "{" * 9999])
-def test_a_line_that_is_nothing_shows(path: Path, line: str) -> None:
+def test_an_empty_or_malformed_line_is_detected(path: Path, line: str) -> None:
     lines = list(export(path))
     assert "unreadable" in look([*lines[:3], line, *lines[3:]])
 
@@ -164,7 +164,7 @@ DONE = {
 @pytest.mark.sample(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("act", DONE)
-def test_whatever_is_done_to_any_row_of_a_journal_shows(path: Path, act: str) -> None:
+def test_any_change_to_any_row_of_a_journal_is_detected(path: Path, act: str) -> None:
     kept, count = read_heads(path), len(ONE_OF_EACH)
     with closing(sqlite3.connect(path)) as db:
         original = "\n".join(db.iterdump())

@@ -1,4 +1,4 @@
-"""What an exported image's manifest may say, and that it bounds what is unpacked."""
+"""Tests of an exported image's manifest, and that it bounds what is unpacked."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def test_a_manifest_is_read_as_it_was_signed() -> None:
 
 
 @pytest.mark.parametrize("change", [{"arch": "m68k"}, {"name": "a/b"}, {"size": -1}, {"source": "\n"}, {"more": 1}])
-def test_nothing_is_signed_that_could_not_be_read(change: dict[str, object]) -> None:
+def test_a_manifest_that_could_not_be_read_back_is_not_signed(change: dict[str, object]) -> None:
     with pytest.raises(ImageError, match="cannot be exported"):
         sign(fields_of(b"payload", SIGNER, **change), SIGNER)

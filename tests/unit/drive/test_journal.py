@@ -1,4 +1,4 @@
-"""What happened, in order: written whole, chained, signed; and whatever is done to it later shows."""
+"""Tests of the journal: events are written completely, chained and signed, and later changes are detected."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fill(journal: Journal) -> None:
 
 
 def tamper(path: Path, *statements: str) -> None:
-    """Change the file as somebody who may write it and has no key."""
+    """Change the file as an attacker who may write it but has no key."""
     with closing(sqlite3.connect(path)) as db:
         for text in statements:
             db.execute(text)
@@ -86,7 +86,7 @@ def test_one_signature_a_chain_and_commit(path: Path, journal: Journal) -> None:
     assert signed == [("i2", 1), ("i1", 2), ("i2", 2), ("i1", 4), ("job.7", 1), ("i2", 3), ("i1", 6), ("job.7", 2)]
 
 
-def test_what_is_not_committed_is_not_there(path: Path, journal: Journal) -> None:
+def test_uncommitted_events_are_not_stored(path: Path, journal: Journal) -> None:
     journal.add("i1", "door", exchange("i1"))
     assert journal.waiting == 1
     assert list(read(path)) == []
@@ -172,7 +172,7 @@ CHANGES = [(field, place) for field in FIELDS for place in PLACES if (field, pla
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("field", "place"), CHANGES)
-def test_a_change_of_any_field_of_any_event_shows(path: Path, journal: Journal, field: str, place: str) -> None:
+def test_a_changed_field_of_any_event_is_detected(path: Path, journal: Journal, field: str, place: str) -> None:
     fill(journal)
     tamper(path, " ".join(["UPDATE events SET", FIELDS[field], "WHERE", PLACES[place]]))
     assert look(path)
@@ -258,7 +258,7 @@ def test_changes_of_a_journal_are_detected(path: Path, journal: Journal, attack:
 
 
 def rechain(path: Path, sign: Callable[[Row], bytes | None]) -> None:
-    """Change the first event and hash the whole file again, as somebody without the key can."""
+    """Change the first event and hash the whole file again, as an attacker without the key can."""
     rows = list(read(path))
     rows[0] = replace(rows[0], data=rows[0].data.replace("erp.test", "evil.test"))
     ends: dict[str, Row] = {}
@@ -272,7 +272,7 @@ def rechain(path: Path, sign: Callable[[Row], bytes | None]) -> None:
         db.commit()
 
 
-def test_a_journal_written_again_without_the_key_shows(path: Path, journal: Journal) -> None:
+def test_a_journal_rewritten_without_the_key_is_detected(path: Path, journal: Journal) -> None:
     fill(journal)
     rechain(path, lambda row: row.signature)
     assert look(path) == {"signature"}
@@ -285,14 +285,14 @@ def test_a_journal_signed_with_another_key_is_detected(path: Path, journal: Jour
     assert verify(path, STRANGER.public).faults == ()
 
 
-def test_a_journal_without_signatures_shows(path: Path, journal: Journal) -> None:
+def test_a_journal_without_signatures_is_detected(path: Path, journal: Journal) -> None:
     fill(journal)
     rechain(path, lambda row: None)
     assert look(path) == {"unsigned"}
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_nobody_gets_a_forged_past_signed_by_what_comes_after(path: Path, journal: Journal, reopened: bool) -> None:
+def test_a_forged_past_is_not_signed_by_later_commits(path: Path, journal: Journal, reopened: bool) -> None:
     fill(journal)
     rechain(path, lambda row: None)
     writer = Journal(path, SIGNER) if reopened else journal
@@ -313,7 +313,7 @@ def test_a_writer_notices_that_the_end_was_cut_behind_its_back(path: Path, journ
     assert len(list(read(path))) == 7
 
 
-def test_a_writer_that_refused_a_chain_continues_with_others_and_holds_nobody_up(path: Path, journal: Journal) -> None:
+def test_a_writer_that_refused_a_chain_continues_with_others(path: Path, journal: Journal) -> None:
     fill(journal)
     tamper(path, "DELETE FROM events WHERE id > 7")
     journal.add("i1", "door", exchange("i1"))
@@ -329,7 +329,7 @@ def test_a_writer_that_refused_a_chain_continues_with_others_and_holds_nobody_up
     assert [row.chain for row in read(path, after=7)] == ["i8", "i9"]
 
 
-def test_a_cut_at_the_end_shows_against_a_head_that_was_kept(path: Path, journal: Journal) -> None:
+def test_truncation_is_detected_by_a_stored_head(path: Path, journal: Journal) -> None:
     fill(journal)
     kept = [parse_head(export_head(path, chain)) for chain in ("i1", "i2", "job.7")]
     assert look(path, *kept) == set()
@@ -341,7 +341,7 @@ def test_a_cut_at_the_end_shows_against_a_head_that_was_kept(path: Path, journal
     assert look(path, kept[2]) == {"cut"}
 
 
-def test_another_past_by_the_same_key_shows_against_a_head_that_was_kept(path: Path, journal: Journal) -> None:
+def test_another_past_by_the_same_key_is_detected_by_a_stored_head(path: Path, journal: Journal) -> None:
     fill(journal)
     kept = parse_head(export_head(path, "i1"))
     rechain(path, lambda row: SIGNER.sign(encode_statement(row.chain, row.seq, row.hash)))
@@ -349,7 +349,7 @@ def test_another_past_by_the_same_key_shows_against_a_head_that_was_kept(path: P
     assert look(path, kept) == {"head"}
 
 
-def test_a_head_that_never_was_shows(path: Path, journal: Journal) -> None:
+def test_a_head_that_never_existed_is_detected(path: Path, journal: Journal) -> None:
     fill(journal)
     kept = parse_head(export_head(path, "i1"))
     for never in (
@@ -401,7 +401,7 @@ def test_faults_are_listed_up_to_a_number(path: Path, journal: Journal) -> None:
     assert (len(report.faults), report.events) == (MAX_FAULTS, MAX_FAULTS)
 
 
-def test_a_damaged_index_shows_though_every_event_is_there(path: Path, journal: Journal) -> None:
+def test_a_damaged_index_is_detected_even_if_every_event_is_there(path: Path, journal: Journal) -> None:
     fill(journal)
     journal.close()
     with closing(sqlite3.connect(path)) as db:
@@ -457,7 +457,7 @@ for number in range(40):
 
 
 @pytest.mark.slow
-def test_writers_at_once_neither_fork_a_chain_nor_lose_an_event(path: Path) -> None:
+def test_concurrent_writers_neither_fork_a_chain_nor_lose_an_event(path: Path) -> None:
     argv = [sys.executable, "-c", WRITE, str(path)]
     env = {**os.environ, "PYTHONPATH": SOURCE}
     writers = [subprocess.Popen([*argv, f"own{number}"], env=env) for number in range(4)]
@@ -468,7 +468,7 @@ def test_writers_at_once_neither_fork_a_chain_nor_lose_an_event(path: Path) -> N
 
 
 @pytest.mark.slow
-def test_many_may_make_a_journal_at_once(path: Path) -> None:
+def test_a_journal_can_be_created_concurrently(path: Path) -> None:
     together, failed = threading.Barrier(8), []
 
     def open_often() -> None:
@@ -497,7 +497,7 @@ def test_two_writers_of_one_chain_take_turns(path: Path, journal: Journal) -> No
     assert verify(path, SIGNER.public) == AuditReport(1, 4, ())
 
 
-def test_a_writer_that_went_on_elsewhere_first_finds_what_another_wrote(path: Path, journal: Journal) -> None:
+def test_a_writer_that_returns_to_a_chain_sees_what_another_wrote(path: Path, journal: Journal) -> None:
     other = Journal(path, SIGNER)
     for writer, chain in (
         (journal, "i1"),
@@ -513,7 +513,7 @@ def test_a_writer_that_went_on_elsewhere_first_finds_what_another_wrote(path: Pa
     assert verify(path, SIGNER.public) == AuditReport(2, 6, ())
 
 
-def test_a_writer_notices_a_cut_of_a_chain_it_went_back_to(path: Path, journal: Journal) -> None:
+def test_a_writer_that_returns_to_a_chain_detects_truncation(path: Path, journal: Journal) -> None:
     fill(journal)
     tamper(path, "DELETE FROM events WHERE chain = 'i1' AND seq > 2")
     journal.add("i2", "door", exchange("i2"))
@@ -614,7 +614,7 @@ def test_a_file_that_is_not_a_journal_is_named(path: Path) -> None:
         verify(path, SIGNER.public)
 
 
-def test_the_first_to_ask_makes_the_signing_key_and_others_get_the_same(path: Path) -> None:
+def test_the_first_caller_creates_the_signing_key_and_others_get_the_same(path: Path) -> None:
     folder = path.parent
     before = os.umask(0o077)
     try:
@@ -676,7 +676,7 @@ def test_an_old_journal_still_loads_and_is_whole(path: Path) -> None:
     assert verify(path, load_public(GOLDEN / "journal-v1.pub"), kept) == AuditReport(2, 6, ())
 
 
-def test_what_root_makes_and_reads_stays_the_folders_owners(path: Path) -> None:
+def test_files_root_creates_belong_to_the_folders_owner(path: Path) -> None:
     if os.geteuid() != 0:
         pytest.fail("giving a file away needs root: run the tests with sudo", pytrace=False)
     os.chown(path.parent, 70001, 70001)

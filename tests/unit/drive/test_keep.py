@@ -1,4 +1,4 @@
-"""What is kept: bytes by their hash, names with versions, whose they are and who may read them."""
+"""Tests of the drive's files: content by hash, names with versions, owners and readers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_number_is_never_given_twice(drive: Drive) -> None:
     assert drive.keep("a", b"three", owner=ANNA).number == 3
 
 
-def test_what_is_removed_is_gone_unless_others_have_the_same_bytes(drive: Drive) -> None:
+def test_removed_content_is_deleted_unless_others_have_the_same_bytes(drive: Drive) -> None:
     drive.keep("a", b"one", owner=ANNA)
     drive.keep("a", b"two", owner=ANNA)
     kept = drive.keep("b", b"one", owner=BERT)
@@ -68,7 +68,7 @@ def test_what_is_removed_is_gone_unless_others_have_the_same_bytes(drive: Drive)
 
 
 @pytest.mark.parametrize("changed", [b"two", b"on", b"one and more", b""])
-def test_what_was_changed_since_is_not_given(drive: Drive, changed: bytes) -> None:
+def test_content_changed_on_disk_is_not_returned(drive: Drive, changed: bytes) -> None:
     kept = drive.keep("a", b"one", owner=ANNA)
     kept.path.chmod(0o600)
     kept.path.write_bytes(changed)
@@ -78,7 +78,7 @@ def test_what_was_changed_since_is_not_given(drive: Drive, changed: bytes) -> No
     assert drive.find("a", 1, who=ANNA) == b"one"
 
 
-def test_what_lost_its_bytes_is_reported(drive: Drive) -> None:
+def test_missing_content_is_reported(drive: Drive) -> None:
     drive.keep("a", b"one", owner=ANNA).path.unlink()
     with pytest.raises(HostError, match="cannot be read"):
         drive.find("a", who=ANNA)
@@ -152,7 +152,7 @@ def test_an_intent_is_recorded_first_and_undone_on_failure(drive: Drive) -> None
     assert drive.find("a", who=ANNA) == b"one"
 
 
-def test_a_sweep_removes_what_nobody_has(drive: Drive) -> None:
+def test_a_sweep_removes_unreferenced_content(drive: Drive) -> None:
     kept = drive.keep("a", b"one", owner=ANNA)
     with drive.blobs.stage(io.BytesIO(b"unreferenced"), 100) as staged:
         drive.blobs.admit(staged)

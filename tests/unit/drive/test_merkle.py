@@ -1,4 +1,4 @@
-"""One root over many records: every record has a proof, and nothing else has."""
+"""Tests of Merkle trees: every record has a proof, and nothing else has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of processes without a signer reach the journal once, in order, whatever happens in between."""
+"""Tests of the outbox: events of processes without a signer reach the journal once and in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def names(lib: Path) -> list[str]:
     return [row.name for row in read(lib / "keys" / FILE)]
 
 
-def test_what_waits_is_written_with_its_own_time_and_only_once(tmp_path: Path, journal: Journal) -> None:
+def test_waiting_events_are_written_once_with_their_own_time(tmp_path: Path, journal: Journal) -> None:
     outbox = Outbox(tmp_path)
     outbox.add("keeper", "Opened", opened())
     with suppress(RuntimeError), take_entries(tmp_path / "keys") as lines:
@@ -57,7 +57,7 @@ def test_a_crash_before_the_removal_writes_nothing_twice(tmp_path: Path, journal
     assert names(tmp_path) == ["Opened", "Burnt"]
 
 
-def test_an_opening_comes_before_what_was_done_at_the_desk(tmp_path: Path, journal: Journal) -> None:
+def test_the_opening_of_a_desk_is_written_before_its_other_events(tmp_path: Path, journal: Journal) -> None:
     Outbox(tmp_path).add("keeper", "Opened", opened())
     take_in(journal, tmp_path / "keys")
     journal.add(DESK, "owner", RootAct(DESK, "owner", ("id",), "/"))

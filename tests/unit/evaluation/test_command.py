@@ -1,4 +1,4 @@
-"""Child processes: their last words, their bounds, and their end."""
+"""Tests of running hotdesk as a child process: its last line, limits, and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grader's output is read strictly, and deliverables are laid out under their paths."""
+"""Tests of reading a grader's output and laying out deliverables under their paths."""
 
 from __future__ import annotations
 

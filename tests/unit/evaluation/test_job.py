@@ -1,4 +1,4 @@
-"""What a job prints is read strictly; who works is said on its command line, and to people."""
+"""Tests of reading a job's output, and of naming the model on its command line and to people."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_line_that_is_not_an_event_is_refused(text: bytes) -> None:
         JobOutput().take(text)
 
 
-def test_the_command_line_says_who_works(tmp_path: Path) -> None:
+def test_the_command_line_names_the_model(tmp_path: Path) -> None:
     assert EvalWorker(is_reference=True).build_arguments(TASK, LABEL) == ["--script", str(TASK.folder / "solution.py")]
     assert EvalWorker(replay=tmp_path).build_arguments(TASK, LABEL) == [
         "--replay",
@@ -52,7 +52,7 @@ def test_the_command_line_says_who_works(tmp_path: Path) -> None:
     ]
 
 
-def test_people_are_told_who_answered(tmp_path: Path) -> None:
+def test_the_report_names_the_model_that_answered(tmp_path: Path) -> None:
     by_hand = "by hand through a loopback provider"
     assert EvalWorker(is_reference=True).describe([LABEL]).endswith("no model is called")
     assert EvalWorker((HAND,), record=tmp_path).describe([LABEL]) == HAND

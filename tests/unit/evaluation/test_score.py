@@ -1,4 +1,4 @@
-"""Figures from the events of jobs: one that passed at once, one that was corrected, some that failed."""
+"""Tests of scoring jobs from their events: passed at once, corrected, or failed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ ENDS: dict[str, tuple[list[Event], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_a_job_that_does_not_end_well_says_why(case: str) -> None:
+def test_a_job_that_does_not_succeed_has_a_reason(case: str) -> None:
     ends, outcome, failure = ENDS[case]
     result = judge("code/sample", 1, score_job([BEGUN, PLANNED, *ends]), None, 5.0)
     assert (result.outcome, result.failure) == (outcome, failure)

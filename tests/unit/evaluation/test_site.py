@@ -1,4 +1,4 @@
-"""The settings of a run's state directory: how the door finds a site, and the operator's prices and limits."""
+"""Tests of a run's settings: how the door finds a site, and the operator's prices and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table and the JSON of results."""
+"""Tests of the results as a table and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks are read strictly, found below a folder, and selected by name."""
+"""Tests of reading tasks, finding them below a folder, and selecting them by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit's invoices: every layout occurs, three are wrong in different ways, and a seed gives the same again."""
+"""Tests of the audit example's invoices: every layout occurs, three are wrong, and a seed is reproducible."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_truth_lies_outside_of_what_a_desk_is_given(tmp_path: Path) -> None:
     assert not list((tmp_path / "audit").rglob(FILE))
 
 
-def test_an_edited_total_and_a_strange_file_are_known(tmp_path: Path) -> None:
+def test_an_edited_total_and_a_foreign_file_are_recognised(tmp_path: Path) -> None:
     prepare(tmp_path, 4, 50)
     truth, folder = Truth.load(tmp_path), tmp_path / "audit/invoices"
     assert truth.list_red() == set(truth.planted)
@@ -102,7 +102,7 @@ def test_an_edited_total_and_a_strange_file_are_known(tmp_path: Path) -> None:
     assert truth.list_replaced(folder) == {"invoice-007.pdf"}
 
 
-def test_the_script_mends_its_parser_by_changes_that_each_fit_once() -> None:
+def test_the_script_fixes_its_parser_by_edits_that_each_match_once() -> None:
     parser = (HERE / "parse.py").read_text()
     assert [parser.count(old) for old, _ in MENDING] == [1] * len(MENDING)
     compile(mended(parser), "parse.py", "exec")

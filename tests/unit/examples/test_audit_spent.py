@@ -1,4 +1,4 @@
-"""Where the audit's time went: checks are asked for, and are neither the worker's tools nor hotdesk's own."""
+"""Tests of how the audit's time is divided: checks count neither as the worker's tools nor as hotdesk's own time."""
 
 from __future__ import annotations
 

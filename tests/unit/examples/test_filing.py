@@ -1,4 +1,4 @@
-"""The books of the filing example, its parser, and its judge."""
+"""Tests of the filing example: its books, its parser, and its judge."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_seed_gives_the_same_books_and_another_gives_others() -> None:
     ("text", "value", "note"),
     [("1,234", 1234, ""), ("(1,234)", -1234, ""), ("7", 7, ""), ("1,234(1)", 1234, "1"), ("(1,234)(2)", -1234, "2")],
 )
-def test_a_footnote_breaks_the_first_parser_and_not_the_mended_one(text: str, value: int, note: str) -> None:
+def test_a_footnote_breaks_the_first_parser_and_not_the_fixed_one(text: str, value: int, note: str) -> None:
     assert SOURCE.count(brain.PARSED) == 1
     assert parser(SOURCE.replace(brain.PARSED, brain.MENDED))(text) == (value, note)
     if note:
@@ -79,7 +79,7 @@ def test_a_footnote_breaks_the_first_parser_and_not_the_mended_one(text: str, va
 
 
 @pytest.mark.parametrize("text", ["", "(1)", "1,23", "(1,234", "1,234)", "n/a"])
-def test_an_invalid_amount_stays_invalid_for_the_mended_parser(text: str) -> None:
+def test_an_invalid_amount_stays_invalid_for_the_fixed_parser(text: str) -> None:
     read = parser(SOURCE.replace(brain.PARSED, brain.MENDED))
     if text == "(1)":
         assert read(text) == (-1, "")
@@ -88,7 +88,7 @@ def test_an_invalid_amount_stays_invalid_for_the_mended_parser(text: str) -> Non
             read(text)
 
 
-def test_the_judge_is_content_with_what_the_books_say() -> None:
+def test_the_judge_accepts_the_books_figures() -> None:
     for seed in range(20):
         assert not judge(books.generate_books(seed), told_of(books.generate_books(seed)))
 
@@ -114,7 +114,7 @@ def test_the_judge_is_content_with_what_the_books_say() -> None:
         "not reconciled", "another number filed", "another difference", "too few differ", "an empty summary",
     ],
 )  # fmt: skip
-def test_the_judge_sees_what_is_wrong(spoil: Callable[[dict[str, Any]], object]) -> None:
+def test_the_judge_finds_each_fault(spoil: Callable[[dict[str, Any]], object]) -> None:
     told = told_of(books.generate_books(4))
     spoil(told)
     assert judge(books.generate_books(4), told)

@@ -1,4 +1,4 @@
-"""A recording says who answered; a replay says so too, and repeats the seed it was made with."""
+"""Tests of recordings of the examples: each names the model that answered, and replays with its seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts of the research example, how they are read, and its judge."""
+"""Tests of the research example: its charts, reading them, and its judge."""
 
 from __future__ import annotations
 
@@ -63,11 +63,13 @@ def test_a_seed_gives_the_same_market_and_another_gives_another() -> None:
     ],
     ids=["one missing", "one twice", "a word", "not a number", "another year", "far off", "nothing read"],
 )
-def test_the_judge_sees_what_was_not_drawn(change: Callable[[list[list[str]]], object], tmp_path: Path) -> None:
+def test_the_judge_finds_values_that_were_not_drawn(
+    change: Callable[[list[list[str]]], object], tmp_path: Path
+) -> None:
     assert table(3, tmp_path / "extracted.csv", change)
 
 
-def test_the_judge_is_content_with_what_was_drawn_and_with_what_is_a_little_off(tmp_path: Path) -> None:
+def test_the_judge_accepts_drawn_values_within_a_tolerance(tmp_path: Path) -> None:
     assert not table(3, tmp_path / "extracted.csv")
     span = market.generate_market(3).figures[0].range
 
@@ -105,7 +107,7 @@ def test_bars_are_read_at_their_tops_and_lines_at_their_middle() -> None:
         extract.points(bars, [("a", 20), ("b", 45), ("c", 70)])
 
 
-def test_the_first_reader_errs_on_an_axis_that_begins_elsewhere_and_the_mended_one_does_not() -> None:
+def test_only_the_fixed_reader_reads_an_axis_that_does_not_begin_at_zero() -> None:
     elsewhere = [extract.Tick(value, row) for value, row in ((1300, 0), (1100, 50), (900, 100))]
     with pytest.raises(extract.Unreadable, match="the axis says 1100 where 650 would be"):
         extract.scaled(elsewhere)

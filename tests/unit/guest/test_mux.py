@@ -1,4 +1,4 @@
-"""Connections over one byte stream: both ends, with real sockets."""
+"""Tests of multiplexing connections over one byte stream: both ends, with real sockets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_stream_carries_bytes_both_ways_and_ends_by_halves(pair: Pair) -> None
 
 
 @pytest.mark.slow
-def test_a_stream_nobody_reads_holds_back_its_writer_and_no_other(pair: Pair) -> None:
+def test_an_unread_stream_blocks_only_its_own_writer(pair: Pair) -> None:
     slow, quick = pair.call(), pair.call()
     sent = 0
     with suppress(BlockingIOError):
@@ -142,12 +142,12 @@ def test_a_machine_that_breaks_the_protocol_is_not_listened_to(pair: Pair, frame
         receive()
 
 
-def test_nothing_may_be_opened_in_a_machine_from_outside(pair: Pair) -> None:
+def test_no_stream_can_be_opened_into_a_machine(pair: Pair) -> None:
     with pytest.raises(wire.WireError):
         pair.inside.take(OPEN, 1, b"gate")
 
 
-def test_frames_of_streams_that_are_over_are_passed_over(pair: Pair) -> None:
+def test_frames_of_ended_streams_are_ignored(pair: Pair) -> None:
     for kind in (DATA, CLOSE, mux.CREDIT, mux.END):
         pair.outside.take(kind, 12345, b"late")
     assert not pair.outside.by_number

@@ -1,4 +1,4 @@
-"""A guest that hangs up while its memory is kept, and goes on with the same host or another one."""
+"""Tests of a guest that disconnects while its memory is saved, and continues with the same host or another."""
 
 from __future__ import annotations
 

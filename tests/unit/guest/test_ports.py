@@ -1,4 +1,4 @@
-"""Connections that a guest carries: to the gate for programs, and to ports inside for its host."""
+"""Tests of connections a guest carries: from programs to the gate, and from its host to ports inside."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_a_guest_connects_to_a_port_for_its_host(tmp_path: Path, proxy: in
             assert await anyio.to_thread.run_sync(exchange, sock, LARGE) == LARGE
 
 
-async def test_a_port_at_which_nobody_listens_is_reported(tmp_path: Path, proxy: int) -> None:
+async def test_a_port_without_a_listener_is_reported(tmp_path: Path, proxy: int) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         async with guest(tmp_path, proxy) as dial:
@@ -151,7 +151,7 @@ async def test_a_caller_that_is_gone_ends_the_connection_inside(tmp_path: Path, 
             assert await anyio.to_thread.run_sync(over.wait, 10)
 
 
-async def test_a_server_that_breaks_off_ends_the_caller(tmp_path: Path, proxy: int) -> None:
+async def test_a_server_that_disconnects_ends_the_callers_connection(tmp_path: Path, proxy: int) -> None:
     server = listen(("127.0.0.1", 0))
     async with guest(tmp_path, proxy) as dial:
         with serving(server, lambda sock: None):
@@ -159,7 +159,7 @@ async def test_a_server_that_breaks_off_ends_the_caller(tmp_path: Path, proxy: i
             assert await anyio.to_thread.run_sync(exchange, sock, b"") == b""
 
 
-async def test_a_caller_that_does_not_read_keeps_the_link_for_others(tmp_path: Path, proxy: int) -> None:
+async def test_a_caller_that_does_not_read_does_not_block_the_link(tmp_path: Path, proxy: int) -> None:
     server = listen(("127.0.0.1", 0))
     async with guest(tmp_path, proxy) as dial:
         with serving(server, lambda sock: sock.sendall(LARGE)):
@@ -177,7 +177,7 @@ async def test_what_programs_send_to_the_proxy_comes_to_the_gate(tmp_path: Path,
             assert await anyio.to_thread.run_sync(exchange, sock, LARGE) == LARGE
 
 
-async def test_without_a_gate_a_program_is_hung_up_on(tmp_path: Path, proxy: int) -> None:
+async def test_without_a_gate_a_program_is_disconnected(tmp_path: Path, proxy: int) -> None:
     async with guest(tmp_path, proxy):
         sock = socket.create_connection(("127.0.0.1", proxy), 10)
         assert await anyio.to_thread.run_sync(sock.recv, 1) == b""

@@ -1,4 +1,4 @@
-"""How the guest kills a program and its descendants."""
+"""Tests of how the guest kills a program and its descendants."""
 
 from __future__ import annotations
 

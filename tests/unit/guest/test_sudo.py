@@ -1,4 +1,4 @@
-"""What `sudo` understands of its command line, and what root's guest takes from a caller."""
+"""Tests of the `sudo` command line, and of what root's guest accepts from a caller."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_a_command_line_is_understood(words: list[str], command: list[str]) -> N
     [[], ["-n"], ["A=1"], ["-u"], ["-u", "bob", "id"], ["-u", ""], ["--user=", "id"], ["-g", "1000", "id"],
      ["-l"], ["-uroot", "id"], ["--list"], ["-C", "3", "id"], ["-R", "/", "id"], ["-T", "5", "id"], ["--"]],
 )  # fmt: skip
-def test_what_is_not_offered_is_refused(words: list[str]) -> None:
+def test_an_unsupported_option_is_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
         parse(list(words))
 
 
-def test_only_what_is_named_is_passed_on() -> None:
+def test_only_named_variables_are_passed_on() -> None:
     given = parse(["A=1", "B=x=y", "id"])[1]
     assert (given["A"], given["B"], given["SUDO_USER"], given["SUDO_UID"]) == ("1", "x=y", "user", str(os.getuid()))
     assert not set(given) - {"A", "B", "SUDO_USER", "SUDO_UID", "SUDO_GID", *PASSED_VARIABLES}
@@ -76,5 +76,5 @@ def test_an_invalid_request_is_refused(ask: object) -> None:
     assert not is_request(ask)
 
 
-def test_a_request_is_one() -> None:
+def test_a_valid_request_is_accepted() -> None:
     assert is_request({"argv": ["x", ""], "cwd": "", "env": {"A": ""}})

@@ -1,4 +1,4 @@
-"""How the guest tells of changes that raced with its own look."""
+"""Tests of how the guest reports changes that happen during its own directory scan."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def told(watched: GuestWatch) -> list[tuple[object, object]]:
     return found
 
 
-def test_what_a_look_found_is_reported_once_though_the_kernel_tells_it_again(
-    watched: GuestWatch, tmp_path: Path
-) -> None:
+def test_a_file_found_by_the_scan_is_reported_once(watched: GuestWatch, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/f").touch()
     watched.enter("d/")
@@ -62,7 +60,7 @@ def test_a_mark_comes_after_everything_before_it(watched: GuestWatch, tmp_path: 
 
 
 @pytest.mark.slow
-def test_no_more_is_read_than_the_host_takes(watched: GuestWatch, tmp_path: Path) -> None:
+def test_no_more_events_are_read_than_the_host_accepts(watched: GuestWatch, tmp_path: Path) -> None:
     for number in range(2 * watch.HIGH):
         (tmp_path / f"{number}").touch()
     watched.read()

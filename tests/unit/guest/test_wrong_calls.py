@@ -1,4 +1,4 @@
-"""The filter of root's guest behind gVisor, tried in a process of this machine's kernel."""
+"""Tests of the filter of root's guest behind gVisor, in a process on this machine's kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A desk without a wall, for what stands on one."""
+"""A desk without a wall, for tests that need a desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many modules made one: what is understood, in which order it runs, and what is refused."""
+"""Tests of bundling JavaScript modules into one: what is supported, the order of execution, and what is refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_module_runs_once_and_after_those_it_needs() -> None:
     assert re.findall(r"^// (.*)$", made, re.MULTILINE) == ["core/d.js", "core/c.js", "core/b.js", "core/a.js"]
 
 
-def test_what_nobody_needs_is_left_out() -> None:
+def test_unused_modules_are_omitted() -> None:
     assert "unused" not in one("export default class A {}", b="const unused = 1;")
 
 
@@ -97,6 +97,6 @@ def test_a_thing_that_is_made_is_exported() -> None:
         ("const a = 1;", "it has no default export"),
     ],
 )
-def test_what_is_not_understood_is_refused(text: str, why: str) -> None:
+def test_unsupported_syntax_is_refused(text: str, why: str) -> None:
     with pytest.raises(HostError, match=why):
         one(text, b="export const c = 1;\nexport let t = 1;\nt = 2;", c="export const c = 1;")

@@ -1,4 +1,4 @@
-"""A browser that is hostile: whatever it says, whoever asks it gets an error in time, and holds little."""
+"""Tests of the CDP client with a hostile browser: callers get an error in time, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ async def test_a_browser_that_does_not_read_is_dropped_without_half_a_message() 
         assert not cdp.web.is_open
 
 
-async def test_answers_come_to_who_asked_and_a_refusal_is_reported() -> None:
+async def test_answers_reach_their_callers_and_refusals_are_reported() -> None:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await upgrade(reader, writer)
         first = await asked(reader)
@@ -365,7 +365,7 @@ USUAL: dict[str, object] = {
 
 
 def answering(answers: dict[str, object], delay: float = 0.0) -> Play:
-    """Play a browser with one tab that answers what it is told to, and else nothing much."""
+    """Play a browser with one tab that gives these answers, and otherwise minimal ones."""
 
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await upgrade(reader, writer)

@@ -1,4 +1,4 @@
-"""Files as tools, at a desk without a wall."""
+"""Tests of the file tools, at a desk without a wall."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_folder_is_listed(files: Files, desk: Desk) -> None:
     assert (await use(files, "file_view", path="folder", depth=2)).text.endswith("  sub/deep.txt")
 
 
-async def test_what_is_missing_is_an_error_of_the_desk(files: Files) -> None:
+async def test_a_missing_file_is_an_error_of_the_desk(files: Files) -> None:
     for name, more in (("file_view", {}), ("file_replace", {"old": "a", "new": "b"})):
         with pytest.raises(FileError, match="nowhere"):
             await use(files, name, path="nowhere", **more)
@@ -190,7 +190,7 @@ async def test_a_file_that_was_changed_meanwhile_is_left_as_it_is(files: Files, 
     assert await desk.read("m.txt") == b"theirs"
 
 
-async def test_what_is_remembered_is_bounded(files: Files, desk: Desk) -> None:
+async def test_the_undo_history_is_limited(files: Files, desk: Desk) -> None:
     for number in range(module.UNDONE + 10):
         await use(files, "file_create", path="many.txt", content=str(number), overwrite=True)
     assert len(files.edits) == module.UNDONE

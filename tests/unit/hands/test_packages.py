@@ -1,4 +1,4 @@
-"""What packages accept, and how their managers' words are told."""
+"""Tests of the package tools: accepted names, and how package managers' output is summarised."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BAD += ["x@http://evil.test", "x@file:y", "a\n"]
 
 @pytest.mark.parametrize("manager", SHAPES)
 @pytest.mark.parametrize("name", BAD)
-def test_options_addresses_and_paths_are_no_names(manager: str, name: str) -> None:
+def test_options_addresses_and_paths_are_refused_as_names(manager: str, name: str) -> None:
     with pytest.raises(ToolArgumentError, match=r"`names` contains .*which is not a package name for"):
         check(manager, "install", ["six", name])
 
@@ -88,7 +88,7 @@ def test_a_long_output_becomes_what_was_installed(said: str, told: str) -> None:
         ),
     ],
 )
-def test_why_it_failed_says_what_would_have_to_be_allowed(manager: str, said: str, told: str) -> None:
+def test_a_failure_names_the_host_that_would_have_to_be_allowed(manager: str, said: str, told: str) -> None:
     text = explain_failure(manager, Done(1, b"", said.encode()))
     assert told in text
     assert said.splitlines()[-1] in text

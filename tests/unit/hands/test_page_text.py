@@ -1,4 +1,4 @@
-"""Pages as text, by tables: trees with references, outlines as markdown; keys, names of files, references."""
+"""Tests of web pages as text: trees with references, outlines as Markdown, keys, file names."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_download_is_waited_for_once() -> None:
     assert tabs.downloads["1"].tell()["path"] == "/home/user/Downloads/a.csv"
 
 
-def test_events_of_sessions_we_did_not_open_are_nothing() -> None:
+def test_events_of_foreign_sessions_are_ignored() -> None:
     tabs = known()
     tabs.hear("X", "Page.javascriptDialogOpening", UntrustedObject({"type": "alert", "message": "boo"}))
     tabs.hear("X", "Browser.downloadWillBegin", UntrustedObject({"guid": "1", "suggestedFilename": "x"}))
@@ -234,7 +234,7 @@ def test_events_of_sessions_we_did_not_open_are_nothing() -> None:
     assert not tabs.downloads
 
 
-def test_a_dialog_interrupts_who_waits_for_the_page() -> None:
+def test_a_dialog_interrupts_a_wait_for_the_page() -> None:
     tabs = known()
     opening = UntrustedObject({"type": "confirm", "message": "sure\x1b[2J?"})
     tabs.hear("S", "Page.javascriptDialogOpening", opening)

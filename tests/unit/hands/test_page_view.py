@@ -1,4 +1,4 @@
-"""Files shown as pictures, and what a desk's answer may look like."""
+"""Tests of files shown as pictures, and of checking a desk's answer."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_a_page_is_announced_with_its_number_and_what_follows() -> None:
         Done(0, b"{" + b" " * 5000 + b"}\n" + PICTURE),
     ],
 )
-async def test_what_a_desk_answers_is_read_strictly(done: Done) -> None:
+async def test_a_desks_answer_is_parsed_strictly(done: Done) -> None:
     with pytest.raises((PictureError, StrictError)):
         page_view.split_output(done)
     seen = await page_view.show_page(Liar(done), "/a.png", "picture", 1, "It is a picture.")  # type: ignore[arg-type]

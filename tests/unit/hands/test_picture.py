@@ -1,4 +1,4 @@
-"""Headers of pictures, honest and made up: nothing is decoded."""
+"""Tests of reading picture headers, honest and made up, without decoding."""
 
 from __future__ import annotations
 

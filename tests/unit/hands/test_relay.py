@@ -1,4 +1,4 @@
-"""What passes between a viewer and a desk's screen, and what does not: tables of streams, most of them hostile."""
+"""Tests of the relay between a viewer and a desk's screen: what passes and what does not, mostly hostile streams."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ BAD_UPDATES = {
 
 
 @pytest.mark.parametrize("said", BAD_UPDATES.values(), ids=BAD_UPDATES)
-def test_what_no_screen_of_ours_says_ends_the_view(said: bytes) -> None:
+def test_messages_our_screens_never_send_end_the_view(said: bytes) -> None:
     with pytest.raises(ProtocolError):
         greeted_desk(1, TIGHT, ZRLE).feed(said)
 
@@ -157,7 +157,7 @@ def test_pixels_come_only_in_ways_the_viewer_knows() -> None:
     [b"\x02", b"\x03" + bytes(3) + pack(">i", 3) + b"abc", b"\x03" + bytes(3) + pack(">i", -6) + b"abcdef"],
     ids=["bell", "cut text", "extended clipboard"],
 )
-def test_what_a_person_did_not_ask_for_is_dropped(said: bytes) -> None:
+def test_unrequested_data_is_dropped(said: bytes) -> None:
     side = greeted_desk()
     for _ in range(3):
         side.feed(said)
@@ -210,7 +210,7 @@ BAD_VIEWERS = {
 
 
 @pytest.mark.parametrize("said", BAD_VIEWERS.values(), ids=BAD_VIEWERS)
-def test_what_no_viewer_of_ours_says_ends_the_view(said: bytes) -> None:
+def test_messages_our_viewers_never_send_end_the_view(said: bytes) -> None:
     with pytest.raises(ProtocolError):
         greeted_viewer(driving=True).feed(said)
 
@@ -219,14 +219,14 @@ KEY_DOWN, KEY_UP = pack(">BBxxI", 4, 1, 0x61), pack(">BBxxI", 4, 0, 0x61)
 CLICK = pack(">BBHH", 5, 1, 10, 20) + pack(">BBHH", 5, 0, 10, 20)
 
 
-def test_a_viewer_without_the_wheel_moves_nothing() -> None:
+def test_a_viewer_without_control_moves_nothing() -> None:
     side = greeted_viewer()
     side.feed(KEY_DOWN + CLICK + KEY_UP)
     assert side.take() == b""
     assert (side.acts.clicks, side.acts.keys) == (0, 0)
 
 
-def test_the_viewer_with_the_wheel_types_and_clicks() -> None:
+def test_the_viewer_with_control_types_and_clicks() -> None:
     side = greeted_viewer(driving=True)
     side.feed(KEY_DOWN + CLICK + KEY_UP)
     assert side.take() == KEY_DOWN + CLICK + KEY_UP

@@ -1,4 +1,4 @@
-"""Exact tools: bytes in, bytes out, and what a script makes of them."""
+"""Tests of the exact tools for scripts: bytes in, bytes out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_output_is_bounded_and_says_so(desk: Desk) -> None:
     assert (len(done.stdout), done.truncated) == (script_tools.MAX_OUTPUT_BYTES, True)
 
 
-async def test_what_cannot_be_read_fails_in_the_script(desk: Desk) -> None:
+async def test_a_file_that_cannot_be_read_fails_in_the_script(desk: Desk) -> None:
     with pytest.raises(Failed, match="exact_read failed"):
         await made(desk, HANDS.read("absent"))
     with pytest.raises(Failed, match="exact_write failed"):
@@ -65,7 +65,7 @@ async def test_what_cannot_be_read_fails_in_the_script(desk: Desk) -> None:
         ("exact_read", {}, "path is missing"),
     ],
 )
-async def test_what_cannot_be_meant_is_reported(desk: Desk, tool: str, arguments: dict[str, object], why: str) -> None:
+async def test_invalid_arguments_are_reported(desk: Desk, tool: str, arguments: dict[str, object], why: str) -> None:
     seen = await use(desk, tool, **arguments)
     assert (seen.ok, why in seen.text) == (False, True)
 

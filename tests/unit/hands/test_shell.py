@@ -1,4 +1,4 @@
-"""The shell as tools, at a desk without a wall."""
+"""Tests of the shell tools, at a desk without a wall."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_session_keeps_its_folder_variables_functions_and_jobs(shell: Sh
         ("echo ${#x}", "0\n", 0),
     ],
 )
-async def test_whatever_a_command_says_its_end_is_found(shell: Shell, command: str, text: str, code: int) -> None:
+async def test_the_end_of_any_output_is_found(shell: Shell, command: str, text: str, code: int) -> None:
     seen = await use(shell, "shell", command=command, timeout=10)
     body, _, last = seen.text.rpartition("[")
     assert last.startswith(f"exit code {code}, in ")
@@ -116,20 +116,20 @@ async def test_a_session_that_died_unseen_is_started_again_and_the_command_runs_
     assert (await use(shell, "shell", command="true")).note == ""
 
 
-async def test_what_a_job_said_meanwhile_is_reported_with_the_next_command(shell: Shell) -> None:
+async def test_output_of_a_background_job_is_reported_with_the_next_command(shell: Shell) -> None:
     await said(shell, "(sleep 0.2; echo from the job) &")
     await anyio.sleep(0.5)
     assert (await said(shell, "echo now")).startswith("from the job\nnow\n")
 
 
-async def test_what_is_mostly_unprintable_is_bounded_too(shell: Shell) -> None:
+async def test_unprintable_output_is_bounded_too(shell: Shell) -> None:
     text = await said(shell, "head -c 15000 /dev/zero; echo end")
     assert len(text) < 2 * SHOWN + 300
     assert "end\n[exit code 0" in text
     assert "the complete output is in ~/.hotdesk/output/1.txt" in text
 
 
-def test_words_are_new_every_time() -> None:
+def test_end_markers_are_new_for_every_command() -> None:
     assert len({new_word() for _ in range(100)}) == 100
     assert {len(new_word()) for _ in range(10)} == {32}
 
@@ -260,7 +260,7 @@ async def test_a_program_is_either_arguments_or_a_line(shell: Shell, arguments: 
 
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_words_are_found_however_they_are_cut(size: int, keeps: bool) -> None:
+def test_end_markers_are_found_in_any_pieces(size: int, keeps: bool) -> None:
     hearing = Hearing("b" * 32, "e" * 32, "g" * 32, keeps=keeps)
     stream = b"noise\x1e" + b"b" * 32 + b"\x1eout \x1e" + b"e" * 31 + b" put\x1e" + b"e" * 32 + b" 3 /a b\n\x1eafter"
     for start in range(0, len(stream), size):

@@ -1,4 +1,4 @@
-"""A toolbox: what it refuses, how it says so, and what it writes down."""
+"""Tests of a toolbox: what it refuses, its messages, and what it records."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Doubling:
 
 
 class Browsing:
-    """A hand that says what it was asked to do."""
+    """A hand that returns what it was asked to do."""
 
     tools: Sequence[Tool] = (Tool("browser_goto", "Go."), Tool("browser_click", "Click."))
 
@@ -52,7 +52,7 @@ class Browsing:
 
 
 class Taken:
-    """A wheel a person holds for a while."""
+    """A takeover by a person for a limited time."""
 
     worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -112,7 +112,7 @@ def box(wheel: WheelState | None = None, allowed: Sequence[str] | None = None) -
         ("x\x1b", {}, "The tools are: double, show.", Used(DESK, "?", "wrong", 0, note="no such tool")),
     ],
 )
-async def test_every_use_is_answered_and_written_down(name: str, arguments: object, text: str, written: Used) -> None:
+async def test_every_use_is_answered_and_recorded(name: str, arguments: object, text: str, written: Used) -> None:
     toolbox, notes = box()
     seen = await toolbox.use(name, arguments)
     assert text in seen.text
@@ -130,7 +130,7 @@ async def test_a_desk_that_is_gone_is_an_error_and_the_use_is_written_down() -> 
     assert [(note.outcome, note.note) for note in notes] == [("failed", "it was interrupted")]
 
 
-async def test_every_tool_is_refused_while_a_person_holds_the_wheel_and_none_is_queued() -> None:
+async def test_every_tool_is_refused_while_a_person_drives_and_none_is_queued() -> None:
     wheel = Taken()
     toolbox, notes = box(wheel)
     for tool in toolbox.tools:
@@ -206,12 +206,12 @@ def test_tools_are_described_as_models_are_told_of_them() -> None:
     }
 
 
-def test_two_tools_of_one_name_cannot_be() -> None:
+def test_two_tools_with_one_name_are_refused() -> None:
     with pytest.raises(BriefError, match="the same name"):
         Toolbox([Doubling(), Doubling()], print, Free(), DESK)
 
 
-async def test_an_error_nobody_at_the_desk_can_act_on_is_raised() -> None:
+async def test_an_error_the_model_cannot_act_on_is_raised() -> None:
     class HttpMessageError(Doubling):
         async def use(self, tool: str, arguments: Arguments) -> Observation:
             raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""Every tool: its example is right, and whatever is wrong is said with the way out, before anything runs."""
+"""Tests of every tool: its example is valid, and wrong arguments are refused with advice before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People who look at a screen: real sockets, and a screen that says what it is told to."""
+"""Tests of people viewing a screen: real sockets, and a scripted screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = pack(">BBxxI", 4, 1, 0x61)
 
 
 class Stage:
-    """A view, and the screens it dialled."""
+    """A view, and the screens it connected to."""
 
     def __init__(self) -> None:
         self.view = ScreenRelay(self.dial)
@@ -83,7 +83,7 @@ async def test_each_viewer_has_a_connection_of_its_own_and_sees_what_is_drawn(st
             assert await read(two, 4) == pack(">BxH", 0, 0)
 
 
-async def test_only_who_holds_the_wheel_moves_anything(stage: Stage) -> None:
+async def test_only_the_viewer_with_control_moves_anything(stage: Stage) -> None:
     async with crowd() as tasks:
         one, two = await stage.look(1, tasks.start_soon), await stage.look(2, tasks.start_soon)
         with one, two:
@@ -108,7 +108,7 @@ async def test_an_arriving_viewer_is_waited_for_and_a_missing_one_reported(stage
             await stage.view.present(2)
 
 
-async def test_a_viewer_that_is_gone_no_longer_holds_the_wheel(stage: Stage) -> None:
+async def test_a_viewer_that_is_gone_loses_control(stage: Stage) -> None:
     async with crowd() as tasks:
         with await stage.look(1, tasks.start_soon) as one:
             await stage.view.lease(1)
@@ -148,7 +148,7 @@ async def test_a_screen_that_breaks_the_rules_ends_its_view(stage: Stage) -> Non
     assert not stage.view.looking
 
 
-async def test_a_slow_viewer_has_its_desk_wait(stage: Stage) -> None:
+async def test_a_slow_viewer_makes_its_desk_wait(stage: Stage) -> None:
     async with crowd() as tasks:
         with await stage.look(1, tasks.start_soon) as one:
             screen = stage.screens[0]
@@ -163,7 +163,7 @@ async def test_a_slow_viewer_has_its_desk_wait(stage: Stage) -> None:
                 assert len(await receive(one)) > 0
 
 
-async def test_no_more_people_look_than_there_is_room_for(stage: Stage) -> None:
+async def test_the_number_of_viewers_is_limited(stage: Stage) -> None:
     async with crowd() as tasks:
         people = [await stage.look(number, tasks.start_soon) for number in range(1, MAX_VIEWERS + 1)]
         near, far = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Looking at a picture of a desk through a model."""
+"""Tests of asking a vision model about a picture of a desk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Seer:
 
 
 @pytest.mark.parametrize(("media", "data"), PICTURES.items(), ids=str)
-async def test_a_picture_is_passed_on_unread_and_the_answer_is_marked(desk: Desk, media: str, data: bytes) -> None:
+async def test_a_picture_is_forwarded_unread_and_the_answer_is_marked(desk: Desk, media: str, data: bytes) -> None:
     await desk.write("a picture", data)
     seen = await VisionTool(desk, Seer()).use("look", LOOK.check({"path": "a picture", "question": "what?"}))
     first, _, answer = seen.text.partition("\n")
@@ -36,7 +36,7 @@ async def test_a_picture_is_passed_on_unread_and_the_answer_is_marked(desk: Desk
     assert seen.ok
 
 
-async def test_an_invalid_picture_is_not_passed_on(desk: Desk) -> None:
+async def test_an_invalid_picture_is_not_forwarded(desk: Desk) -> None:
     look = VisionTool(desk, Seer())
     await desk.write("text", b"just text")
     seen = await look.use("look", LOOK.check({"path": "text", "question": "what?"}))

@@ -1,4 +1,4 @@
-"""The interpreter's own HTTP: what it reads, what it refuses."""
+"""Tests of the interpreter's HTTP server: what it reads, what it refuses."""
 
 from __future__ import annotations
 

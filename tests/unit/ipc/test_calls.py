@@ -1,4 +1,4 @@
-"""Calls to another process: its own reply for each, no descriptor left open, and an error for all when it is gone."""
+"""Tests of calls to another process: each gets its own reply, no descriptor leaks, and all fail when it is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing the plan amid a step: what a worker is told, what passes the audit, and who decides."""
+"""Tests of changing the plan during a step: what a worker is told, what passes the audit, and who decides."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Mind:
         return Reply(calls=(call,), stop="calls", model=self.name)
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Release nothing."""
 
     @property
     def seen(self) -> list[str]:

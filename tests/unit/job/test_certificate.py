@@ -1,4 +1,4 @@
-"""What a certificate says, from what checks saw and what the journal has."""
+"""Tests of a certificate's content, from the checks and the journal."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_certificate_claims_no_more_than_it_holds() -> None:
         describe_claim(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", no_facts, recorded=True)
 
 
-def test_without_a_wall_nothing_is_said_to_be_clean() -> None:
+def test_without_a_wall_no_desk_is_called_clean() -> None:
     told: Any = describe_claim(looked_at(), JOB, "local", no_facts, recorded=True)
     assert told["checks"][0]["desk"] == {"id": "", "network": True, "sterile": False, "wall": "local"}
     assert told["checks"][0]["image"] == {"digest": "", "name": "base"}
@@ -157,7 +157,7 @@ def test_a_certificate_names_the_address_of_a_model_that_was_not_asked_at_its_ve
     )
 
 
-def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
+def test_events_waiting_to_be_written_count(tmp_path: Path) -> None:
     with closing(written(tmp_path / "keys", BEGUN)) as journal:
         journal.add(JOB, "owner", passed())
         told, _ = read(certify(journal, claim()))
@@ -167,7 +167,7 @@ def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
             certify(journal, claim())
 
 
-def test_what_would_be_too_large_is_not_signed(tmp_path: Path) -> None:
+def test_an_oversized_certificate_is_not_signed(tmp_path: Path) -> None:
     large = {**claim()["checks"][0], "values": {"x": "x" * (1 << 20)}}
     with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
         with pytest.raises(BriefError, match="more than 1048576 bytes"):
@@ -281,7 +281,7 @@ async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMac
         assert "NOT in a clean desk: wall local" in "\n".join(told_by(told, NAME, "ab", "this machine's own"))
 
 
-def test_in_short_a_certificate_hides_nothing_that_was_not_checked() -> None:
+def test_a_short_certificate_lists_what_was_not_checked() -> None:
     told, _ = read(FIRST.read_bytes())
     first = told["checks"][0]
     unseen = [f"thing {number}" for number in range(60)]

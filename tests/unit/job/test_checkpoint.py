@@ -1,4 +1,4 @@
-"""Checkpoints: a workspace comes back as it was, or not at all."""
+"""Tests of checkpoints: a workspace is restored exactly, or not at all."""
 
 from __future__ import annotations
 

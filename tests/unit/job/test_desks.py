@@ -1,4 +1,4 @@
-"""Carrying files from a desk that plays tricks: nothing comes but plain files, below what was asked for."""
+"""Tests of copying files from a hostile desk: only plain files below the requested path."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def entry(path: str, kind: str = "file", mode: int = 0o644, target: str | None =
 
 @dataclass
 class Hostile:
-    """A desk that says whatever it likes."""
+    """A desk that sends whatever a test wants."""
 
     top: Entry
     entries: list[Entry] = field(default_factory=list)
     home: str = "/home/user"
     read: list[str] = field(default_factory=list)
-    """What it was asked for."""
+    """The paths it was asked for."""
 
     async def stat(self, path: str) -> Entry:
         return self.top
@@ -46,7 +46,7 @@ class Hostile:
 
 @dataclass
 class Target:
-    """A desk that takes down what is written."""
+    """A desk that records what is written."""
 
     written: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Target:
 
 
 async def carried(source: Hostile, name: str = "docs") -> Target:
-    """Carry something; return what arrived."""
+    """Copy a path; return what arrived."""
     target = Target()
     await carry(source, target, name)  # type: ignore[arg-type]
     return target
@@ -131,7 +131,7 @@ def test_what_is_below_a_folder_may_be_named_either_way() -> None:
     assert found == ["docs/a", "docs/a", None]
 
 
-async def test_between_real_desks_links_stay_where_they_are_and_what_is_not_there_is_no_error() -> None:
+async def test_between_real_desks_links_are_not_copied_and_missing_paths_are_no_error() -> None:
     async with local_runtime() as runtime:
         one: Desk = await runtime.open(Spec())
         other: Desk = await runtime.open(Spec())

@@ -1,4 +1,4 @@
-"""What people allowed at one desk of a job is the job's: at its next desks, once each, as far as the operator lets."""
+"""Tests of rules people allowed during a job: they apply at its next desks too, once each, within the ceiling."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def steps_of(machine: Doorkeeper) -> Steps:
     return Steps(machine, None, None, people, None, desks, None, past, None)  # type: ignore[arg-type]
 
 
-async def test_what_was_allowed_at_a_desk_before_holds_at_the_next_in_the_name_of_who_did(machine: Doorkeeper) -> None:
+async def test_a_rule_allowed_at_one_desk_applies_at_the_next_with_its_approver(machine: Doorkeeper) -> None:
     machine.rescope(BEFORE, MORE)
     machine.rescope(BEFORE, MORE, LESS, by="Bo")
     machine.rescope(OTHER, "GET https://a.test/of-another-job")
@@ -74,14 +74,14 @@ async def test_what_was_allowed_at_a_desk_before_holds_at_the_next_in_the_name_o
     assert read_allowed_rules(machine.path, [NOW]) == {MORE: "Anna", LESS: "Bo"}
 
 
-async def test_what_a_desk_has_is_not_allowed_again(machine: Doorkeeper) -> None:
+async def test_a_rule_a_desk_already_has_is_not_added_again(machine: Doorkeeper) -> None:
     machine.rescope(BEFORE, MORE)
     for _ in range(2):
         await steps_of(machine).allow(SimpleNamespace(id=NOW))
     assert machine.told == [(NOW, MORE, "Anna")]
 
 
-async def test_what_the_operator_bars_by_now_is_left_out_and_the_rest_holds(machine: Doorkeeper) -> None:
+async def test_rules_now_beyond_the_ceiling_are_omitted_and_the_others_apply(machine: Doorkeeper) -> None:
     machine.rescope(BEFORE, BARRED, MORE)
     await steps_of(machine).allow(SimpleNamespace(id=NOW))
     assert machine.told == [(NOW, MORE, "Anna")]

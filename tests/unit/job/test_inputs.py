@@ -1,4 +1,4 @@
-"""What a job begins with: files beside its brief, and what the drive keeps."""
+"""Tests of a job's inputs: files beside its brief, and files of the drive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory across jobs: what one job leaves is offered to the next, once its deliverables passed, and only then."""
+"""Tests of memory across jobs: entries are offered to the next job only once the deliverables have passed."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ async def test_too_long_too_large_and_too_many_entries_are_refused_and_reported(
     assert len(of_kind(events, MemoryKept)) == MAX_FACTS
 
 
-async def test_what_is_old_is_not_offered_and_is_removed(tmp_path: Path) -> None:
+async def test_old_entries_are_not_offered_and_are_removed(tmp_path: Path) -> None:
     await carry_out(tmp_path, leave)
     store = store_of(tmp_path)
     now = store.list_items()[0].version.at

@@ -1,4 +1,4 @@
-"""A delivery that fails its check is fixed in the conversation that made it, by whoever made it."""
+"""Tests of fixing a failed delivery in the conversation that made it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def writes(text: str) -> Reply:
 
 
 def thinks(name: str, *acts: Reply) -> Says:
-    """Return a model that plans as above and acts so, one reply after the other."""
+    """Return a model that plans as above and then gives these replies in order."""
     left = list(acts)
 
     def say(request: ModelRequest) -> Reply:
@@ -67,7 +67,7 @@ async def test_the_same_worker_continues_its_conversation_and_is_told_what_to_fi
     receipt = await carry_out(tmp_path, model, model)
     assert (receipt.outcome, receipt.why) == ("done", "")
     first, second, third, fourth = acting(model)
-    assert third[: len(second)] == second  # nothing said before is changed: a provider's cache holds
+    assert third[: len(second)] == second  # no earlier message is changed, so a provider's cache still matches
     told = messages(third)[-1]
     assert third[-1] == OurMessage(told)
     assert told.startswith("The check found:\n- list.csv failed its checks")

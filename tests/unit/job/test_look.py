@@ -1,4 +1,4 @@
-"""A job's vision calls: in the ledger, in the budget, in the certificate's list of models."""
+"""Tests of a job's vision calls: recorded, counted in the budget, and listed in the certificate."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def worker(looks: int = 1) -> Planned:
 
 
 @pytest.mark.slow
-async def test_a_look_is_written_down_with_what_it_cost(server: Upstream, tmp_path: Path) -> None:
+async def test_a_vision_call_is_recorded_with_its_cost(server: Upstream, tmp_path: Path) -> None:
     model = worker()
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [model])
     assert receipt.outcome == "done", receipt.why
@@ -72,7 +72,7 @@ async def test_a_look_is_written_down_with_what_it_cost(server: Upstream, tmp_pa
 
 
 @pytest.mark.slow
-async def test_a_look_is_no_turn_of_the_worker(server: Upstream, tmp_path: Path) -> None:
+async def test_a_vision_call_is_no_turn_of_the_worker(server: Upstream, tmp_path: Path) -> None:
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [worker()])
     journal = tmp_path / "lib/keys" / FILE
     assert read_past(journal, receipt.job).spent.replies == 5
@@ -81,7 +81,7 @@ async def test_a_look_is_no_turn_of_the_worker(server: Upstream, tmp_path: Path)
 
 
 @pytest.mark.slow
-async def test_a_look_that_fails_is_written_down_with_the_bytes_it_sent(server: Upstream, tmp_path: Path) -> None:
+async def test_a_failed_vision_call_is_recorded_with_the_bytes_it_sent(server: Upstream, tmp_path: Path) -> None:
     answer(server, 400, {"error": {"type": "invalid_request_error", "message": "too large"}})
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [worker()])
     [look] = events(tmp_path, receipt.job, VisionAsked)
@@ -89,7 +89,7 @@ async def test_a_look_that_fails_is_written_down_with_the_bytes_it_sent(server: 
 
 
 @pytest.mark.slow
-async def test_looks_use_up_the_budget(server: Upstream, tmp_path: Path) -> None:
+async def test_vision_calls_use_up_the_budget(server: Upstream, tmp_path: Path) -> None:
     receipt = await carry_out(tmp_path, looking_job(tmp_path, tokens=1400), [worker(looks=5)])
     assert (receipt.outcome, "the job's budget of 1,400 tokens is used up" in receipt.why) == ("paused", True)
     assert len(server.seen) == 1

@@ -1,4 +1,4 @@
-"""What a plan needs is tried in bounded time, and told in short lines."""
+"""Tests of the preflight: a plan's needs are tried within a time limit, and reported in short lines."""
 
 from __future__ import annotations
 

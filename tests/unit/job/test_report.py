@@ -1,4 +1,4 @@
-"""A report tells all of a job, says what nobody knows, stays small, and replaces only what is ours."""
+"""Tests of a job's report: complete, honest about unknowns, small, and replacing only our own files."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_job_that_stopped_says_how_it_continues(ledger: Ledger) -> None:
         ("interrupted", "The job was interrupted"),
     ],
 )
-def test_how_a_job_ended_is_one_sentence(ledger: Ledger, outcome: str, sentence: str) -> None:
+def test_the_outcome_of_a_job_is_one_sentence(ledger: Ledger, outcome: str, sentence: str) -> None:
     ledger.begin()
     ledger.note(JobEnded(JOB, outcome, "why"))  # type: ignore[arg-type]
     assert sentence in told(ledger)
@@ -356,7 +356,7 @@ def test_text_is_escaped_cut_and_laid_out_by_line() -> None:
         ("p", {"style": "x"}),
     ],
 )
-def test_what_runs_or_loads_cannot_be_made(name: str, attributes: dict[str, str]) -> None:
+def test_active_or_loading_elements_cannot_be_created(name: str, attributes: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="a report must not contain"):
         tag(name, **attributes)
 

@@ -1,4 +1,4 @@
-"""Planner and worker know what will be judged before anything is made."""
+"""Tests that planner and worker know what will be judged before anything is made."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ checks = []
 
 
 class ListeningBrain(ModelBrain):
-    """Keeps what it was told to plan."""
+    """Records what it was told to plan."""
 
     heard: tuple[PlanningTask, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Copies of what was kept: whole, the folder owner's, through no link, and over nothing that would be lost."""
+"""Tests of copying results: complete, owned by the folder's owner, through no link, and overwriting nothing."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_copies_are_the_folder_owners_though_the_rights_to_make_them_so_were_giv
     assert found == {"a": (USER, b"one"), "b": (USER, b"two")}
 
 
-def test_what_was_made_for_nothing_is_removed(place: Path) -> None:
+def test_folders_of_an_unused_copy_are_removed(place: Path) -> None:
     with Out(Path("out/job"), ["a", "sub/b"]):
         assert os.listdir("out/job") == ["sub"]
     assert os.listdir(".") == []

@@ -1,4 +1,4 @@
-"""How inputs are named to a planner."""
+"""Tests of how inputs are named to a planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails its checks goes back to whoever made it, with what was expected, what was found, and where."""
+"""Tests of sending a failed deliverable back to its step, with what was expected and found."""
 
 from __future__ import annotations
 

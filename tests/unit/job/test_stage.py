@@ -1,4 +1,4 @@
-"""Where a step is taken: a vendor's own computer actions, and the doubts it raises."""
+"""Tests of carrying out a vendor's own computer actions, and its safety checks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_actions_are_done_in_order_and_end_with_a_picture(desk: Desk) -> N
         (Observation("yes", ok=False), False),
     ],
 )
-async def test_what_a_vendor_doubts_is_done_only_when_a_person_says_yes(
+async def test_an_action_with_a_safety_check_needs_a_persons_approval(
     answer: Observation, done: bool, desk: Desk
 ) -> None:
     glass, asked = Glass(), list[str]()

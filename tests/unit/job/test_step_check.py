@@ -1,4 +1,4 @@
-"""A step's own check: it does not run on what the worker brings; one that cannot run is no check that failed."""
+"""Tests of a step's own check: it does not use the worker's modules, and a check that cannot run is no failure."""
 
 from __future__ import annotations
 

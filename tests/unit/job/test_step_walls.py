@@ -1,4 +1,4 @@
-"""The walls of a job's desks: what the plan asks for is what is opened, also after it changed and after a pause."""
+"""Tests of the walls of a job's desks: the plan's requirement applies, also after amendments and a pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps are taken again, how often a step is tried, and what a worker is told of what was before."""
+"""Tests of which steps are repeated, how often a step is tried, and what a worker is told about earlier work."""
 
 from __future__ import annotations
 

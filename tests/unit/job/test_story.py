@@ -1,4 +1,4 @@
-"""A story tells of every act what it was used with and what came of it, and is read on as its job goes on."""
+"""Tests of a job's story: every act with its arguments and result, updated while the job runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker is told of its network and its secrets."""
+"""Tests of what a worker is told about its network and its secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person takes over at every moment of a job: the step waits, nothing is undone or burnt, and the worker goes on."""
+"""Tests of takeovers at every moment of a job: the step waits, nothing is undone or burnt, and the worker continues."""
 
 from __future__ import annotations
 

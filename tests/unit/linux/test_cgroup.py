@@ -1,4 +1,4 @@
-"""Where controllers are found, and that a desk's cgroup limits and dies."""
+"""Tests of finding cgroup controllers, and of a desk's cgroup: its limits and its end."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def inside(cgroup: Cgroup, script: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.container
-def test_what_joins_is_killed_with_all_it_started(cgroup: Cgroup) -> None:
+def test_a_process_that_joins_is_killed_with_its_children(cgroup: Cgroup) -> None:
     child = inside(cgroup, "setsid sleep 100 & setsid sleep 100 & echo on; wait")
     assert child.stdout is not None
     child.stdout.readline()

@@ -1,4 +1,4 @@
-"""The device filter of cgroup v2, in a real cgroup: what it admits, and what it refuses to root itself."""
+"""Tests of cgroup v2's device filter in a real cgroup: what it admits, and what it refuses even to root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of host this is: recognised from texts, so that every kind can be tried here."""
+"""Tests of recognising what kind of host this is, from texts so that every kind can be tried here."""
 
 from __future__ import annotations
 

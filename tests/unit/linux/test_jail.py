@@ -1,4 +1,4 @@
-"""A process in its cell: what it can still do, and everything it cannot."""
+"""Tests of a confined process: what it can still do, and everything it cannot."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ print(json.dumps([
 """
 
 
-def test_what_the_library_imports_late_is_there(root: Path) -> None:
+def test_modules_the_library_imports_late_are_available(root: Path) -> None:
     assert run(root, "DOOR", LATER) == ["xn--bcher-kva.example", "x", 2026, True, True]
 
 
@@ -359,7 +359,7 @@ except PermissionError:
 """.replace("UID", str(UID))
 
 
-def test_nobody_of_the_same_user_reads_its_memory(root: Path) -> None:
+def test_processes_of_the_same_user_cannot_read_its_memory(root: Path) -> None:
     script = f"{ENTER}\nenter()\nprint(flush=True)\ninput()"
     command = [sys.executable, "-c", script, str(root), str(UID), "DOOR", "0"]
     env = {"PATH": os.defpath, "PYTHONPATH": ":".join(sys.path)}

@@ -1,4 +1,4 @@
-"""Reading the kernel's counters of what was sent."""
+"""Tests of reading the kernel's counters of sent packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a process listens at a socket, and a server's socket once the server is gone."""
+"""Tests of whether a process listens at a socket, and of removing a dead server's socket."""
 
 from __future__ import annotations
 

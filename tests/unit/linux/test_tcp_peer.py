@@ -1,4 +1,4 @@
-"""Whose connection over loopback it is, as the kernel's table says."""
+"""Tests of finding the owner of a loopback connection in the kernel's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host user ids: a range each, never two desks with one."""
+"""Tests of host user ids: each desk has its own range."""
 
 from __future__ import annotations
 

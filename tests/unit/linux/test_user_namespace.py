@@ -1,4 +1,4 @@
-"""Who makes a desk's user namespace: a user who runs nothing, also where only root may make any."""
+"""Tests of creating a desk's user namespace as a user that runs nothing, also where only root may create one."""
 
 from __future__ import annotations
 

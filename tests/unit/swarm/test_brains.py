@@ -1,4 +1,4 @@
-"""A swarm's models: recorded and replayed item by item, asked in shared batches, and priced as the pilot foretold."""
+"""Tests of a swarm's models: recorded and replayed by item, in shared batches, with a cost forecast from the pilot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that differ in the item's name alone are one card; whatever else differs is another."""
+"""Tests of grouping requests that differ only in the item's name on one card."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ask(item: str, **changes: object) -> Asked:
 
 
 class Doors:
-    """Remembers what was answered."""
+    """Records the answers."""
 
     def __init__(self) -> None:
         self.on_question: Callable[[Asked], None] = ignore

@@ -1,4 +1,4 @@
-"""An item's name is filled into what the plan permits, and never chooses a host."""
+"""Tests of filling an item's name into a plan's permissions; it never chooses a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How items share clean desks: few to a desk, and none answers for what another did to it."""
+"""Tests of how items share clean desks: few in each, and none is affected by another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BRIEF = 'goal = "x"\nwall = "local"\ndeliverables = [{path = "{item}.json", %s}]
 
 
 class Spoilt(ItemVerifier):
-    """In this one something always goes wrong where several items are looked at together."""
+    """A verifier in which something always goes wrong when several items are checked together."""
 
     async def try_batch(self, batch: Sequence[VerifyRequest], at: CleanDesk, *, is_last: bool = False) -> bool:
         return len(batch) == 1 and await super().try_batch(batch, at, is_last=is_last)
@@ -56,7 +56,7 @@ async def test_each_item_has_its_own_verdict_in_a_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_where_a_batch_goes_wrong_every_item_has_a_desk_of_its_own(tmp_path: Path) -> None:
+async def test_if_a_batch_fails_every_item_gets_its_own_desk(tmp_path: Path) -> None:
     async with make_verifier(tmp_path, Spoilt) as verifier, AsyncExitStack() as stack:
         batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
         await verifier.look_at(batch, stack)
@@ -65,7 +65,7 @@ async def test_where_a_batch_goes_wrong_every_item_has_a_desk_of_its_own(tmp_pat
 
 
 class Breaking(ItemVerifier):
-    """In this one a file of one item breaks the desk it is looked at in."""
+    """A verifier in which a file of one item breaks the desk that checks it."""
 
     async def bring(self, request: VerifyRequest, at: CleanDesk, folder: str) -> None:
         if request.item.index == 1:
@@ -127,7 +127,7 @@ async def test_items_share_a_clean_desk_only_where_the_host_counts_its_programs(
 
 
 @pytest.mark.parametrize("check", ["checks = []", 'check = "custom", expect = {file = "a.py"}', 'check = "xlsx"'])
-def test_what_needs_a_desk_for_every_file_is_refused(tmp_path: Path, check: str) -> None:
+def test_a_check_that_needs_a_desk_for_every_file_is_refused(tmp_path: Path, check: str) -> None:
     brief = parse_job((BRIEF % check).encode(), tmp_path, scope_of)
     with pytest.raises(BriefError, match=r"a swarm verifies every file|needs a clean desk for every file"):
         ItemVerifier.make(None, brief, "i5")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Which items a brief names: files, rows and lines, each with a name that can stand in a path."""
+"""Tests of a brief's items: files, rows and lines, each with a name that is safe in a path."""
 
 from __future__ import annotations
 

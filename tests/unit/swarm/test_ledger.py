@@ -1,4 +1,4 @@
-"""Budgets stop a swarm before they are passed; the pace follows what the machine bears."""
+"""Tests of a swarm's budgets and pace."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_review_is_a_random_sample_that_stays_the_same_and_bounds_the_error() 
     ]
 
 
-def test_what_a_reviewer_is_shown_steers_no_terminal() -> None:
+def test_text_shown_to_a_reviewer_is_escaped() -> None:
     card = make_review_card(ended("c-1", 0.0), "contracts/c-1.pdf", {"c-1.json": b'{"a": "\x1b[2J"}, {"b": 1}'})
     assert len(card.lines) == 2
     assert all(line.isprintable() for line in card.lines)

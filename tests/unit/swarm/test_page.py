@@ -1,4 +1,4 @@
-"""The page of a swarm: every item is on the map, and nothing an item says is more than text."""
+"""Tests of a swarm's page: every item is on the map, and item texts are shown as text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_item_is_on_the_map_with_its_state() -> None:
     assert all(f'id="item-{index}"' in page for index in range(30))
 
 
-def test_nothing_an_item_says_is_more_than_text() -> None:
+def test_texts_of_items_are_shown_as_text() -> None:
     page = make_page("i5", HOSTILE, make_state(20), dict.fromkeys(("c-1", "c-9"), HOSTILE)).decode()
     assert "<script" not in page
     assert "<img" not in page
@@ -44,7 +44,7 @@ def test_nothing_an_item_says_is_more_than_text() -> None:
     assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
 
 
-def test_what_failed_is_quoted_first() -> None:
+def test_failed_items_are_quoted_first() -> None:
     chosen = choose_quoted(make_state(2 * MAX_QUOTED))
     assert len(chosen) == MAX_QUOTED
     assert all(each.outcome == "quarantined" for each in chosen[: MAX_QUOTED // 5])

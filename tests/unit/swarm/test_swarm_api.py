@@ -1,4 +1,4 @@
-"""A swarm in Python: `async for record in hotdesk.swarm(brief, …)`."""
+"""Tests of a swarm in Python: `async for record in hotdesk.swarm(brief, …)`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_records_come_as_items_end(tmp_path: Path) -> None:
     assert swarm.receipt.outcome == "done"
 
 
-async def test_what_hotdesk_cannot_do_is_raised(tmp_path: Path) -> None:
+async def test_a_failure_of_hotdesk_is_raised(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one"])
     (tmp_path / "brief.toml").write_text(BRIEF % ("", 'over = "*.pdf"', ""))
     (tmp_path / "brain.py").write_text(room.script)

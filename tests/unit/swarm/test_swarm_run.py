@@ -1,4 +1,4 @@
-"""A whole swarm on a machine without walls: items, quarantine, the report, going on after a stop."""
+"""Tests of whole swarms on a machine without walls: items, quarantine, the report, resuming after a stop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_the_certificate_proves_each_item_with_a_few_hundred_bytes(tmp_pat
         assert read_proof(write_proof(prove(records, index))).leads_to(receipt.root)
 
 
-async def test_what_fails_goes_to_quarantine_with_its_evidence_and_holds_up_nobody(tmp_path: Path) -> None:
+async def test_failed_items_go_to_quarantine_with_evidence_and_block_no_other(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, [*WORDS, "broken"], each="quarantine = 0.5")
     receipt = await room.carry_out()
     assert (receipt.outcome, receipt.done, receipt.quarantined) == ("done", 4, 1), receipt.why
@@ -170,7 +170,7 @@ async def test_items_that_are_offered_to_a_swarm_that_runs_are_taken_in_once(tmp
 
 
 @pytest.mark.long
-async def test_what_is_in_quarantine_is_retried_after_the_swarm_was_done(tmp_path: Path) -> None:
+async def test_items_in_quarantine_can_be_retried_after_the_swarm_was_done(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one", "broken"], each="quarantine = 0.5")
     assert (await room.carry_out()).quarantined == 1
     room.script = room.script.replace('word == "broken"', 'word == "mended"')

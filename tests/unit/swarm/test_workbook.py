@@ -1,4 +1,4 @@
-"""What a desk says of a workbook is read strictly: it may have been turned."""
+"""Tests of strictly parsing what a desk reports about a workbook."""
 
 from __future__ import annotations
 

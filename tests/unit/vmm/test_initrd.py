@@ -1,4 +1,4 @@
-"""The initial file system: an archive as kernels read it, and a script for any number of layers."""
+"""Tests of the initial file system: an archive kernels can read, and a script for any number of layers."""
 
 from __future__ import annotations
 

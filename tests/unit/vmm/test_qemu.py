@@ -1,4 +1,4 @@
-"""What an emulator is started with, and how it is talked to."""
+"""Tests of how an emulator is started and controlled."""
 
 from __future__ import annotations
 

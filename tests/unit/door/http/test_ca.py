@@ -1,4 +1,4 @@
-"""The door's certificates: narrow, short, and believed by nobody but their own desk."""
+"""Tests of the door's certificates: narrow, short-lived, and trusted only by their own desk."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_authority_signs_leaves_and_nothing_else() -> None:
     assert made.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "hotdesk door of i7"
 
 
-def test_an_authority_lives_a_day_and_bears_a_wrong_clock() -> None:
+def test_an_authority_lives_a_day_and_tolerates_a_wrong_clock() -> None:
     made = x509.load_pem_x509_certificate(ca.new_authority("i7", NOW).certificate_pem)
     assert (made.not_valid_before_utc, made.not_valid_after_utc) == (NOW - ca.DAY, NOW + ca.DAY)
 
@@ -83,7 +83,7 @@ def test_an_authority_does_not_show_its_key() -> None:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("host", ["api.example.test", "192.0.2.7", "2001:db8::7"])
-def test_a_desk_believes_the_leaf_of_the_host_it_calls(tmp_path: Path, host: str, version: ssl.TLSVersion) -> None:
+def test_a_desk_trusts_the_leaf_of_the_host_it_calls(tmp_path: Path, host: str, version: ssl.TLSVersion) -> None:
     authority, made = leaves(tmp_path)
     ours, theirs = shake(client(authority, version), made.get_tls_context(host), host)
     assert ours.selected_alpn_protocol() == theirs.selected_alpn_protocol() == "http/1.1"
@@ -95,7 +95,7 @@ def test_a_leaf_is_for_one_host(tmp_path: Path) -> None:
         shake(client(authority), made.get_tls_context("a.example.test"), "b.example.test")
 
 
-def test_a_desk_does_not_believe_the_door_of_another(tmp_path: Path) -> None:
+def test_a_desk_does_not_trust_the_door_of_another(tmp_path: Path) -> None:
     stranger, _ = leaves(tmp_path, "i2")
     _, made = leaves(tmp_path, "i1")
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -176,7 +176,7 @@ def test_old_tls_is_refused_on_both_sides(tmp_path: Path) -> None:
         assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
-def test_the_door_refuses_a_server_nobody_vouches_for(tmp_path: Path) -> None:
+def test_the_door_refuses_a_server_with_an_untrusted_certificate(tmp_path: Path) -> None:
     authority, made = leaves(tmp_path)
     with pytest.raises(ssl.SSLCertVerificationError):
         shake(ca.make_upstream_context(), made.get_tls_context("a.example.test"), "a.example.test")
@@ -190,7 +190,7 @@ LOADED = "import sys; from hotdesk.door.http import ca; print(len(ca.make_upstre
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_private_authority_of_the_host_is_believed_from_memory(tmp_path: Path, kind: str) -> None:
+def test_a_private_authority_of_the_host_is_trusted(tmp_path: Path, kind: str) -> None:
     authority, _ = leaves(tmp_path)
     made = x509.load_pem_x509_certificate(authority.certificate_pem)
     (tmp_path / "0a0a0a0a.0").write_bytes(made.public_bytes(Encoding.PEM))

@@ -1,4 +1,4 @@
-"""HTTP/1.1 framing as tables: what is taken and how it is read, what is refused and with which status."""
+"""Tests of HTTP/1.1 framing, as tables: what is accepted and how it is parsed, what is refused with which status."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ KEPT_ALIVE: list[tuple[bytes, bytes, bool]] = [
 
 
 @pytest.mark.parametrize(("version", "fields", "alive"), KEPT_ALIVE)
-def test_a_connection_continues_only_if_both_want_that(version: bytes, fields: bytes, alive: bool) -> None:
+def test_a_connection_stays_open_only_if_both_sides_want_that(version: bytes, fields: bytes, alive: bool) -> None:
     length = b"Content-Length: 0\r\n"
     assert parse_request(post(fields + length, version)).keep_alive is alive
     assert parse_response(answer(fields + length, b"HTTP/%b 200 OK" % version), "GET").keep_alive is alive
@@ -262,7 +262,7 @@ def test_an_answer_may_hold_text_beyond_ascii() -> None:
 # -- where a head ends -------------------------------------------------------------------------------------------
 
 
-def test_a_heads_end_is_found_however_it_comes() -> None:
+def test_a_heads_end_is_found_in_any_pieces() -> None:
     head = post(LENGTH)
     data = head + b"hello"
     assert find_end(data) == find_end(bytearray(data), len(head) - 1) == len(head)
@@ -443,7 +443,7 @@ def test_the_bytes_of_a_counted_body_are_not_copied() -> None:
 # -- fields ------------------------------------------------------------------------------------------------------
 
 
-def test_fields_are_asked_for_by_name() -> None:
+def test_fields_are_found_by_name() -> None:
     fields = Headers([(b"A", b"1"), (b"Set-Cookie", b"x"), (b"a", b"2")])
     assert (fields.get(b"a"), fields.get(b"set-cookie"), fields.get(b"b")) == (b"1, 2", b"x", None)
     assert (fields.get_all(b"a"), fields.get_all(b"b")) == ([b"1", b"2"], [])
@@ -456,11 +456,11 @@ def test_fields_are_asked_for_by_name() -> None:
     assert fields == Headers(fields.pairs) != Headers()
 
 
-def test_values_are_not_shown_by_chance() -> None:
+def test_field_values_are_not_in_a_repr() -> None:
     assert "secret" not in repr(Headers([(b"Authorization", b"secret")]))
 
 
-def test_what_concerns_one_connection_stays_there() -> None:
+def test_hop_by_hop_fields_are_not_forwarded() -> None:
     fields = Headers(
         [
             (b"Host", b"a.test"),

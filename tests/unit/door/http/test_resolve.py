@@ -1,4 +1,4 @@
-"""Names to addresses: both sides take the other for hostile."""
+"""Tests of name resolution between the door and its child process, each of which treats the other as hostile."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_an_address_is_checked_like_a_name_and_never_looked_up() -> None:
     assert set(asked) == {""}
 
 
-async def test_an_ipv4_address_in_ipv6_clothes_is_dialled_as_what_it_is() -> None:
+async def test_an_ipv4_mapped_address_is_dialled_as_ipv4() -> None:
     assert await resolved(telling("::ffff:1.1.1.1")) == ["1.1.1.1"]
 
 
@@ -155,7 +155,7 @@ async def test_a_child_that_is_gone_is_reported_at_once_and_ever_after() -> None
 
 
 @pytest.mark.slow
-async def test_names_under_way_are_bounded() -> None:
+async def test_concurrent_lookups_are_limited() -> None:
     with child(lambda _: None) as sock, resolver(sock, 0.3) as asking:
         tasks = [asyncio.create_task(asking.resolve("a.test")) for _ in range(UNDER_WAY)]
         await asyncio.sleep(0)
@@ -236,7 +236,7 @@ def test_a_name_is_letters_digits_and_hyphens(name: str, good: bool) -> None:
         assert answer(json.dumps({"id": 1, "name": name}).encode()) == {"id": 1, "error": "not a name"}
 
 
-async def test_an_invalid_name_is_never_asked_for() -> None:
+async def test_an_invalid_name_is_never_looked_up() -> None:
     with pytest.raises(UnresolvedError, match="not a name"):
         await resolved(lambda _: pytest.fail("asked"), "a_b.test")
 

@@ -1,4 +1,4 @@
-"""SOCKS5 as a client: what is sent, and every reply that is not what it should be."""
+"""Tests of the SOCKS5 client: what is sent, and every malformed reply."""
 
 from __future__ import annotations
 

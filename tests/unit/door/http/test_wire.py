@@ -1,4 +1,4 @@
-"""A connection's waits: each ends in its own time, whatever alarms earlier ones left."""
+"""Tests of a connection's timeouts: each ends on time, whatever earlier timers were set."""
 
 from __future__ import annotations
 

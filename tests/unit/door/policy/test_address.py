@@ -1,4 +1,4 @@
-"""Which addresses may be dialled, as one table."""
+"""Tests of which addresses may be dialled, as one table."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ PUBLIC = """
 
 
 @pytest.mark.parametrize(("text", "kind"), [(text, kind) for kind, texts in REFUSED.items() for text in texts.split()])
-def test_what_is_not_of_the_internet_is_refused_by_its_kind(text: str, kind: str) -> None:
+def test_addresses_outside_the_internet_are_refused_by_kind(text: str, kind: str) -> None:
     assert check(ip_address(text)) == f"{normalise_address(ip_address(text))} is {kind}"
 
 
 @pytest.mark.parametrize(("text", "reason"), CARRIED.items())
-def test_a_form_is_judged_by_the_address_it_carries(text: str, reason: str) -> None:
+def test_an_embedding_form_is_judged_by_the_address_inside(text: str, reason: str) -> None:
     assert (check(ip_address(text)) or "").endswith(reason)
 
 
@@ -89,7 +89,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("written", "text", "admitted"), NAMED)
-def test_what_is_written_as_such_may_be_dialled_and_no_more(written: str, text: str, admitted: bool) -> None:
+def test_only_explicitly_listed_addresses_may_be_dialled(written: str, text: str, admitted: bool) -> None:
     own = {ip_address("10.9.9.9"), ip_address("127.0.0.1")}
     assert (check(ip_address(text), [ip_network(written)], own) is None) is admitted
 
@@ -107,7 +107,7 @@ def test_private_admits_what_only_private_networks_answer_at(text: str, admitted
 
 
 @given(st.ip_addresses())
-def test_nothing_the_library_calls_private_is_ever_dialled(address: object) -> None:
+def test_no_address_the_library_calls_private_is_ever_dialled(address: object) -> None:
     found = normalise_address(ip_address(str(address)))
     if check(found) is None:
         assert found not in METADATA

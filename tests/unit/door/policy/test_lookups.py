@@ -1,4 +1,4 @@
-"""Names that are looked up: in time or not, and never waited for twice."""
+"""Tests of looking names up for rules: within a time limit, and never waiting for one name twice."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_slow_resolver_is_waited_for_once_and_not_longer_than_that(resolver: R
     assert resolver.asked == ["inside.test"]
 
 
-def test_what_was_known_holds_while_it_is_asked_again_and_when_that_fails(resolver: Resolver) -> None:
+def test_a_known_answer_is_used_while_it_is_refreshed_and_if_that_fails(resolver: Resolver) -> None:
     resolver.go.set()
     lookups = Lookups(resolver.find, seconds=30)
     assert lookups.leads_inside("inside.test")

@@ -1,4 +1,4 @@
-"""Who may go where: tables of rules and requests, and what holds for all of them."""
+"""Tests of the egress policy: tables of rules and requests, and properties of all decisions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def request(text: str) -> Target:
 
 
 def verdict(texts: str, asked: str) -> str:
-    """Judge a request by rules with ` | ` between them."""
+    """Judge a request by rules separated by ` | `."""
     return Policy(rules(*texts.split(" | "))).judge(request(asked)).verdict
 
 
@@ -136,7 +136,7 @@ def verdict(texts: str, asked: str) -> str:
         ("read example.test step=one", "https://example.test/", "deny"),
     ],
 )  # fmt: skip
-def test_a_request_is_judged(texts: str, asked: str, expected: str) -> None:
+def test_a_request_is_admitted_or_refused_by_its_rules(texts: str, asked: str, expected: str) -> None:
     assert verdict(texts, asked) == expected
 
 
@@ -180,7 +180,7 @@ def test_only_an_allow_can_be_approved(text: str) -> None:
         Policy(()).widen(parse_rule(text))
 
 
-def test_what_an_approval_would_change_is_reported() -> None:
+def test_the_effect_of_an_approval_is_reported() -> None:
     policy = Policy(rules("deny a.test", "ask b.test", "read c.test"), ceiling=rules("read *.test.test", "read b.test"))
     found = {host: policy.judge(request(f"https://{host}/")).askable for host in ("a.test", "b.test", "c.test")}
     assert found == {"a.test": False, "b.test": True, "c.test": False}
@@ -383,7 +383,7 @@ def test_the_order_of_rules_does_not_matter(some: list[Rule], target: Target, ch
 
 @pytest.mark.slow
 @given(st.lists(RULES, min_size=1, max_size=5), RULES, TARGETS)
-def test_a_deny_more_never_allows_more(some: list[Rule], extra: Rule, target: Target) -> None:
+def test_an_additional_deny_never_allows_more(some: list[Rule], extra: Rule, target: Target) -> None:
     target = aimed(target, some[0])
     denied = [*some, replace(extra, verdict="deny")]
     assert WEIGHT[Policy(denied).judge(target).verdict] <= WEIGHT[Policy(some).judge(target).verdict]
@@ -473,7 +473,7 @@ def measure(policy: Policy, target: Target) -> float:
     return (time.perf_counter() - start) / 100
 
 
-def test_what_a_denial_shows_is_worked_out_once() -> None:
+def test_the_text_of_a_denial_is_computed_once() -> None:
     policy = Policy(rules("read example.test", "read other.test"), ceiling=rules("read example.test"))
     assert policy.list_allowed() == ("read example.test",)
     assert policy.list_allowed() is policy.list_allowed()

@@ -1,4 +1,4 @@
-"""Presets: from a machine's own configuration to rules."""
+"""Tests of presets: from a machine's own configuration to rules."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_an_unknown_preset_names_the_known() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
-def test_this_machine_can_be_asked(name: str) -> None:
+def test_this_machines_own_configuration_can_be_read(name: str) -> None:
     rules = get_preset_rules(name, read_machine(name))
     assert rules
     assert all(rule.verdict == "allow" and not rule.tunnel for rule in rules)
@@ -251,7 +251,9 @@ PLAIN = "http://10.0.0.7:3141/simple"
         ("npm", PackageSources(npm=("https://own.example.test",)), {}),
     ],
 )
-def test_a_desk_is_told_where_this_machine_asks(name: str, machine: PackageSources, expected: dict[str, str]) -> None:
+def test_a_desk_gets_the_package_sources_of_this_machine(
+    name: str, machine: PackageSources, expected: dict[str, str]
+) -> None:
     assert build_preset_environment([name], machine) == expected
 
 

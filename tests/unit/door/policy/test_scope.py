@@ -1,4 +1,4 @@
-"""Scopes out of lines and tables: the same from the command line and from a brief."""
+"""Tests of reading scopes from lines and tables: the same on the command line as in a brief."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_desk_with_a_way_out_may_ask_unless_told_otherwise() -> None:
     assert not from_command_line("--allow", "erp.test", "--no-ask").may_ask
 
 
-def test_a_rule_that_stands_there_twice_is_one() -> None:
+def test_a_repeated_rule_counts_once() -> None:
     assert scope_of(["erp.test", {"host": "erp.test"}]).rules == (Rule("erp.test"),)
 
 

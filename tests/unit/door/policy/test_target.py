@@ -1,4 +1,4 @@
-"""What a request means: one canonical form, or none."""
+"""Tests of parsing what a request means: one canonical form, or a refusal."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ def test_a_request_is_read(
         ("/" + "a" * 20000, ["example.test"], INSIDE),
     ],
 )
-def test_what_can_be_read_in_two_ways_is_unclear(
-    line: str | bytes, hosts: list[str | bytes], inside: Authority | None
-) -> None:
+def test_an_ambiguous_request_is_refused(line: str | bytes, hosts: list[str | bytes], inside: Authority | None) -> None:
     with pytest.raises(UnclearTargetError):
         read("GET", line, hosts, inside)
 
@@ -118,7 +116,7 @@ def test_what_can_be_read_in_two_ways_is_unclear(
         ("/a?b=%zz;c", b"/a?b=%zz;c"),
     ],
 )
-def test_what_is_judged_is_what_is_sent(path: str, sent: bytes) -> None:
+def test_the_request_that_is_judged_is_the_one_sent(path: str, sent: bytes) -> None:
     assert asked(path).encode_target() == sent
 
 
@@ -133,7 +131,7 @@ def test_what_is_judged_is_what_is_sent(path: str, sent: bytes) -> None:
         "/a\r\nb",
     ],
 )  # fmt: skip
-def test_a_path_that_can_be_read_in_two_ways_is_unclear(path: str) -> None:
+def test_an_ambiguous_path_is_refused(path: str) -> None:
     with pytest.raises(UnclearTargetError):
         asked(path)
 
@@ -141,7 +139,7 @@ def test_a_path_that_can_be_read_in_two_ways_is_unclear(path: str) -> None:
 @pytest.mark.parametrize(
     "method", ["get", "GET ", "", "GE T", "G\0", "CONNECT", "TRACE", "TRACK", "A" * 33, "-A", "G\u00c9T"]
 )
-def test_a_method_is_a_word_in_capitals_and_not_one_that_opens_anything(method: str) -> None:
+def test_a_method_is_in_capitals_and_opens_no_tunnel(method: str) -> None:
     with pytest.raises(UnclearTargetError):
         asked("/", method)
 
@@ -181,12 +179,12 @@ def test_a_connect_needs_one_host_and_one_port(line: str) -> None:
 @pytest.mark.parametrize(
     "header", ["X-HTTP-Method-Override", "x_original_url", "Forwarded", "X-Forwarded-Anything", "Via"]
 )
-def test_headers_that_change_what_a_request_means_are_known(header: str) -> None:
+def test_headers_that_change_what_a_request_means_are_recognised(header: str) -> None:
     assert is_override(header)
 
 
 @pytest.mark.parametrize("header", ["Host", "Accept", "X-Api-Key", "Authorization"])
-def test_other_headers_are_not(header: str) -> None:
+def test_other_headers_are_not_recognised_as_such(header: str) -> None:
     assert not is_override(header)
 
 

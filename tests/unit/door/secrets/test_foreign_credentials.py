@@ -27,7 +27,7 @@ from hotdesk.door.secrets.inject import OutgoingRequest, plan_injection
         (b"Proxy-Authorization", b"Basic eA=="),
     ],
 )
-def test_a_desk_brings_no_credentials_of_its_own_to_a_granted_host(header: bytes, text: bytes) -> None:
+def test_a_desk_cannot_use_credentials_of_its_own_at_a_granted_host(header: bytes, text: bytes) -> None:
     refusal = refused(asks((header, text)), held())
     assert refusal.signs[0].what == "foreign"
     assert b"mine" not in refusal.reason.encode()
@@ -40,12 +40,12 @@ def test_a_desk_brings_no_credentials_of_its_own_to_a_granted_host(header: bytes
 @pytest.mark.parametrize(
     "name", [b"access_token", b"API-Key", b"apikey", b"key", b"token", b"sig", b"X-Amz-Signature", b"%6bey"]
 )
-def test_nor_in_the_query(name: bytes) -> None:
+def test_a_desk_cannot_use_credentials_of_its_own_in_the_query(name: bytes) -> None:
     assert refused(asks(query=b"page=1&" + name + b"=mine"), held()).signs[0].what == "foreign"
     assert isinstance(send(asks(query=b"page=1&keyword=tokens"), held()), OutgoingRequest)
 
 
-def test_a_header_nobody_listed_is_left_out_and_a_grant_can_list_it() -> None:
+def test_an_unlisted_header_is_removed_unless_the_grant_lists_it() -> None:
     out = asks((b"X-Tenant", b"1"), (b"x_tenant", b"2"), (b"X-Amz-Date", b"3"), (b"Accept", b"*/*"))
     names = [name.lower() for name, _ in sent(out, held()).headers]
     assert b"accept" in names
@@ -72,7 +72,7 @@ def test_a_grant_lists_parameters_that_are_not_credentials() -> None:
     " authenticity_token __RequestVerificationToken max_tokens tokens keyword sort_key author passenger ClientToken"
     " signed design sessions monkey".split(),
 )
-def test_names_that_only_look_like_it_are_no_credentials(name: str) -> None:
+def test_names_that_only_look_like_credentials_pass(name: str) -> None:
     assert not is_credential("query", name)
 
 

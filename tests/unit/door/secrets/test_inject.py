@@ -64,7 +64,7 @@ def test_a_placeholder_in_a_header_is_swapped_as_it_was_written(written: bytes, 
     assert values(done.headers, b"authorization") == [expected]
 
 
-def test_in_basic_user_and_password_go_as_the_vault_has_them() -> None:
+def test_basic_authentication_uses_the_vaults_user_and_password() -> None:
     done = sent(
         asks((b"Authorization", basic(b"mallory:" + P))),
         held(SecretPlace("basic", swap=True), kind="basic"),
@@ -178,7 +178,7 @@ def test_answers_of_a_granted_host_are_asked_for_whole_and_unpacked() -> None:
 
 
 @pytest.mark.parametrize("name", [b"X-Hotdesk-Identity", b"x_hotdesk_identity"])
-def test_nobody_else_writes_the_identity_header(name: bytes) -> None:
+def test_a_desk_cannot_set_the_identity_header(name: bytes) -> None:
     for host in (HOST, "open.test"):
         assert all(b"dentity" not in one for one, _ in sent(asks((name, b"me"), host=host), held()).headers)
 

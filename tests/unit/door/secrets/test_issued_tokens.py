@@ -159,7 +159,7 @@ def test_a_session_cookie_becomes_a_placeholder_and_goes_back_as_that_cookie() -
     assert refused(issued, asks((b"Cookie", b"sid=" + placeholder), scheme="http"))
 
 
-def test_what_one_host_issued_is_worth_nothing_at_another() -> None:
+def test_a_token_one_host_issued_is_not_valid_at_another() -> None:
     placeholder = keeper().keep(REAL)
     assert refused(keeper(), asks((b"Authorization", b"Bearer " + placeholder))).signs[0].secret == "issued"
     assert refused(None, asks((b"Authorization", b"Bearer " + placeholder), host="open.test")).signs
@@ -198,7 +198,7 @@ def test_the_same_value_keeps_its_placeholder_and_the_oldest_are_forgotten() -> 
     assert len(issued.observed) == 1024
 
 
-def test_what_is_kept_is_scrubbed_from_then_on() -> None:
+def test_a_stored_token_is_scrubbed_from_then_on() -> None:
     scrubber = Scrubber()
     issued = Issued("erp.test", (), scrubber.add)
     answered(issued, b'{"access_token": "' + REAL + b'"}')

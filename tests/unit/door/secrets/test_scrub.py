@@ -177,7 +177,7 @@ def test_short_secrets_are_not_looked_for_and_say_so() -> None:
     assert scrub(b"hunter2hunter22", b"hunter2hunter22") == b"hunter2hunter22"
 
 
-def test_of_user_and_password_both_are_looked_for() -> None:
+def test_both_user_and_password_are_looked_for() -> None:
     stream = Scrubber(list_scrubbed_secrets("g", "n", "basic", b"ann:" + TOKEN)).stream()
     assert TOKEN not in stream.feed(b"pw=" + TOKEN + b" " + base64.b64encode(b"ann:" + TOKEN) + b" ")
     assert stream.finish() == b""
@@ -316,7 +316,7 @@ def test_of_a_secret_that_changes_at_every_use_the_last_values_are_looked_for() 
         assert set(looks_for(scrubber, numbered(i))) == {i >= 10}
 
 
-def test_what_is_forgotten_takes_nothing_with_it_and_leaves_nothing_behind() -> None:
+def test_forgetting_a_value_affects_no_other() -> None:
     scrubber = Scrubber()
     for i in range(5 * MOST_OF_ONE):
         scrubber.add(ScrubbedSecret("g", "n", numbered(i)))

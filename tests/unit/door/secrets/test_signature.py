@@ -51,7 +51,7 @@ def signature(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
         (b"Param2=value2&Param1=value1", b"b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"),
     ],
 )
-def test_the_published_examples_come_out(query: bytes, expected: bytes) -> None:
+def test_the_published_examples_give_the_published_signatures(query: bytes, expected: bytes) -> None:
     assert signature(sign(SIGNER, SECRET, "GET", "/", query, [HOST], EMPTY, AT)) == expected
 
 
@@ -61,7 +61,7 @@ def test_the_published_example_of_s3_comes_out() -> None:
     assert signature(made) == b"fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"
 
 
-def test_what_the_desk_signed_with_is_replaced() -> None:
+def test_the_desks_signature_is_replaced() -> None:
     sent = [
         HOST,
         (b"authorization", b"AWS4-HMAC-SHA256 x"),
@@ -76,7 +76,7 @@ def test_what_the_desk_signed_with_is_replaced() -> None:
     assert SECRET not in b"".join(value for _, value in made)
 
 
-def test_all_that_goes_out_is_part_of_what_is_signed() -> None:
+def test_everything_that_is_sent_is_signed() -> None:
     made = {
         signature(sign(SIGNER, SECRET, method, path, query, [HOST, (b"x-amz-a", value)], compute_digest(body), AT))
         for method in ("GET", "POST")
@@ -228,7 +228,7 @@ def test_bodies_of_s3_are_not_needed_and_others_are() -> None:
     assert first != second
 
 
-def test_nothing_is_signed_that_was_not() -> None:
+def test_an_unsigned_request_is_not_signed() -> None:
     made = plan_injection(bucket(), [KEY])
     assert isinstance(made, InjectionPlan)
     assert list_needed_grants(made) == ()

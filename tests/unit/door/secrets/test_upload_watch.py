@@ -59,7 +59,7 @@ def test_the_longest_placeholder_does_not_leave_at_any_split() -> None:
         assert len(watched(b"x" + longest + b"x", [cut])[0]) <= 1
 
 
-def test_what_cannot_be_a_placeholder_is_not_held_back() -> None:
+def test_data_that_cannot_be_a_placeholder_is_not_held_back() -> None:
     eye = UploadWatcher()
     assert eye.feed(b"hotdesk-secret-x\n") == b"hotdesk-secret-x\n"
     assert eye.feed(b"the h") == b"the "
@@ -85,7 +85,7 @@ def test_a_placeholder_inside_a_compressed_body_does_not_leave(step: int) -> Non
     assert clean.feed(gzip.compress(b"fine")) + clean.finish() == gzip.compress(b"fine")
 
 
-def test_a_body_nobody_can_read_goes_to_no_granted_host() -> None:
+def test_an_unreadable_body_is_sent_to_no_granted_host() -> None:
     with pytest.raises(UnreadableError):
         make_watcher(b"compress", granted=True)
     assert make_watcher(b"compress", granted=False).feed(b"x") == b"x"

@@ -1,4 +1,4 @@
-"""The browser as tools: what is asked of the reader, what a model is told, and a reader that a page has turned."""
+"""Tests of the browser tools: requests to the reader, results for the model, and a compromised reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE: dict[str, object] = {"id": "t1", "url": "https://x.test/", "title": "X"}
 
 
 class Scripted:
-    """A seat whose reader answers by a script; keeps what it was asked."""
+    """A seat with a scripted reader; records its requests."""
 
     def __init__(self, desk: Desk, *answers: VerbResult) -> None:
         self.desk = desk
@@ -25,7 +25,7 @@ class Scripted:
         self.asked: list[tuple[str, dict[str, object]]] = []
 
     def close(self) -> None:
-        """Have nothing to let go of."""
+        """Release nothing."""
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         self.asked.append((verb, arguments))
@@ -39,7 +39,7 @@ async def told(desk: Desk, tool: str, value: dict[str, object], /, **arguments: 
 
 
 @pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
-async def test_every_example_is_right_and_asks_for_something_the_reader_knows(tool: Tool, desk: Desk) -> None:
+async def test_every_example_is_valid_and_uses_a_verb_of_the_reader(tool: Tool, desk: Desk) -> None:
     await desk.write("report.csv", b"a,b\n")
     seat = Scripted(desk, VerbResult(HERE))
     example = {**tool.example}
@@ -93,13 +93,13 @@ async def test_a_model_gets_the_result(
     assert (await told(desk, tool, value, **arguments)).text == text
 
 
-async def test_what_did_not_come_about_is_not_ok(desk: Desk) -> None:
+async def test_a_failed_action_is_not_ok(desk: Desk) -> None:
     assert not (await told(desk, "browser_fill", {"as_meant": False}, ref="e1", text="b")).ok
     assert not (await told(desk, "browser_wait_for", {"met": False}, what="load")).ok
     assert (await told(desk, "browser_click", {"fallback": "keyboard"}, ref="e1")).fallback == "keyboard"
 
 
-async def test_a_picture_is_passed_on_as_it_is(desk: Desk) -> None:
+async def test_a_picture_is_forwarded_unchanged(desk: Desk) -> None:
     seen = await told(desk, "browser_screenshot", {}, format="jpeg")
     assert (seen.image, seen.media) == (PICTURE, "image/jpeg")
 
@@ -125,7 +125,7 @@ async def test_malformed_output_of_a_reader_is_detected(value: object, desk: Des
         await Browser(Scripted(desk, VerbResult(value))).list_tabs()
 
 
-async def test_a_reader_that_says_too_much_is_cut_short(desk: Desk) -> None:
+async def test_an_oversized_reply_of_a_reader_is_cut(desk: Desk) -> None:
     value = {**HERE, "title": "t" * 100_000, "text": "x" * 1_000_000, "news": ["n" * 100_000] * 1000}
     seen = await Browser(Scripted(desk, VerbResult(value))).read()
     assert len(seen.tab.title) <= 4000

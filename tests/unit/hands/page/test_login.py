@@ -1,4 +1,4 @@
-"""Codes, sessions and handles: each is somebody's, and for a while."""
+"""Tests of login codes, sessions and stream handles: each belongs to one user and expires."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def entered(entry: PageLogin) -> PageSession:
     return session
 
 
-def test_a_code_enters_once() -> None:
+def test_a_code_works_once() -> None:
     entry = PageLogin(Clock())
     code = entry.invite()
     assert entry.enter(code) is not None
@@ -29,7 +29,7 @@ def test_a_code_enters_once() -> None:
     assert entry.enter("") is None
 
 
-def test_a_code_enters_for_a_minute() -> None:
+def test_a_code_works_for_a_minute() -> None:
     clock = Clock()
     entry = PageLogin(clock)
     code = entry.invite()
@@ -49,7 +49,7 @@ def test_a_session_is_known_by_its_place_and_its_key() -> None:
     assert entry.find(one.place, "ü") is None
 
 
-def test_a_handle_begins_one_stream_of_its_own_session() -> None:
+def test_a_handle_starts_one_stream_of_its_own_session() -> None:
     entry = PageLogin(Clock())
     one, two = entered(entry), entered(entry)
     handle = entry.issue(one)
@@ -70,7 +70,7 @@ def test_a_handle_is_void_after_a_moment() -> None:
     assert not entry.redeem(handle, session)
 
 
-def test_neither_handles_nor_sessions_pile_up() -> None:
+def test_handles_and_sessions_are_limited() -> None:
     entry = PageLogin(Clock())
     session = entered(entry)
     first = entry.issue(session)

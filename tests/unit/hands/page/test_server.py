@@ -1,4 +1,4 @@
-"""The page's rules, over real connections: who is let in, from where, and to what."""
+"""Tests of the page's access rules over real connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hotdesk.linux.sockets import receive, send
 
 
 class Script:
-    """An owner that writes down what it is asked, and a screen that repeats what it hears."""
+    """An owner that records its requests, and a screen that repeats its input."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -101,7 +101,7 @@ class Place:
 
 @dataclass
 class Guest:
-    """A browser that entered."""
+    """A signed-in browser."""
 
     place: Place
     folder: str
@@ -156,7 +156,7 @@ async def test_a_code_leads_to_the_page_once(place: Place) -> None:
     assert (await place.ask(f"/enter/{code}")).status == 403
 
 
-async def test_who_entered_sees_the_page_and_its_files(place: Place) -> None:
+async def test_a_signed_in_user_gets_the_page_and_its_files(place: Place) -> None:
     guest = await place.enter()
     assert (await guest.ask("")).body == b"<h1>"
     assert (await guest.ask("novnc/core/rfb.js")).headers["content-type"] == "text/javascript"
@@ -216,7 +216,7 @@ async def test_posts_from_another_origin_are_refused(place: Place, site: str) ->
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "novnc/core/../core/rfb.js", "novnc/core/", "%2e%2e/x", "view.js?x", "/", "stream"]
 )
-async def test_a_path_that_is_not_in_the_table_is_nothing(place: Place, name: str) -> None:
+async def test_an_unknown_path_is_not_found(place: Place, name: str) -> None:
     guest = await place.enter()
     assert (await guest.ask(name)).status == 404
 
@@ -248,7 +248,7 @@ async def test_a_browser_that_leaves_ends_its_stream(place: Place) -> None:
         assert await receive(screen) == b""
 
 
-async def test_a_handle_begins_one_stream_of_its_own_session(place: Place) -> None:
+async def test_a_handle_starts_one_stream_of_its_own_session(place: Place) -> None:
     one, two = await place.enter(), await place.enter()
     handle = await one.handle()
     async with one.stream(handle):

@@ -1,4 +1,4 @@
-"""A screen's verbs against servers of the test's own: right ones, slow ones, hostile ones."""
+"""Tests of a screen's verbs against servers of the test's own: correct, slow and hostile ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def screen(serve: Serve, patience: float = 10.0, most: int = 64 << 20) -> 
 
 
 class Server:
-    """A server that behaves, and remembers what it was sent."""
+    """A correct server that records what it was sent."""
 
     def __init__(self, *colours: bytes) -> None:
         self.colours = list(colours)

@@ -1,4 +1,4 @@
-"""Characters and names as keys."""
+"""Tests of characters and names as keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_character_is_a_key(character: str, keysym: int) -> None:
 
 
 @pytest.mark.parametrize("character", ["\0", "\x7f", "\x85", "\ud800"])
-def test_what_no_key_types_is_refused(character: str) -> None:
+def test_a_character_no_key_types_is_refused(character: str) -> None:
     with pytest.raises(DeskError):
         keysyms.of_character(character)
 

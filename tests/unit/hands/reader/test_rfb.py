@@ -1,4 +1,4 @@
-"""RFB from the client's side: every right stream is read, every wrong one refused, none makes it hold more."""
+"""Tests of the RFB client: every valid stream is read, every invalid one refused, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_rectangles_land_where_they_belong_however_the_bytes_come(step: int) -> 
     assert conversation.updates == [(Rectangle(0, 1, 8, 2), Rectangle(2, 2, 3, 2), Rectangle(7, 3, 1, 1))]
 
 
-def test_bell_and_clipboard_are_passed_over() -> None:
+def test_bell_and_clipboard_are_ignored() -> None:
     clipboard = struct.pack(">B3xI", 3, 64 << 10) + b"c" * (64 << 10)
     assert len(after(hello() + b"\x02" + clipboard + b"\x02" + update(raw(0, 0, 1, 1))).updates) == 1
 
@@ -61,7 +61,7 @@ def test_an_empty_update_and_an_empty_rectangle_are_no_error() -> None:
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_what_a_screen_may_not_say_is_malformed(name: str) -> None:
+def test_messages_a_screen_may_not_send_are_refused(name: str) -> None:
     with pytest.raises(ProtocolError):
         after(STRANGE[name])
 

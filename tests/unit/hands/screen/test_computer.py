@@ -1,4 +1,4 @@
-"""Every action of every vendor's computer tool has a tool of ours; the vendors' own packages say which there are."""
+"""Tests that every action of every vendor's computer tool has a tool of ours, by the vendors' own packages."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_scrolling_by_pixels_turns_the_wheel(pixels: tuple[int, int], expected: 
         {},
     ],
 )
-def test_what_cannot_be_meant_is_wrong(given: dict[str, object]) -> None:
+def test_an_invalid_action_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(ToolArgumentError):
         translate_anthropic(given, HALF)
 
@@ -177,6 +177,6 @@ def test_what_cannot_be_meant_is_wrong(given: dict[str, object]) -> None:
         [{"type": "wait"}] * 101,
     ],
 )
-def test_calls_that_cannot_be_meant_are_wrong(actions: object) -> None:
+def test_an_invalid_call_is_refused(actions: object) -> None:
     with pytest.raises(ToolArgumentError):
         translate_openai(actions, HALF)

@@ -1,4 +1,4 @@
-"""A screen's methods and tools against a seat of the test's own that remembers what it was asked."""
+"""Tests of a screen's methods and tools against a seat that records its requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Programs:
 
 
 class Scripted:
-    """A seat that remembers."""
+    """A seat that records its requests."""
 
     def __init__(self, *said: bytes | int, told: VerbResult | None = None) -> None:
         self.programs = Programs(*said)
@@ -42,7 +42,7 @@ class Scripted:
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def close(self) -> None:
-        """Have nothing to let go of."""
+        """Release nothing."""
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         self.asked.append((verb, arguments))
@@ -104,7 +104,7 @@ async def test_a_held_key_is_released_when_the_wait_is_cancelled() -> None:
         ("screen_zoom", {"region": [5, 5, 5, 9]}),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(name: str, given: dict[str, object]) -> None:
+async def test_invalid_input_is_refused_before_any_request(name: str, given: dict[str, object]) -> None:
     seat = Scripted()
     with pytest.raises(BriefError):
         await use(seat, name, **given)
@@ -156,6 +156,6 @@ async def test_windows_are_read_from_lines_and_invalid_lines_are_skipped() -> No
     assert (second.x, second.title) == (-5, "")
 
 
-def test_every_tool_has_an_example_that_is_right() -> None:
+def test_every_tool_has_a_valid_example() -> None:
     for tool in TOOLS:
         assert tool.check(tool.example) is not None

@@ -1,4 +1,4 @@
-"""Who drives: a desk without a wall, a reader that says what it is told to, and people who take the wheel and leave."""
+"""Tests of control over a desk: a scripted reader, and people who take control and return it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ME, YOU = "uid 0 pid 1", "uid 0 pid 2"
 
 
 class Script:
-    """Says what a reader would, and writes down what was asked of it and of the keeper."""
+    """Answers as a reader would, and records the requests to it and to the keeper."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.asked: list[str] = []
         self.failing = ""
         self.refusals = 0
-        """How often the keeper says that the desk does not stop."""
+        """How often the keeper reports that the desk does not stop."""
         self.input: object = None
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
@@ -52,7 +52,7 @@ class Script:
 
 
 class Drive:
-    """A wheel and all it touches."""
+    """The control of a desk, and everything it touches."""
 
     def __init__(self, script: Script, wheel: Wheel, events: list[Event]) -> None:
         self.script, self.wheel, self.events = script, wheel, events
@@ -90,7 +90,7 @@ async def test_the_journal_is_written_in_a_thread_because_it_waits_for_the_disk(
     assert loop not in writers
 
 
-async def test_a_call_that_stands_still_with_the_desk_is_not_cancelled_when_a_person_takes_over(drive: Drive) -> None:
+async def test_a_call_stopped_with_its_desk_is_not_cancelled_by_a_takeover(drive: Drive) -> None:
     frozen, outcomes = anyio.Event(), list[str]()
 
     async def work() -> None:
@@ -137,7 +137,7 @@ async def test_a_wait_in_the_browser_is_cancelled_before_a_person_is_let_at_the_
     await drive.wheel.hand_back(7, ME)
 
 
-async def test_the_workers_time_stands_still_while_a_person_drives(drive: Drive) -> None:
+async def test_the_workers_clock_is_stopped_while_a_person_drives(drive: Drive) -> None:
     clock: list[str] = []
 
     @contextmanager
@@ -153,7 +153,7 @@ async def test_the_workers_time_stands_still_while_a_person_drives(drive: Drive)
     assert clock == ["stopped", "goes on"]
 
 
-async def test_nobody_takes_over_while_the_desk_is_reserved_and_nobody_reserves_it_while_a_person_drives(
+async def test_takeover_and_reservation_of_a_desk_exclude_each_other(
     drive: Drive,
 ) -> None:
     order: list[str] = []
@@ -175,7 +175,7 @@ async def test_nobody_takes_over_while_the_desk_is_reserved_and_nobody_reserves_
     assert order == ["handed back", "reserved"]
 
 
-async def test_a_viewer_whose_screen_is_gone_suspends_nobody(drive: Drive) -> None:
+async def test_a_viewer_whose_screen_is_gone_does_not_stop_the_worker(drive: Drive) -> None:
     drive.script.failing = "view.present"
     with pytest.raises(DeskError):
         await drive.wheel.take(7, ME)
@@ -217,7 +217,7 @@ async def test_the_desk_is_hushed_before_a_key_reaches_it_and_continues_after_th
     assert acts == ["view.present 7", "hush True", "view.lease 7", "view.lease 0", "view.acted", "hush False"]
 
 
-async def test_what_a_person_did_is_written_down_as_theirs(drive: Drive) -> None:
+async def test_acts_of_a_person_are_recorded_as_theirs(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(7, ME)
     took, back = drive.events
@@ -251,7 +251,7 @@ async def test_a_desk_that_cannot_be_frozen_cannot_be_taken_over(drive: Drive, f
     assert [type(event) for event in drive.events] == [TookOver, HandedBack]
 
 
-async def test_what_cannot_be_written_down_is_not_done(drive: Drive) -> None:
+async def test_a_takeover_that_cannot_be_recorded_is_refused(drive: Drive) -> None:
     def full(event: Event) -> None:
         raise DeskError("the journal is full")
 
@@ -324,12 +324,12 @@ async def test_a_desk_that_is_gone_is_handed_back_all_the_same(drive: Drive) -> 
 
 
 @pytest.mark.parametrize("told", [None, [], {"changed": "all"}, {"changed": -4}, {}])
-def test_what_no_share_is_is_nothing(told: object) -> None:
+def test_a_malformed_share_of_changes_counts_as_zero(told: object) -> None:
     assert read_changed_share(told) == 0.0
     assert read_changed_share({"changed": 7}) == 1.0
 
 
-def test_what_came_and_went_is_reported() -> None:
+def test_added_and_removed_files_are_reported() -> None:
     came = describe_differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
     assert came == ["Windows that appeared: c.", "Windows that disappeared: a."]
     assert describe_differences("Windows", frozenset({"a"}), frozenset({"a"})) == []

@@ -1,4 +1,4 @@
-"""Widgets as text: what a desk's program may answer, and what references mean."""
+"""Tests of widgets as text: what a desk's program may answer, and what references mean."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_a_window_without_widgets_is_left_to_pixels() -> None:
         report(more=1),
     ],
 )
-async def test_what_a_desk_answers_is_read_strictly(output: object) -> None:
+async def test_a_desks_answer_is_parsed_strictly(output: object) -> None:
     with pytest.raises(DeskError, match="cannot be read as text"):
         await widgets_of(output).read("")
 

@@ -1,4 +1,4 @@
-"""What a person reads before they decide about a job: our facts first, the worker's words last."""
+"""Tests of the text of a decision about a job: facts first, the worker's words last."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
         Card(CARD.title, CARD.facts, CARD.lines, HOSTILE),
     ],
 )
-def test_nothing_in_a_card_adds_a_line_or_steers_a_terminal(card: Card) -> None:
+def test_text_in_a_card_adds_no_line_and_no_control_characters(card: Card) -> None:
     shown = format_card(PENDING, card, 0)
     assert len(shown.splitlines()) == len(format_card(PENDING, CARD, 0).splitlines())
     assert all(character.isprintable() or character == "\n" for character in shown)
@@ -62,7 +62,7 @@ def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
     assert len(last) <= 300 + len('  the worker says (unchecked): ""')
 
 
-def test_what_is_left_out_is_reported() -> None:
+def test_omitted_lines_are_reported() -> None:
     shown = format_card(PENDING, Card("t", {"adds": "x" * 600}, ("l",) * 250), 0)
     assert "… and 100 more characters; `hotdesk approve --json` shows all" in shown
     assert shown.splitlines()[-1] == "  | … and 50 more lines; `hotdesk approve --json` shows all"

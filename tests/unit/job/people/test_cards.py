@@ -1,4 +1,4 @@
-"""What a person is shown: facts first, the worker's words last and escaped."""
+"""Tests of approval cards: facts first, the worker's words last and escaped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_no_words_make_a_card_longer_than_it_may_be() -> None:
     assert any("more characters]" in each for each in card.lines)
 
 
-def test_what_a_plan_runs_cannot_steer_the_terminal_it_is_shown_on() -> None:
+def test_commands_of_a_plan_are_escaped_on_a_card() -> None:
     card = plan_card(Plan((Step("run", "Run.", (), (), (), kind="program", program="a\x1b[2J\nb"),)), JOB)
     assert "   runs: a\\x1b[2J\\nb" in card.lines
 
@@ -113,5 +113,5 @@ def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() ->
         ("localhost", "localhost"),
     ],
 )
-def test_whose_host_it_is(host: str, expected: str) -> None:
+def test_a_hosts_owner_is_shown_by_its_registered_domain(host: str, expected: str) -> None:
     assert get_registrable_domain(parse_rule(host).host) == expected

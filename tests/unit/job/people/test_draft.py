@@ -1,4 +1,4 @@
-"""A plan that a person changes: what comes back is a whole plan, or nothing is decided."""
+"""Tests of a plan edited by a person: the result is a valid plan, or nothing is decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for people: the first answer counts, from whichever process, in time, and nothing is asked twice."""
+"""Tests of waiting for people: the first answer counts, from any process, in time, and no question is repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CARD = Card("The worker asks", {"step": "one"}, (), "Which?", "one: Which?")
 
 @dataclass(slots=True)
 class Late(LocalMachine):
-    """Has somebody answer just before it is written down that nobody did."""
+    """A log in which an answer arrives just before the expiry is recorded."""
 
     def note(self, *events: Event) -> None:
         for event in events:
@@ -40,21 +40,21 @@ class Late(LocalMachine):
 
 @dataclass(slots=True)
 class Office:
-    """One job and who answers for it."""
+    """One job and the person who answers for it."""
 
     machine: LocalMachine
     journal: Path
     kept: papers.Papers
     given_back: list[float] = field(default_factory=list)
     driven: int = 0
-    """How often it is found that somebody drives."""
+    """How many more checks report that a person is driving."""
 
     def people(self, seconds: float = 60.0, patience: float = 60.0, waiting: OpenQuestions | None = None) -> People:
         log = JobLog(JOB, self.machine, self.kept, ignore, JobBudget(), 600.0)
         return People(log, self.journal, seconds, patience, waiting or OpenQuestions(), give_back=self.give_back)
 
     async def give_back(self) -> bool:
-        """Take down that desks were given back, unless somebody drives them."""
+        """Record that desks were returned, unless a person is driving them."""
         self.driven -= 1
         if self.driven < 0:
             self.given_back.append(time.monotonic())
@@ -168,7 +168,7 @@ async def test_an_answer_at_the_terminal_goes_through_the_journal_too(office: Of
     assert len(office.events(Decided)) == 1
 
 
-async def test_what_a_policy_decides_is_asked_and_answered_at_once(office: Office) -> None:
+async def test_a_policys_decision_is_recorded_as_question_and_answer(office: Office) -> None:
     office.people().settle("plan", CARD, "policy auto")
     found = read_waiting(office.journal, JOB)
     assert found.open == []

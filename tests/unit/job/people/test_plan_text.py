@@ -1,4 +1,4 @@
-"""A plan in sentences: what is at stake is all of it, hosts are named by who owns them, and nothing is endless."""
+"""Tests of a plan in sentences: every risk is named, hosts by their owners, and the length is bounded."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_amendment_shows_every_step_it_changes_and_which_check_it_takes_away(
     assert [each[0] for each in card.steps] == ["1. read", "2. send"]
 
 
-def test_no_plan_makes_a_card_endless_or_steers() -> None:
+def test_a_card_is_bounded_and_escaped_for_every_plan() -> None:
     hosts = tuple(f"POST h{number}.test/{'x' * 400}" for number in range(500))
     steps = (Step("big", "x", ("shell",), hosts, (), tuple(f"f{n}\x1b[2J" for n in range(500)), check="y" * 5000),)
     card = describe_plan(plan_card(Plan(steps), JOB), Plan(steps), JOB, failed=tuple("z" * 1000 for _ in range(100)))

@@ -1,4 +1,4 @@
-"""What waits for people, folded from the journal: one decision, the first, about exactly what was asked, in time."""
+"""Tests of open questions read from the journal: the first decision in time about exactly the question counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_undecided_questions_wait_and_decided_ones_do_not(ledger: Ledger) -> Non
     assert read_waiting(ledger.path, JOB).open == [other]
 
 
-def test_of_two_decisions_the_first_in_the_chain_holds(ledger: Ledger) -> None:
+def test_the_first_of_two_decisions_counts(ledger: Ledger) -> None:
     pending = ledger.ask(ledger.begin())
     ledger.note(yes(pending, "uid 0 pid 1"))
     ledger.note(Decided(JOB, pending.id, pending.digest, "refused", "uid 0 pid 2"))
@@ -69,7 +69,7 @@ def test_reading_on_takes_only_what_is_new(ledger: Ledger) -> None:
     assert found.last > place
 
 
-def test_what_waits_everywhere_is_found_in_one_pass(ledger: Ledger) -> None:
+def test_open_questions_of_all_jobs_are_found_in_one_pass(ledger: Ledger) -> None:
     other = "i" + "c" * 20
     one, two = ledger.ask(ledger.begin()), ledger.ask(ledger.begin(other), job=other)
     found = read_all_waiting(ledger.path)

@@ -1,4 +1,4 @@
-"""What is forgotten is gone, key first; the journal stays whole; what is worked at stays."""
+"""Tests of forgetting a job: the key is deleted first, the journal stays intact, running jobs stay."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_running_job_is_not_forgotten(ledger: Ledger) -> None:
     assert tell(ledger.path, JOB).forgotten is None
 
 
-def test_what_cannot_be_written_down_is_not_forgotten(ledger: Ledger) -> None:
+def test_a_job_is_not_forgotten_if_that_cannot_be_recorded(ledger: Ledger) -> None:
     ledger.begin()
 
     def full(event: Event) -> None:
@@ -56,7 +56,7 @@ def test_what_cannot_be_written_down_is_not_forgotten(ledger: Ledger) -> None:
     papers.find(ledger.jobs, JOB)
 
 
-def test_forgetting_that_was_broken_off_is_carried_out_later(ledger: Ledger) -> None:
+def test_interrupted_forgetting_is_completed_later(ledger: Ledger) -> None:
     ledger.begin()
     ledger.note(Forgotten(JOB, "me"))
     (ledger.jobs / JOB / papers.KEY).unlink()

@@ -1,4 +1,4 @@
-"""What a job that goes on remembers of what was before."""
+"""Tests of what a resumed job remembers from before."""
 
 from __future__ import annotations
 

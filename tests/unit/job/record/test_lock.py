@@ -1,4 +1,4 @@
-"""Who works at a job holds its lock, and nobody else gets it."""
+"""Tests of a job's lock: only one process works at a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with hold_lock(Path(sys.argv[1])):
 
 
 @pytest.mark.slow
-def test_a_lock_is_one_processs_and_goes_with_it(tmp_path: Path) -> None:
+def test_a_lock_belongs_to_one_process_and_ends_with_it(tmp_path: Path) -> None:
     assert not is_held(tmp_path)
     env = {"PYTHONPATH": ":".join(filter(None, sys.path))}
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, env=env)

@@ -1,4 +1,4 @@
-"""A job's log keeps its time, and ends what may be ended when it is asked to stop."""
+"""Tests of a job's log: time limits, and what is cancelled or finished when the job is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Papers: sealed, named by what they say, and gone with their key."""
+"""Tests of papers: encrypted, named by their content, and unreadable without their key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotdesk.job.record import papers
 from hotdesk.job.record.paper_log import HEAD
 
 
-def test_a_paper_says_what_was_written_and_its_file_does_not(tmp_path: Path) -> None:
+def test_a_paper_can_be_read_back_and_its_file_is_encrypted(tmp_path: Path) -> None:
     made = papers.create(tmp_path, "ijob")
     name = made.write("the goal is \udcff secret")
     assert papers.find(tmp_path, "ijob").read_text(name) == "the goal is \udcff secret"
@@ -63,7 +63,7 @@ def test_two_processes_write_papers_of_one_job_and_each_finds_the_others(tmp_pat
     assert [one.read_text(name) for name in names] == [other.read_text(name) for name in names] == [*"0011223344"]
 
 
-def test_what_was_half_written_when_a_process_died_hides_nothing_else(tmp_path: Path) -> None:
+def test_a_partial_write_of_a_killed_process_hides_no_other_paper(tmp_path: Path) -> None:
     died = papers.create(tmp_path, "ijob")
     whole, half = died.write("whole"), died.write("half")
     (file,) = (tmp_path / "ijob" / "papers").iterdir()

@@ -1,4 +1,4 @@
-"""The course of a job: its steps, its cost, its time, and acts nobody knows the end of."""
+"""Tests of a job's progress: its steps, cost, time, and acts with an unknown outcome."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def stands(course: Progress) -> list[str]:
     return [step.stand for step in course.steps.values()]
 
 
-def test_steps_go_from_to_come_to_done() -> None:
+def test_steps_go_from_pending_to_done() -> None:
     course = course_of((100, BEGUN), (101, PLANNED))
     assert stands(course) == ["to come", "to come"]
     course.take(StepBegun(JOB, "read", "Read."), 102)

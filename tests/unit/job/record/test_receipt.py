@@ -1,4 +1,4 @@
-"""Receipts: what a job's events tell."""
+"""Tests of receipts made from a job's events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a job stands, from its events: what is finished, what was lost, what nobody knows, and how it goes on."""
+"""Tests of a job's state from its events: what is finished, lost or unknown, and how it resumes."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_every_event_of_a_job_has_its_place() -> None:
         ),
     ],
 )  # fmt: skip
-def test_where_a_job_stands(
+def test_the_state_of_a_job_follows_from_its_events(
     events: tuple[Event, ...], current: str, unknown: list[int], lost: list[int], goes_on: bool
 ) -> None:
     past = fold(*events)
@@ -203,7 +203,7 @@ def test_a_failed_attempt_voids_what_was_kept_during_it() -> None:
     assert past.kept_before == before[0]
 
 
-def test_what_was_waited_for_is_no_work() -> None:
+def test_waiting_time_is_not_working_time() -> None:
     past = ResumeState(JOB)
     for event, at in ((BEGUN, 0), (ONE, 1000), (RESUMED, 900_000), (act_of_two := thought(1), 901_000)):
         past.take(event, at)

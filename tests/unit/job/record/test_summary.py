@@ -1,4 +1,4 @@
-"""What became of a job: its state, its steps, its cost; and every job of a journal in one pass."""
+"""Tests of job summaries: state, steps and cost, for one job or all of a journal in one pass."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ STATES: list[tuple[tuple[Event, ...], bool, int, tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize(("events", "live", "now", "state"), STATES)
-def test_how_a_job_stands(events: tuple[Event, ...], live: bool, now: int, state: tuple[str, str]) -> None:
+def test_the_state_of_a_job_is_summarised(
+    events: tuple[Event, ...], live: bool, now: int, state: tuple[str, str]
+) -> None:
     assert told(*events).get_state(live, now) == state
 
 

@@ -1,4 +1,4 @@
-"""What a job thought, did and saw, for people: whole, escaped, and without pictures' bytes."""
+"""Tests of a job's transcript for people: complete, escaped, and without picture data."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     assert list(iterate_lines("a b " * 2000))[-1] == "… and 4000 more characters"
 
 
-def test_a_text_made_to_be_slow_is_not() -> None:
+def test_a_text_made_to_be_slow_is_formatted_quickly() -> None:
     start = time.process_time()
     assert list(iterate_lines("a" + "\n" * 300_000 + "!"))[-1].startswith("… and ")
     assert time.process_time() - start < 1.0
