@@ -127,30 +127,54 @@ def find_node_identity(settings: Config) -> Path | None:
     return Path(identity) if settings.serve.get("nodes") and isinstance(identity, str) else None
 
 
+_KINDS: Mapping[str, type] = {
+    "images": str,
+    "runtime": str,
+    "disk": str,
+    "disk_floor": int,
+    "memory_floor": int,
+    "pids_floor": int,
+}
+"""Settings outside of tables, which an environment variable may also give."""
+
+
 def load(environ: dict[str, str] | None = None) -> Config:
     env = dict(os.environ) if environ is None else environ
     run, lib, etc = choose_folders(env)
-    table = read_table(etc / "config.toml")
-    kinds = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int, "pids_floor": int}
-    chosen: dict[str, object] = _load_walls(table.pop("wall", {}))
+    path = etc / "config.toml"
+    overrides = {name: value for name in _KINDS if (value := env.get(f"HOTDESK_{name.upper()}")) is not None}
+    try:
+        chosen = _load_table(read_table(path), overrides)
+    except BriefError as e:
+        raise BriefError(f"{path}: {e}") from None
+    for name, value in overrides.items():
+        chosen[name] = convert(f"HOTDESK_{name.upper()}", value, _KINDS[name])
     if program := env.get("HOTDESK_GVISOR_PROGRAM"):
         chosen["gvisor_program"] = program
     if emulate := env.get("HOTDESK_MICROVM_EMULATE"):
         chosen["microvm_emulate"] = emulate == "1"
-    for name, kind in kinds.items():
-        value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
-        if value is not None:
+    listed = env.get("HOTDESK_SIGNERS", "").replace(",", " ").split()
+    chosen["signers"] = (*chosen["signers"], *_read_setting("HOTDESK_SIGNERS", listed, _SIGNERS))
+    images = Path(str(chosen.pop("images", lib / "images")))
+    machine = Config(run=run, lib=lib, images=images, **chosen)
+    return get_tenant_settings(machine, env.get("HOTDESK_TENANT", DEFAULT_TENANT))
+
+
+def _load_table(table: dict[str, object], overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Parse the settings of the file, except those that an environment variable gives."""
+    chosen: dict[str, Any] = _load_walls(table.pop("wall", {}))
+    for name, kind in _KINDS.items():
+        value = table.pop(name, None)
+        if value is not None and name not in overrides:
             chosen[name] = convert(name, value, kind)
-    chosen |= read_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)  # a ceiling is in the file only
+    chosen |= read_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)
     chosen |= _load_ceiling(table.pop("ceiling", {}), chosen)
-    chosen |= _load_verify(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
+    chosen |= _load_verify(table.pop("verify", {}))
     chosen |= _load_holder(table.pop("holder", {}))
     chosen["serve"] = table.pop("serve", {})
     if table:
-        raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; correct its name or remove it")
-    images = Path(str(chosen.pop("images", lib / "images")))
-    machine = Config(run=run, lib=lib, images=images, **chosen)  # type: ignore[arg-type]
-    return get_tenant_settings(machine, env.get("HOTDESK_TENANT", DEFAULT_TENANT))
+        raise BriefError(f"unknown setting {sorted(table)[0]!r}; correct its name or remove it")
+    return chosen
 
 
 def get_tenant_settings(settings: Config, name: str) -> Config:
@@ -200,11 +224,9 @@ def _load_walls(table: object) -> dict[str, object]:
     }
 
 
-def _load_verify(table: object, listed: str) -> dict[str, object]:
+def _load_verify(table: object) -> dict[str, object]:
     settings = read_settings("verify", table, {"signers": _SIGNERS, "wall": make_choice_hint(WALLS[1:])})
-    found: tuple[str, ...] = settings.get("signers", ())
-    signers = (*found, *_read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), _SIGNERS))
-    return {"signers": signers, "verify_wall": settings.get("wall", "")}
+    return {"signers": settings.get("signers", ()), "verify_wall": settings.get("wall", "")}
 
 
 def _load_jobs(table: dict[str, object]) -> dict[str, object]:
@@ -354,13 +376,16 @@ def read_table(path: Path) -> dict[str, object]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except ValueError as e:
-        raise BriefError(f"{path} is not TOML: {e}; correct or remove the file") from e
+        raise BriefError(f"not a TOML file: {e}; correct or remove it") from e
 
 
 def convert(name: str, value: object, kind: type) -> object:
     """Return a setting's value of the right type; a size may be written as `512M`."""
     if kind is int and isinstance(value, str):
-        return parse_size(value)
+        try:
+            return parse_size(value)
+        except BriefError as e:
+            raise BriefError(f"setting {name} is not valid: {e}") from None
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
         raise BriefError(f"setting {name} is {value!r}; it must be {'a size such as 2G' if kind is int else 'a text'}")
     return value

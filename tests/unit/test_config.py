@@ -71,7 +71,7 @@ def test_a_mistake_in_the_file_is_the_callers_error(tmp_path: Path, toml: str | 
 def test_a_mistake_names_the_file_and_the_setting(tmp_path: Path) -> None:
     with pytest.raises(BriefError, match=r"config\.toml.*'colour'"):
         at(tmp_path, "colour = 1")
-    with pytest.raises(BriefError, match=r"config\.toml is not TOML"):
+    with pytest.raises(BriefError, match=r"config\.toml: not a TOML file"):
         at(tmp_path, "=")
 
 
