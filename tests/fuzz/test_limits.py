@@ -117,7 +117,7 @@ PROTOCOL: dict[str, tuple[list[Frame], str]] = {
 async def test_a_guest_that_exceeds_a_limit_is_reported_and_dropped(name: str) -> None:
     said, words = PROTOCOL[name]
     error = await failure(hear_late, said, patient=False)
-    check(error, LinkError, "hotdesk's process in the desk broke the protocol", words, "open another desk")
+    check(error, LinkError, "hotdesk's process in the desk broke the protocol", words, "burn the desk and open another")
 
 
 async def test_the_entries_of_a_listing_are_limited() -> None:

@@ -101,7 +101,10 @@ class Follower:
             raise HotdeskError(f"{what}: {str(body.get('text'))[:_TEXT_LIMIT]}")
         code, text = body.get("code"), body.get("text", "")
         if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-            raise LinkError(f"malformed exit status from the desk: {str(body)[:_TEXT_LIMIT]}")
+            raise LinkError(
+                f"hotdesk's process in the desk sent a malformed exit status ({str(body)[:_TEXT_LIMIT]}); "
+                "burn the desk and open another"
+            )
         if text:
             print(f"hotdesk: {make_printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
         return _tell_timeout(timeout) if body.get("timed_out") is True else code
@@ -174,7 +177,9 @@ class Follower:
                 progressed = True
                 self.take(*frame)
         except wire.WireError as e:
-            raise LinkError(f"hotdesk's process in the desk broke the protocol: {e}; open another desk") from None
+            raise LinkError(
+                f"hotdesk's process in the desk broke the protocol: {e}; burn the desk and open another"
+            ) from None
         return progressed
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
@@ -198,7 +203,10 @@ class Follower:
             if len(payload) < 2:
                 raise wire.WireError("unexpected empty frame")
             if payload[0] not in (wire.STDOUT, wire.STDERR) or not self.started:
-                raise LinkError(f"output from the desk on the unknown stream {payload[0]}")
+                raise LinkError(
+                    f"hotdesk's process in the desk sent output on the unknown stream {payload[0]}; "
+                    "burn the desk and open another"
+                )
             write_all(payload[0], payload[1:], self.signals)
             self.give_back(wire.compute_cost(payload))
         elif kind == wire.EVENT:
@@ -216,7 +224,7 @@ class Follower:
         elif kind == wire.REPLY:
             reply = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(reply, dict):
-                raise wire.WireError("a reply of the guest is not an object")
+                raise wire.WireError("its reply is not an object")
             self.reply = reply
 
     def give_back(self, cost: int) -> None:

@@ -155,7 +155,9 @@ class DeskLink:
             while (frame := self.reader.read_next()) is not None:
                 self.take(*frame)
         except wire.WireError as e:
-            raise LinkError(f"hotdesk's process in the desk broke the protocol: {e}; open another desk") from None
+            raise LinkError(
+                f"hotdesk's process in the desk broke the protocol: {e}; burn the desk and open another"
+            ) from None
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         if kind == wire.HELLO:
@@ -174,7 +176,7 @@ class DeskLink:
 
 def _read_end(body: object) -> tuple[int, str]:
     if not isinstance(body, dict):
-        raise wire.WireError("a reply of the guest is not an object")
+        raise wire.WireError("its reply is not an object")
     if "error" in body:
         return 126, str(body.get("text"))[:_TEXT_LIMIT]
     code, text = body.get("code"), body.get("text", "")

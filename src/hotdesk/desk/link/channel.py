@@ -27,6 +27,11 @@ MAX_LISTING_BYTES = 32 * MIB
 UNEXPECTED_FRAME = "hotdesk's process in the desk sent an unexpected frame; burn the desk and open another"
 
 
+def make_invalid_error(what: str) -> LinkError:
+    """Return the error for a reply that a sound guest never sends."""
+    return LinkError(f"hotdesk's process in the desk sent {what}; burn the desk and open another")
+
+
 class ChannelOwner(Protocol):
     """A channel as its link sees it."""
 
@@ -115,12 +120,12 @@ class Channel:
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
-                raise wire.WireError("the guest returned more flow-control credit than allowed")
+                raise wire.WireError("it returned more flow-control credit than allowed")
             self.wake()
         elif kind == wire.REPLY:
             body = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(body, dict):
-                raise wire.WireError("a reply of the guest is not an object")
+                raise wire.WireError("its reply is not an object")
             self.over = True
             self.items.append((GuestReply(body), 0))
             self.wake()
@@ -129,7 +134,7 @@ class Channel:
         """Queue a frame's payload, within the window."""
         self.window -= cost
         if self.window < 0:
-            raise wire.WireError("the guest sent more data than allowed")
+            raise wire.WireError("it sent more data than allowed")
         self.items.append((item, cost))
         if self.news is not None:
             self.news.set()
@@ -156,7 +161,7 @@ class Channel:
                 return await self.receive()
             if not self.link.may_be_silent():
                 raise LinkError(
-                    f"hotdesk's process in the desk sent nothing for {silence:.0f} s; burn the desk, open another"
+                    f"hotdesk's process in the desk sent nothing for {silence:.0f} s; burn the desk and open another"
                 )
 
     async def send(self, data: bytes, patience: float = math.inf) -> None:
@@ -172,7 +177,8 @@ class Channel:
                     await self.wait_for_credit()
                 if scope.cancelled_caught and not self.link.may_be_silent():
                     raise LinkError(
-                        f"hotdesk's process in the desk read nothing for {patience:.0f} s; burn the desk, open another"
+                        f"hotdesk's process in the desk read nothing for {patience:.0f} s; "
+                        "burn the desk and open another"
                     )
                 continue
             part = view[: min(wire.CHUNK, self.credit)]

@@ -51,11 +51,11 @@ class Borrowed:
         if kind in (wire.DATA, wire.EVENT):
             self.window -= wire.compute_cost(payload)
             if self.window < 0 or not payload:
-                raise wire.WireError("the guest sent more data than allowed")
+                raise wire.WireError("it sent more data than allowed")
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if self.credit > wire.WINDOW:
-                raise wire.WireError("the guest returned more flow-control credit than allowed")
+                raise wire.WireError("it returned more flow-control credit than allowed")
         self.loan.put(wire.encode_frame(kind, self.theirs, payload))
         if kind == wire.REPLY:
             self.over = True

@@ -147,7 +147,9 @@ class Link:
                     self.pause(over)
                     break
         except wire.WireError as e:
-            self.ending = LinkError(f"hotdesk's process in the desk broke the protocol: {e}; open another desk")
+            self.ending = LinkError(
+                f"hotdesk's process in the desk broke the protocol: {e}; burn the desk and open another"
+            )
         except LinkError as e:
             self.ending = e
         if self.ending is not None:

@@ -7,7 +7,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import anyio
 
-from hotdesk.desk.link.channel import GRACE_S, UNEXPECTED_FRAME, Body, Channel, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.channel import (
+    GRACE_S,
+    UNEXPECTED_FRAME,
+    Body,
+    Channel,
+    Data,
+    GuestEvent,
+    GuestReply,
+    make_invalid_error,
+)
 from hotdesk.desk.link.replies import as_done, check
 from hotdesk.desk.seam import Done, Size, Stream, check_argv, check_variables
 from hotdesk.errors import BriefError, LinkError
@@ -41,7 +50,7 @@ class LinkedProcess:
             item = await self.receive()
             if isinstance(item, Data):
                 if item.stream not in STREAMS:
-                    raise LinkError(f"the guest sent output of unknown stream {item.stream}")
+                    raise make_invalid_error(f"output on the unknown stream {item.stream}")
                 return STREAMS[item.stream], item.data
             elif isinstance(item, GuestReply):
                 await self.channel.drop()

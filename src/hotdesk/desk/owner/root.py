@@ -73,7 +73,12 @@ async def supervise(link: Link, ledger: RootLedger) -> None:
                     running.remove(number)
                     await ledger.enter(RootActEnded(ledger.desk, number, code))
                 case _:
-                    link.break_off(LinkError("malformed record of a command from the process for root"))
+                    link.break_off(
+                        LinkError(
+                            f"hotdesk's process for root in desk {ledger.desk} sent a malformed record of a command; "
+                            "burn the desk and open another"
+                        )
+                    )
 
 
 def _as_argv(value: object) -> tuple[str, ...]:

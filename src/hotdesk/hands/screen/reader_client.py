@@ -83,7 +83,7 @@ class LocalSeat:
         try:
             result: VerbResult = await getattr(part, method)(**arguments)
         except PeerError as e:
-            raise make_failed_error(self.desk, name, str(e)) from e
+            raise _make_failed_error(self.desk, name, str(e)) from e
         except ProtocolError as e:
             raise make_malformed_error(self.desk, name, str(e)) from e
         return result
@@ -121,10 +121,10 @@ class DeskSeat:
                 case {"error": "desk", "text": str(text)}:
                     raise DeskError(make_printable(text))
                 case {"error": "failed", "text": str(text)}:
-                    raise make_failed_error(self.desk, name, text)
+                    raise _make_failed_error(self.desk, name, text)
             raise make_malformed_error(self.desk, name, str(message.get("text")))
         reader.close()
-        raise make_failed_error(self.desk, name, f"did not respond within {_ASK_SECONDS:.0f} seconds; try again")
+        raise _make_failed_error(self.desk, name, f"did not respond within {_ASK_SECONDS:.0f} seconds; try again")
 
     async def join(self, viewer: socket.socket) -> int:
         """Pass a viewer's connection to the reader; return the viewer's number."""
@@ -275,5 +275,5 @@ def make_malformed_error(desk: Desk, part: str, why: str) -> LinkError:
     return LinkError(f"malformed data from the {part} of desk {desk.id}: {make_printable(why)[:500]}")
 
 
-def make_failed_error(desk: Desk, part: str, why: str) -> LinkError:
+def _make_failed_error(desk: Desk, part: str, why: str) -> LinkError:
     return LinkError(f"the {part} of desk {desk.id} {make_printable(why)[:500]}")
