@@ -761,8 +761,8 @@ def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
     "a host's domain stands first",
     Removal(
         "people/cards.py",
-        "        yield f\"{get_registrable_domain(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
-        "        yield f\"{f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
+        "domain, cover = get_registrable_domain(rule.host), find_cover(",
+        "domain, cover = rule.host, find_cover(",
     ),
 )
 def test_a_long_host_is_shown_from_its_registered_domain() -> None:
