@@ -76,12 +76,21 @@ class CustomCheck:
                 why = run.trouble or f"exit code {run.exit_code}: {execution.show_output(run.stderr)}"
                 fault = Fault("runs", self.file, "a check program that ends with exit code 0", why, _RUNS)
                 return Verdict(LOOKED_FOR, (fault,))
-            faults, facts, values = read_output(run.stdout)
+            faults, facts, values = _read_own_output(run.stdout)
         except (ValueError, RecursionError) as e:
             return make_unreadable_verdict(
                 LOOKED_FOR, 'JSON such as {"faults": [], "held": ["the total is right"], "values": {}}', e
             )
         return Verdict(LOOKED_FOR, faults, facts, values)
+
+
+def _read_own_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
+    """Parse the program's output; errors of the shared parsers name the check program instead of the desk's report."""
+    try:
+        return read_output(text)
+    except ValueError as e:
+        why = str(e).replace("malformed inspection report", "the output of the check program is malformed")
+        raise ValueError(why.replace("the inspection report", "the output of the check program")) from None
 
 
 def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:

@@ -28,6 +28,8 @@ from hotdesk.strict import Length, Range, StrictError, compile_reader, parse_jso
 INSIDE = Path(__file__).with_name("inside")
 FOLDER = ".checks"
 """Folder of the programs in a desk, below its home."""
+_MALFORMED = "malformed inspection report"
+"""Start of the error about a report that no sound desk returns; its detail follows after a colon."""
 MAX_REPORT_BYTES = 32 << 20
 """Limit of the size of the report, in bytes."""
 MOST_NESTED = 1_500_000
@@ -164,7 +166,7 @@ def read_json(data: bytes) -> object:
     try:
         return parse_json(data, duplicates=True, overflow=True)
     except StrictError:
-        raise ValueError("the inspection report is not JSON") from None
+        raise ValueError("malformed inspection report: it is not JSON") from None
 
 
 def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
@@ -197,6 +199,14 @@ def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[
 
 
 def make_unreadable_verdict(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
-    """Return the verdict on a file that could not be inspected: `expected X, found a problem: ERROR`."""
+    """Return the verdict on a file that could not be inspected: `expected X, found a problem: ERROR`.
+
+    A malformed report is no fault of the file: the verdict says so.
+    """
+    _, malformed, detail = str(error).partition(_MALFORMED)
+    if malformed:
+        detail = f" ({make_printable(detail.removeprefix(': ')[:MAX_TEXT_CHARS])})" if detail else ""
+        expected, found = "a valid result from the desk that checked this file", f"an invalid one{detail}"
+        return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, "Deliver the file again."),))
     found = f"a problem: {make_printable(str(error)[:MAX_TEXT_CHARS])}" if str(error) else "nothing"
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

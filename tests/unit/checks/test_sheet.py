@@ -108,7 +108,7 @@ Change = Callable[[dict[str, dict[str, Any]]], object]
         ),
         (
             lambda at: at["F2"].update(value=float("nan"), formula=""),
-            "opens : a workbook|a problem: the inspection report is not JSON",
+            "opens : a valid result from the desk that checked this file|an invalid one (it is not JSON)",
         ),
         (lambda at: at["B3"].update(fill=""), "colours x!3:3: a red row, because Difference is 10.25|5 of 6"),
         (lambda at: at["B3"].update(fill="FF00FF00"), "colours x!3:3: a red row|5 of 6 cells red"),

@@ -180,7 +180,9 @@ def read_book(data: bytes) -> Workbook:
                 _read_like(like) if like is not None else None,
                 {"LibreOffice": _read_short_text(office), "Python": _read_short_text(python)},
             )
-    raise ValueError(f"the workbook has no sheet or more than {MOST_SHEETS}, or the inspection report is malformed")
+        case {"sheets": list(sheets)} if not 0 < len(sheets) <= MOST_SHEETS:
+            raise ValueError(f"the workbook has {len(sheets)} sheets; from 1 to {MOST_SHEETS} can be checked")
+    raise ValueError("malformed inspection report: a field is missing, or has too many entries")
 
 
 def _read_sheets(records: list[object]) -> list[Sheet]:
