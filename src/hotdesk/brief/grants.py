@@ -218,7 +218,10 @@ def _check_place(place: object) -> SecretPlace:
             raise ValueError(f"{place.kind} takes no name")
         return place
     if not isinstance(place.name, str) or not _TOKEN_SHAPE.fullmatch(place.name):
-        raise ValueError(f"{place.kind} needs a name of letters, digits and `-`, as in {place.kind}=X-Api-Key")
+        raise ValueError(
+            f"the place {place.kind} needs the {place.kind}'s name (letters, digits and `-`), as in "
+            f"{place.kind}={'session' if place.kind == 'cookie' else 'X-Api-Key'}"
+        )
     if place.kind == "header" and _is_framing(place.name):
         raise ValueError(
             f"the header {place.name} is reserved for HTTP itself; use another header, or cookie= for a cookie"

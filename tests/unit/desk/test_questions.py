@@ -133,7 +133,7 @@ async def test_another_user_of_the_socket_may_neither_see_nor_answer_questions(
     async with background() as tasks:
         control = ControlServer(NO_DESKS, tasks, everyone=True, asks=lambda: scripted)
         for method in ("GET", "POST"):
-            with pytest.raises(BriefError, match="user id 4711 may not use it"):
+            with pytest.raises(BriefError, match="user id 4711 may not decide requests"):
                 await control.decide(method, parts, body, 1, 4711)
     assert scripted.answers == []
     assert scripted.keys == []

@@ -280,8 +280,12 @@ class ControlServer:
 
     async def decide(self, method: str, parts: list[str], body: bytes, pid: int, uid: int) -> object:
         """Carry out a request that only the owner's user may make. The kernel identifies the caller, not the body."""
-        if self.asks is None or uid not in (os.geteuid(), 0):
-            raise BriefError(f"{NOTHING}, or user id {uid} may not use it")
+        if self.asks is None:
+            raise BriefError(NOTHING)
+        if uid not in (os.geteuid(), 0):
+            raise BriefError(
+                f"user id {uid} may not decide requests of this process's desks; use the user who opened them, or sudo"
+            )
         match method, parts:
             case "GET", ["questions"]:
                 return [asdict(question) for question in self.asks().open_questions()]

@@ -395,7 +395,11 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     except HttpMessageError as broken:
         raise HttpMessageError(500, f"the request cannot be sent: {broken.reason}") from None
     if (read.method, read.target, read.headers) != (method, target, headers):
-        raise HttpMessageError(500, "the request is ambiguous: servers could read it in two ways")
+        raise HttpMessageError(
+            500,
+            "the request was not sent, because with the door's changes servers could read it in two ways; "
+            "send it with fewer or simpler headers",
+        )
     return head
 
 

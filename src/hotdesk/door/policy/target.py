@@ -143,7 +143,8 @@ def split_absolute(text: str, scheme: Scheme, inside: Authority | None = None) -
         if inside is None:
             raise UnclearTargetError("without CONNECT the door accepts only http:// requests; use CONNECT for https")
         raise UnclearTargetError(
-            f"this connection carries {scheme}; send /path or {scheme}://{bracket_ipv6(inside.host)}/path"
+            f"the request line has an {found[1].lower()}:// URL, but this connection is for {scheme}; send `GET /path` "
+            f"or `GET {scheme}://{bracket_ipv6(inside.host)}/path`"
         )
     host, port = _parse_authority(found[2])
     return Authority(host, PORTS[scheme] if port is None else port), found[3]

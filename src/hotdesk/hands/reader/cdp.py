@@ -96,7 +96,9 @@ async def wait_within(seconds: float, work: Awaitable[T]) -> T:
 def parse(message: bytes) -> object:
     """Parse JSON from a hostile peer; refuse too many values, too deep nesting and invalid numbers."""
     if message.count(b",") + message.count(b"[") + message.count(b"{") > _MAX_PIECES:
-        raise ProtocolError(f"a message of the browser has more than {_MAX_PIECES} values")
+        raise ProtocolError(
+            f"one message has more than {_MAX_PIECES:,} JSON values; the page may be too large: read a smaller part"
+        )
     try:
         return parse_json(message, duplicates=True, overflow=True)
     except StrictError as e:

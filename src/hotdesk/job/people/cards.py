@@ -25,6 +25,7 @@ from hotdesk.plan import Plan, Step, to_json
 MAX_CHARS = 300
 """Maximum characters of a line."""
 ALL = "everything that the brief allows"
+REACHES, ASKS = "reaches", "asks each time before it reaches"
 FOREIGN = "at stake: the program that uses the secret may have read untrusted content in this step"
 
 
@@ -64,7 +65,10 @@ def make_amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) 
     }
     lines = [
         *describe_difference(old, new),
-        *(f"not allowed by the brief: {get_registrable_domain(each.host)}: {rule_text(each)}" for each in outside),
+        *(
+            f"approval also allows what the brief does not, at {get_registrable_domain(each.host)}: {rule_text(each)}"
+            for each in outside
+        ),
     ]
     before, after = is_risky(old, job.scope), is_risky(new, widen_scope(job.scope, amendment))
     lines += [f"at stake: {each}" for each in after if each not in before]
@@ -164,7 +168,9 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
     """
     if step.hosts is None:
         rules = [each for each in select_rules(step.name, job.scope.rules) if each.verdict != "deny"]
-        yield from (f"reaches {get_registrable_domain(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
+        for each in rules:
+            domain = get_registrable_domain(each.host)
+            yield f"{ASKS if each.verdict == 'ask' else REACHES} {domain}: {rule_text(each)} (allowed by the brief)"
         return
     for text in step.hosts:
         try:
@@ -176,6 +182,6 @@ def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:
         if cover is None:
             yield f"cannot reach {domain}, because the brief does not allow it: {rule_text(rule)}"
         elif cover.verdict == "ask":
-            yield f"asks each time before it reaches {domain}: {rule_text(rule)}"
+            yield f"{ASKS} {domain}: {rule_text(rule)}"
         else:
-            yield f"reaches {domain}: {rule_text(rule)}"
+            yield f"{REACHES} {domain}: {rule_text(rule)}"

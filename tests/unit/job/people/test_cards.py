@@ -80,7 +80,7 @@ def test_commands_of_a_plan_are_escaped_on_a_card() -> None:
 
 def test_a_script_that_lists_nothing_shows_what_the_brief_has() -> None:
     card = plan_card(Plan((Step("count", "Count."),)), JOB)
-    assert "   reaches doc.test: read doc.test (everything that the brief allows)" in card.lines
+    assert "   reaches doc.test: read doc.test (allowed by the brief)" in card.lines
     assert "   tools: everything that the brief allows" in card.lines
 
 
@@ -92,7 +92,7 @@ def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() ->
     assert card.facts["within the brief"] == "no"
     assert card.lines == (
         "+ read: host POST a.very.long.name.evil.test/x",
-        "not allowed by the brief: evil.test: POST a.very.long.name.evil.test/x",
+        "approval also allows what the brief does not, at evil.test: POST a.very.long.name.evil.test/x",
         "at stake: read: may write without signing in: POST a.very.long.name.evil.test/x",
     )
     assert len(card.words) == 300

@@ -32,7 +32,7 @@ export function card(asked, settled = () => {}) {
   return made;
 }
 
-const listed = (lines) => h("ul", { class: "plainlist", "aria-label": "What it would do" }, lines.map((line) => h("li", null, line)));
+const listed = (lines) => h("ul", { class: "plainlist", "aria-label": "Details" }, lines.map((line) => h("li", null, line)));
 
 const shownFacts = (told, leave = []) => facts(Object.entries(told.facts || {})
   .filter(([name]) => !name.startsWith("digest") && name !== "brief" && !leave.includes(name))
