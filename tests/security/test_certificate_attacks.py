@@ -387,8 +387,8 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not record"),
     "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not record"),
     "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "has ended"),
-    "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "with network access"),
-    "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "with network access"),
+    "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "had network access"),
+    "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "had network access"),
     "a model, where there was a script": (
         [WRITTEN, *BEGUN[1:], passed()],
         {"brain": {"kind": "model"}},

@@ -136,7 +136,9 @@ class Forward:
             await self.fail(429, str(e))
         except UnreachableError as e:
             await self.fail(502, str(e))
-        except (UnreadableError, HttpMessageError) as e:
+        except UnreadableError as e:
+            await self.fail(502, f"the response from {self.meant.host} cannot be checked for secrets: {e}")
+        except HttpMessageError as e:
             await self.fail(502, f"malformed response from {self.meant.host}: {e}")
         except (HungUpError, OSError) as e:
             self.note = self.note or f"interrupted: {e}"

@@ -137,7 +137,9 @@ class Drive:
             found = self.catalog.list_history(db, name, who, owner)
             gone = found if number is None else [_select_version(found, number)]
             if not may_write(who, gone[0].owner):
-                raise BriefError(f"{format_name(name)} belongs to {gone[0].owner}; only its owner may remove it")
+                raise BriefError(
+                    f"{format_name(name)} belongs to {gone[0].owner}; only its owner or the operator may remove it"
+                )
             for version in gone:
                 self.catalog.remove(db, version)
                 intent(version)

@@ -195,7 +195,7 @@ def test_without_a_terminal_there_is_a_line_for_each_event_worth_one() -> None:
         "ask      Ask. (attempt 2)",
         "refused  GET evil.test/: no rule",
         "ask      failed: no answer",
-        "back     rolled back to before ask, attempt 2: no answer",
+        "back     to the state before ask, because attempt 2 failed: no answer",
         "passed   a.xlsx: 5 rows; all well",
         f"kept     a.xlsx, sha256 {'ab' * 32}",
         "burnt    i2",

@@ -84,7 +84,10 @@ def _add_save(parser: argparse.ArgumentParser) -> None:
 def add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="the images' names")
     parser.add_argument(
-        "--yes", "--force", action="store_true", help="remove an image without asking if other images are built on it"
+        "--yes",
+        "--force",
+        action="store_true",
+        help="do not ask before removing an image that other images are built on",
     )
 
 

@@ -66,7 +66,7 @@ class Inflate:
         begun = 0
         while data:
             if (begun := begun + 1) > MEMBERS:
-                raise UnreadableError(f"more than {MEMBERS} gzip members at once")
+                raise UnreadableError(f"one piece of the body has more than {MEMBERS} gzip members, which is the limit")
             if self.inner is None and (data := self.begin(data)) == b"":
                 return
             data = yield from self.inflate_member(data)

@@ -109,9 +109,9 @@ async def find_path(sock: socket.socket) -> str:
         address = version["webSocketDebuggerUrl"]
         path = address.removeprefix(f"ws://{AUTHORITY}")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise ProtocolError("the browser does not report its debugger address") from e
+        raise ProtocolError("it gave no address for remote control (DevTools); try again, or open another desk") from e
     if not PATH.fullmatch(path):
-        raise ProtocolError("the browser reports an unexpected debugger address")
+        raise ProtocolError("it gave an invalid address for remote control (DevTools); try again, or open another desk")
     return str(path)
 
 

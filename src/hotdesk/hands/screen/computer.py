@@ -154,7 +154,9 @@ def _translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]
             points = path if isinstance(path, list) else []
             pairs = [[each.get("x"), each.get("y")] if isinstance(each, Mapping) else None for each in points]
             return drag(pairs, scale, meanwhile)
-        case "keypress" if keys:
+        case "keypress":
+            if not keys:
+                raise ToolArgumentError("keypress needs `keys`, a list of key names such as CTRL")
             return [ScreenAction("screen_key", {"keys": keys})]
         case "move":
             return [ScreenAction("screen_move", {**_parse_point(action, scale), **meanwhile})]

@@ -101,7 +101,9 @@ async def put(seat: Seat, text: str, selection: _Selection = "clipboard") -> Non
     # The program that owns the clipboard keeps running, and must not keep our output pipe open.
     line = f"exec xclip -selection {selection} -in >/dev/null 2>&1"
     if not (done := await run(seat, ["sh", "-c", line], text.encode())).ok:
-        raise DeskError(f"the clipboard cannot be set: {_describe_failure(done)}")
+        raise DeskError(
+            f"the text cannot be put on the clipboard ({_describe_failure(done)}); try again, or write it to a file"
+        )
 
 
 async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str:

@@ -115,7 +115,7 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
         "attempt": str(attempt),
         "acts so far": str(len(lost)),
         "acts with an unknown outcome": ", ".join(unknown) or "none",
-        "sent outside the desk": f"{len(sent)} requests that may have changed something"
+        "sent outside the desk": f"requests that may have changed something: {len(sent)}"
         if sent
         else "no request that may have changed something",
     }
