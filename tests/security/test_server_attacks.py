@@ -772,7 +772,7 @@ def test_a_job_does_not_resume_with_a_request_a_server_forged(change: dict[str, 
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
     argv += job_command.build_command("resume", folder, JOB, {}, (installed,))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
-    assert "was changed; start a new job" in done.stderr or "cannot continue with its model" in done.stderr
+    assert "was changed after the server wrote it" in done.stderr or "cannot continue with its model" in done.stderr
     assert done.returncode != 0
 
 
