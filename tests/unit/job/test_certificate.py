@@ -170,7 +170,7 @@ def test_events_waiting_to_be_written_count(tmp_path: Path) -> None:
 def test_an_oversized_certificate_is_not_signed(tmp_path: Path) -> None:
     large = {**claim()["checks"][0], "values": {"x": "x" * (1 << 20)}}
     with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
-        with pytest.raises(BriefError, match="more than 1048576 bytes"):
+        with pytest.raises(BriefError, match="more than 1024 KiB"):
             certify(journal, claim(checks=[large]))
         assert journal.waiting == 0
 
