@@ -323,7 +323,7 @@ async def test_an_error_that_outlasts_the_retries_is_reported(kind: Kind) -> Non
         pair.server.trouble.append(Trouble(status=429, retry_after="50"))
         begun = time.monotonic()
         with pytest.raises(
-            ModelError, match=r"status 429: the next attempt is due in 50 seconds, but this call must end within \d seconds"
+            ModelError, match=r"status 429: .* due in 50 seconds, but this call must end within \d seconds"
         ):
             await pair.model.ask(request())
         assert time.monotonic() - begun < 5
