@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForAdmin, ForJobs, RequestContext
-from hotdesk.api.native.desks.desks import DeskShown, burn
+from hotdesk.api.native.desks.desks import burn
 from hotdesk.api.native.desks.desks import load_desks as open_desks
 from hotdesk.api.native.jobs.views import JobLine, summarize_job
 from hotdesk.api.native.problems import document_errors
@@ -80,7 +80,7 @@ async def show(context: ForJobs) -> Fleet:
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
     shares = [await _count_share(context, tenant) for tenant in context.list_visible_tenants()]
-    found = _find_outliers(jobs, desks)
+    found = _find_outliers(jobs)
     return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
 
 
@@ -115,7 +115,7 @@ async def stop(context: ForAdmin) -> Stopped:
     return Stopped(jobs=stopped, desks=burnt)
 
 
-def _find_outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
+def _find_outliers(jobs: list[JobLine]) -> list[Outlier]:
     """Return jobs that are much more expensive, longer or busier than is usual here."""
     over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
     found: list[Outlier] = []

@@ -270,7 +270,7 @@ async def stop(context: ForJobs, job: JobName) -> JobShown:
 
 @router.post("/{job}/resume", status_code=202, summary="Resume a job")
 async def resume(
-    context: ForJobs, job: JobName, order: Annotated[ResumeOrder | None, Body(title="Told")] = None
+    context: ForJobs, job: JobName, order: Annotated[ResumeOrder | None, Body(title="Changes")] = None
 ) -> JobShown:
     """Resume a job that stopped, was killed, or reached a limit."""
     tale = await find(context, job)
