@@ -232,10 +232,13 @@ def _load_verify(table: object) -> dict[str, object]:
 def _load_jobs(table: dict[str, object]) -> dict[str, object]:
     jobs, drive, prices, models = (table.pop(name, {}) for name in ("jobs", "drive", "prices", "models"))
     if not isinstance(models, dict):
-        raise BriefError('setting models is not a table; write [models."NAME"] and the settings of that model below')
+        raise BriefError(
+            'the setting models is not a table; write [models."NAME"] and the settings of that model below'
+        )
     if not isinstance(prices, dict):
         raise BriefError(
-            'setting prices is not a table; write [prices] and lines such as "NAME" = {input = 3, output = 15} below'
+            'the setting prices is not a table; write [prices] and lines such as "NAME" = {input = 3, output = 15} '
+            "below"
         )
     return {
         **read_settings(
@@ -249,7 +252,7 @@ def _load_jobs(table: dict[str, object]) -> dict[str, object]:
 
 def read_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(table, dict):
-        raise BriefError(f"setting {name} is not a table; write [{name}] and its settings below")
+        raise BriefError(f"the setting {name} is not a table; write [{name}] and its settings below")
     if unknown := sorted(set(table) - set(hints)):
         raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; the settings are {', '.join(hints)}")
     return {key: _read_setting(f"{name}.{key}", value, hints[key]) for key, value in table.items()}
@@ -261,7 +264,9 @@ def _read_setting(name: str, value: object, hint: Any) -> Any:
         return compile_reader(hint)(value)
     except StrictError as e:
         where = f"{name}.{e.where}" if e.path else name
-        raise BriefError(f"setting {where} {e.why.replace('expected', 'must be', 1)}; or remove the setting") from None
+        raise BriefError(
+            f"the setting {where} {e.why.replace('expected', 'must be', 1)}; or remove the setting"
+        ) from None
 
 
 def _read_price(name: str, table: object) -> Price:
@@ -385,9 +390,11 @@ def convert(name: str, value: object, kind: type) -> object:
         try:
             return parse_size(value)
         except BriefError as e:
-            raise BriefError(f"setting {name} is not valid: {e}") from None
+            raise BriefError(f"the setting {name} is not valid: {e}") from None
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
-        raise BriefError(f"setting {name} is {value!r}; it must be {'a size such as 2G' if kind is int else 'a text'}")
+        raise BriefError(
+            f"the setting {name} is {value!r}; it must be {'a size such as 2G' if kind is int else 'a text'}"
+        )
     return value
 
 

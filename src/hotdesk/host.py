@@ -131,7 +131,8 @@ class Host:
         """Return the runtime of the desks this process opens; raise `HostError` if it has no keeper."""
         if self.own_runtime is None:
             raise HostError(
-                "this process did not open these desks; the process that did controls their doors, screens and pool"
+                "this process cannot control the doors, screens and pool of these desks, because another process "
+                "opened them"
             )
         return self.own_runtime
 

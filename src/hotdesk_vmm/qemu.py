@@ -170,7 +170,7 @@ class Emulator:
             if not data:
                 raise EmulatorError("the emulator (QEMU) ended")
             if len(self.buffer) > _MAX_REPLY_BYTES:
-                raise EmulatorError("the emulator (QEMU) sent a reply that is too long")
+                raise EmulatorError(f"the emulator (QEMU) sent a reply of more than {_MAX_REPLY_BYTES >> 10} KiB")
         line, _, self.buffer = self.buffer.partition(b"\n")
         try:
             message = json.loads(line)
@@ -190,7 +190,7 @@ class Emulator:
         end = time.monotonic() + _REPLY_TIMEOUT_S
         while "MIGRATION completed" not in self.events:
             if "MIGRATION failed" in self.events:
-                raise EmulatorError("the emulator (QEMU) reported that it failed")
+                raise EmulatorError("the emulator (QEMU) reported that it could not save or load the virtual machine")
             self.read(end)
 
     def use_memory_file(self) -> None:

@@ -146,8 +146,8 @@ async def test_certificate_receipt_and_report_name_the_proven_wall(
         assert receipt.walls[each["desk"]["id"]].wall == NAME
     assert {each.wall for each in receipt.walls.values()} == {NAME, "container"}
     lines = "\n".join(format_receipt(receipt))
-    assert f"wall     container ({version}; the host's kernel), around 1 desk: " in lines
-    assert f"wall     {NAME} ({version}, {PLATFORM}; its own kernel), around " in lines
+    assert f"wall     container ({version}; the host's kernel), used by 1 desk: " in lines
+    assert f"wall     {NAME} ({version}, {PLATFORM}; its own kernel), used by " in lines
     page = report.make(settings.lib / "keys" / FILE, settings.lib / "jobs", receipt.job, beside=True).decode()
     assert f"{NAME} ({version}, {PLATFORM}; its own kernel)" in page
 

@@ -177,7 +177,7 @@ async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) 
 
 async def test_the_bytes_copied_out_are_limited(tmp_path: Path) -> None:
     large = Entry("x", "/x", "file", MAX_BYTES + 1, 0, 0, 0, 0.0)
-    check(await fetch(tmp_path, large, []), FileError, "x is larger than the limit of 16 GiB", "copy fewer files")
+    check(await fetch(tmp_path, large, []), FileError, "the copy exceeds the limit of 16 GiB at x", "copy fewer files")
     liar = Entry("x", "/x", "file", 0, 0, 0, 0, 0.0)
     said = [(DATA, 1, b"\0" + bytes(30_000))] * 20
     check(

@@ -1015,8 +1015,8 @@ async def test_an_interrupted_answer_never_looks_complete(answered: dict[str, li
     Removal(
         "door/exchange.py",
         "            if rest:\n"
-        '                raise ExchangeError(502, f"the response of {self.meant.host} is longer than its '
-        'Content-Length")\n',
+        '                raise ExchangeError(502, f"the response of {self.meant.host} continues after its '
+        'announced end")\n',
         "            self.upstream.buffer[:0] = rest\n",
     ),
     Removal(

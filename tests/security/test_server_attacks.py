@@ -729,7 +729,7 @@ def test_a_launcher_runs_a_limited_number_of_errands(tmp_path: Path) -> None:
     with ours, theirs:
         starting = Starting(settings, (), theirs)
         starting.errands = dict.fromkeys(range(MAX_ERRANDS), (0, 0))
-        with pytest.raises(BriefError, match="short commands are running"):
+        with pytest.raises(BriefError, match="changes to secrets and images"):
             starting.carry_out({"verb": "unsecret", "tenant": "acme", "name": "x", "n": 1}, [])
 
 

@@ -166,7 +166,7 @@ def _explain_excess(tenant: str, kind: str, has: float, requested: float, most: 
 def read(name: str, table: object) -> QuotaLimits:
     """Read `[serve.quota]`: every tenant's quota, and tables for tenants that have their own."""
     if not isinstance(table, dict):
-        raise BriefError(f"setting {name} is not a table; write [{name}] and its settings below")
+        raise BriefError(f"the setting {name} is not a table; write [{name}] and its settings below")
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
     usual = Quota(**read_settings(name, values, SETTINGS))
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}

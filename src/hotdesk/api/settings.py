@@ -178,7 +178,7 @@ def read_models(listed: list[str]) -> tuple[str, ...]:
     """Read and check models' names."""
     for each in listed:
         if not MODEL_SHAPE.fullmatch(each):
-            raise ValueError(f"has {make_printable(each[:80])!r}; write {FORMS}")
+            raise ValueError(f"has an invalid model name {make_printable(each[:80])!r}; write {FORMS}")
         names.split_name(each)
     return tuple(dict.fromkeys(listed))
 

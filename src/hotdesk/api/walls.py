@@ -72,7 +72,7 @@ class TenantWalls:
 def read_tenants(name: str, table: object) -> dict[str, str]:
     """Read `[serve.tenants]`: a table for each tenant, with its wall."""
     if not isinstance(table, dict):
-        raise BriefError(f"setting {name} is not a table; write [{name}.NAME] and its settings below")
+        raise BriefError(f"the setting {name} is not a table; write [{name}.NAME] and its settings below")
     found = {
         key: read_settings(f"{name}.{key}", each, {"wall": make_choice_hint(WALLS[1:])}) for key, each in table.items()
     }

@@ -68,8 +68,8 @@ def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[st
         )
     if job.scope.names:
         yield (
-            "only the operator may map host names to addresses; remove names from the brief, and ask the operator for "
-            "an entry in `[door] names` of the settings"
+            "only the operator may map host names to addresses; remove `names` from the brief, and ask the operator "
+            "for an entry in `[door] names` of config.toml"
         )
 
 

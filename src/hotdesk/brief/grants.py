@@ -96,7 +96,7 @@ def read_words(words: list[str]) -> Grant:
     name, at, authority = words[0].partition("@") if words else ("", "", "")
     found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
-        raise ValueError(f"{_BEGINNING}, the secret and its host")
+        raise ValueError(f"{_BEGINNING}: the name of a secret and its host")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
     used: set[str] = set()
     for position, word in enumerate(words[1:], 1):
@@ -187,7 +187,7 @@ def _parse_exact_host(text: str) -> str:
 
 def _check_fields(names: object) -> tuple[str, ...]:
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
-        raise ValueError(f"fields must be a list of at most {MOST_FIELDS} names")
+        raise ValueError(f"field= and allow-field= take at most {MOST_FIELDS} names each")
     for name in names:
         _check_name(name)
     return tuple(dict.fromkeys(names))
@@ -205,7 +205,7 @@ def _check_places(places: object) -> tuple[SecretPlace, ...]:
 
 def _check_place(place: object) -> SecretPlace:
     if not isinstance(place, SecretPlace):
-        raise ValueError("a place for the secret is malformed; write one such as bearer")
+        raise ValueError("each place for the secret must be a SecretPlace, such as SecretPlace('bearer')")
     check_choice("place", place.kind, get_args(PlaceKind))
     check_choice("swap", place.swap, (True, False))
     _check_around(place)
@@ -238,8 +238,8 @@ def _check_around(place: SecretPlace) -> None:
             or (text and (place.kind != "header" or place.swap))
         ):
             raise ValueError(
-                "text before or after a secret must be printable ASCII of at most 200 characters, and only header= "
-                "without `swap` takes it"
+                "text before or after a secret must be printable ASCII of at most 200 characters, and is allowed only "
+                "with `header=` and without `swap`"
             )
 
 

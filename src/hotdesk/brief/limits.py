@@ -46,7 +46,7 @@ def read_tools(brief: BriefValue) -> tuple[str, ...]:
         if not _TOOL_SHAPE.fullmatch(each.value):
             shown = make_printable(each.value[:80])
             why = (
-                f"{shown!r} is neither the name of a tool nor the beginning of names and a `*`; write "
+                f"{shown!r} is neither the name of a tool nor a prefix of tool names followed by `*`; write "
                 f"{format_example(field, 'tools')}"
             )
             field.faults.append(each.make_error(why))
@@ -175,6 +175,7 @@ def _read_model(field: BriefValue) -> str:
         shown = make_printable(str(field.value)[:80])
         remedy = field.write(key, KEYS["look"])
         raise field.make_error(
-            f"{shown!r} is not a model as PROVIDER:MODEL with the provider {' or '.join(PROVIDERS)}; write {remedy}"
+            f"{shown!r} is not a model name of the form PROVIDER:MODEL, where PROVIDER is {' or '.join(PROVIDERS)}; "
+            f"write {remedy}"
         )
     return name

@@ -46,7 +46,7 @@ def parse_scope(value: object) -> Scope:
     _require_names(scope.names)
     _require_tokens(scope)
     if scope.proxy is not None and check_proxy(scope.proxy) != scope.proxy:
-        raise _make_scope_error("its egress proxy is not in canonical form")
+        raise _make_scope_error("the egress proxy is not in canonical form")
     return scope
 
 
@@ -101,7 +101,7 @@ def _require_tokens(scope: Scope) -> None:
         if name not in granted or not all(each.isprintable() and 0 < len(each) <= _MAX_TOKEN_TEXT for each in texts):
             raise _make_scope_error(
                 f"the workload token {make_printable(name[:80])!r} has no grant, or its name, audience or issuer is "
-                "empty, too long or not printable"
+                f"empty, not printable or longer than {_MAX_TOKEN_TEXT} characters"
             )
 
 

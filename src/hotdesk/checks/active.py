@@ -224,7 +224,7 @@ def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
             found = f"a file that {opener} cannot open: {make_printable(why[:160])}"
             return opener, (Fault("unreadable", "", ALWAYS["unreadable"], found),)
         case _:
-            raise ValueError("malformed inspection report: invalid opener")
+            raise ValueError("malformed inspection report: the record of opening the file is invalid")
 
 
 def _read_request(thing: object) -> Fault:
@@ -234,4 +234,4 @@ def _read_request(thing: object) -> Fault:
             found = f"{read_text(what, 80)}: {read_text(target, 120)}"
             return Fault(family, "when the file is opened", FAMILIES[family], found)
         case _:
-            raise ValueError("malformed inspection report: invalid request")
+            raise ValueError("malformed inspection report: invalid request of the opened file")

@@ -98,13 +98,18 @@ def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str
     match read_json(text.strip().encode()):
         case {"faults": list(faults), "held": list(facts), "values": dict(values), **more} if not more:
             if not faults and not facts:
-                raise ValueError("the report must have at least one entry in faults or held")
+                raise ValueError("the output of the check program must have an entry in `faults` or `held`")
             if max(len(faults), len(facts), len(values)) > MOST_VALUES:
-                raise ValueError(f"the report has more than {MOST_VALUES} faults, held or values")
+                raise ValueError(
+                    f"the output of the check program has more than {MOST_VALUES} `faults`, `held` or `values`"
+                )
             shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
             return tuple(map(_read_fault, faults)), tuple(map(read_text, facts)), shown
         case _:
-            raise ValueError("the report must have exactly the lists faults and held and the object values")
+            raise ValueError(
+                "the output of the check program must have exactly these keys: the lists `faults` and `held`, and the "
+                "object `values`"
+            )
 
 
 def _read_fault(value: object) -> Fault:
@@ -112,7 +117,7 @@ def _read_fault(value: object) -> Fault:
         case {"where": where, "expected": expected, "found": found, **more} if not more:
             return Fault("holds", read_text(where, 200), read_text(expected, 300), read_text(found, 300))
         case _:
-            raise ValueError("every fault must be an object with exactly the texts where, expected and found")
+            raise ValueError("every entry of `faults` must have exactly the texts `where`, `expected` and `found`")
 
 
 def read_value(value: object) -> Value:

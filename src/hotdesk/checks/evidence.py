@@ -121,7 +121,7 @@ def describe_failure(done: Done) -> str:
     if done.out_of_memory:
         return "the inspection ran out of memory"
     if done.truncated:
-        return "the inspection report is too large"
+        return f"the inspection report exceeds the limit of {_LARGEST_ALL >> 20} MiB"
     return "" if done.ok else f"the inspection program ended with exit code {done.exit_code}"
 
 
@@ -141,7 +141,7 @@ def _page_sizes(evidence: object) -> list[tuple[int, int, int]]:
     listed = evidence.get("drawn", []) if isinstance(evidence, dict) else []
     found: list[tuple[int, int, int]] = compile_reader(SIZES)(listed)
     if sum(width * height for width, height, _ in found) > MOST_PIXELS:
-        raise ValueError("the rendered pages are too large in total")
+        raise ValueError(f"the rendered pages have more than {MOST_PIXELS} pixels in total")
     return found
 
 
@@ -151,7 +151,7 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
         inflating = zlib.decompressobj()
         rgb = inflating.decompress(rest[at : at + size], width * height * 3)
         if len(rgb) != width * height * 3:
-            raise ValueError("a page does not have the size that was reported")
+            raise ValueError("the pixels of a rendered page do not match its reported size")
         pages.append(DrawnPixels(width, height, rgb))
         at += size
     return pages
@@ -160,9 +160,9 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
 def read_json(data: bytes) -> object:
     """Parse a desk's JSON; raise `ValueError` if it is malformed, too large or has a number that is not finite."""
     if not data or len(data) >= MAX_REPORT_BYTES:
-        raise ValueError("the inspection report is empty or too large")
+        raise ValueError(f"the inspection report is empty or exceeds the limit of {MAX_REPORT_BYTES >> 20} MiB")
     if data.count(b"[") + data.count(b"{") > MOST_NESTED:
-        raise ValueError("the inspection report has too many values")
+        raise ValueError(f"the inspection report has more than {MOST_NESTED} lists and objects, which is the limit")
     try:
         return parse_json(data, duplicates=True, overflow=True)
     except StrictError:

@@ -59,7 +59,9 @@ class SheetCheck:
         if not isinstance(columns, list) or not columns or not all(isinstance(each, str) for each in columns):
             raise ExpectationError(f"sheet: columns must be a list of headings; write {EXAMPLE}", ("columns",))
         if type(rows) is not int or not 0 <= rows <= MOST_CELLS:
-            raise ExpectationError(f"sheet: rows must be a whole number; write {EXAMPLE}", ("rows",))
+            raise ExpectationError(
+                f"sheet: rows must be a whole number from 0 to {MOST_CELLS}; write {EXAMPLE}", ("rows",)
+            )
         for key in ("red_where", "total"):
             if expect.get(key, columns[0]) not in columns:
                 raise ExpectationError(f"sheet: {key} {explain_column(expect[key], columns)}", (key,))

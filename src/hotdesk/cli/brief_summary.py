@@ -49,11 +49,11 @@ def _describe_fields(job: Brief) -> Iterator[tuple[str, list[str]]]:
     yield "secrets", limit_lines([grant_text(grant) for grant in job.scope.grants]) or ["none"]
     if job.scope.names:
         yield "names", limit_lines([f"{name} maps to {upstream}" for name, upstream in job.scope.names.items()])
-    yield "tools", [", ".join(job.tools) or "all tools of its desk"]
+    yield "tools", [", ".join(job.tools) or "all tools of the desk"]
     yield "models", _describe_models(job)
     yield "budget", [_describe_budget(job)]
     if job.memory:
-        yield "memory", [f"{job.memory}: its workers can read what earlier jobs stored there, and add to it"]
+        yield "memory", [f"{job.memory}: workers can read what earlier jobs stored there, and add to it"]
     deadline = f"a request without an answer is refused after {_format_seconds(job.wait)}"
     yield (
         "approvals",

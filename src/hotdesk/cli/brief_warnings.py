@@ -55,13 +55,16 @@ def list_rule_warnings(job: Brief, settings: Config) -> Iterator[str]:
 
 def _guess_meaning(host: str, rule: str) -> str:
     if host in _EVERYTHING and rule.startswith("deny "):
-        return "what no rule allows is refused anyway, so remove this rule"
+        return "requests that no rule allows are refused anyway, so remove this rule"
     if host in _EVERYTHING:
-        return "no rule means every host: list each host that the job needs, such as 'example.com' or '*.example.com'"
+        return (
+            "a rule cannot stand for every host; list each host that the job needs, such as 'example.com' or "
+            "'*.example.com'"
+        )
     if host in _NOTHING:
         return "a brief without egress rules reaches nothing, so remove this rule"
     if close := get_close_matches(host, PRESETS, n=1, cutoff=0.5):
-        return f"did you mean the preset {close[0]!r}, which is written alone?"
+        return f"did you mean the preset {close[0]!r}? Write only its name as the rule."
     return f"write the whole name of the host, such as '{host}.com'"
 
 

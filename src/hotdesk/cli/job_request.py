@@ -202,7 +202,8 @@ def make_brain(
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     if chosen.adversary and job.wall == "local":
         raise BriefError(
-            "--adversary needs a wall other than `local`: without isolation it would attack this machine itself"
+            "--adversary needs isolation, which the wall `local` does not have: the attack would run on this "
+            "machine itself; write wall = 'container' in the brief"
         )
     turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
     if (recorded := turned or script) is not None:

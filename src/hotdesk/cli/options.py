@@ -50,7 +50,8 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="RULE",
         help="requests to admit: 'example.test' (to read), 'GET example.test/data/*', 'write api.test', "
-        "'read *.example.test down=50M'; or the name of a rule set: pypi, npm, debian, github-read",
+        "'read *.example.test down=50M' (at most 50 MiB of responses); or the name of a rule set: "
+        "pypi, npm, debian, github-read",
     )
     scope.add_argument("--deny", action="append", metavar="RULE", help="exceptions to --allow")
     scope.add_argument(

@@ -194,7 +194,8 @@ def _make_brains(
         if chosen.adversary:
             if brief.wall == "local":
                 raise BriefError(
-                    "--adversary needs a wall other than `local`: without isolation it would attack this machine itself"
+                    "--adversary needs isolation, which the wall `local` does not have: the attack would run on this "
+                    "machine itself; write wall = 'container' in the brief"
                 )
             brains.turn = partial(find_adversary, chosen.adversary)
         return brains

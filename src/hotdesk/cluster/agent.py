@@ -224,7 +224,7 @@ def _take_scope(data: dict[str, object]) -> Scope:
     try:
         values = read(dict[str, bytes], data.pop("values", {}))
     except StrictError as e:
-        raise BriefError(f"the secrets of the scope cannot be read: {e}") from None
+        raise BriefError(f"malformed `values` (the desk's secrets) in the request: {e}") from None
     return replace(scope, values=values)
 
 

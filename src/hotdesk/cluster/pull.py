@@ -144,5 +144,5 @@ def _parse_key(pem: str) -> Ed25519PublicKey:
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise KeeperError("a node sent no public key with its journal events")
+        raise KeeperError("a node sent no valid public key with its journal events")
     return key

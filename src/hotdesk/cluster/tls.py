@@ -123,5 +123,5 @@ def _read_record(buffer: bytes) -> bytes | None:
     """Return the first complete record, or `None` if more data is needed; raise `ConnectionError` if it is too long."""
     length = int.from_bytes(buffer[:_LENGTH], "big")
     if length > _READ:
-        raise ConnectionError("the peer sent a record that is too long")
+        raise ConnectionError(f"the peer sent a record of {length} bytes; the limit is {_READ}")
     return buffer[_LENGTH : _LENGTH + length] if len(buffer) >= _LENGTH + length else None

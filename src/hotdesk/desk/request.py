@@ -163,7 +163,7 @@ def _parse_field(name: str, value: object) -> Any:
     try:
         return _get_reader(name)(value)
     except StrictError as e:
-        raise BriefError(f"malformed request to the keeper: {name}: {e}") from None
+        raise BriefError(f"invalid {name}: {e}") from None
 
 
 def parse_snapshot(value: object) -> str:

@@ -31,7 +31,7 @@ def _find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     answers = result.get_table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
-        raise SilentProbeError(f"no result of {missing[0]}")
+        raise SilentProbeError(f"no result for the system call {missing[0]}")
     flaws = [f"{each.what} returned {answers[each.what]}" for each in listed if answers[each.what] != each.answer]
     return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
 

@@ -201,7 +201,7 @@ def _judge_sockets(strained: Strain) -> Finding:
     if limit and int(limit) > _SOCKET_BUFFERS:
         flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}, more than {_SOCKET_BUFFERS}")
     if queued < MIB:
-        raise SilentProbeError(f"the test left only {queued} bytes of received data unread")
+        raise SilentProbeError(f"the test left only {queued} bytes of received data unread, less than {MIB}")
     return report_flaws(flaws, f"the desk could leave {queued // MIB} MiB of received data unread, and no more")
 
 

@@ -208,25 +208,25 @@ class ProbeResult:
     def get_table(self, name: str) -> dict[str, object]:
         value = self.values.get(name)
         if not isinstance(value, dict):
-            raise SilentProbeError(f"no result of {name}")
+            raise SilentProbeError(f"no result for the test {name!r}")
         return value
 
     def get_list(self, name: str, length: int) -> list[object]:
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != length:
-            raise SilentProbeError(f"no result of {name}")
+            raise SilentProbeError(f"no result for the test {name!r}")
         return value
 
     def get_word(self, name: str) -> str:
         value = self.values.get(name)
         if not isinstance(value, str):
-            raise SilentProbeError(f"no result of {name}")
+            raise SilentProbeError(f"no result for the test {name!r}")
         return value
 
     def get_number(self, name: str) -> int:
         value = self.values.get(name)
         if type(value) is not int:
-            raise SilentProbeError(f"no result of {name}")
+            raise SilentProbeError(f"no result for the test {name!r}")
         return value
 
 

@@ -139,7 +139,7 @@ class Forward:
         except UnreadableError as e:
             await self.fail(502, f"the response from {self.meant.host} cannot be checked for secrets: {e}")
         except HttpMessageError as e:
-            await self.fail(502, f"malformed response from {self.meant.host}: {e}")
+            await self.fail(502, f"the response from {self.meant.host} is not acceptable HTTP: {e}")
         except (HungUpError, OSError) as e:
             self.note = self.note or f"interrupted: {e}"
             self.keep = False
@@ -350,7 +350,7 @@ class Forward:
         if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
             raise ExchangeError(
                 403,
-                "the step, secret or desk that admitted this request ended before the request was sent; repeat the "
+                "the step, grant or desk that admitted this request ended before the request was sent; repeat the "
                 "request only in a step that allows it",
             )
 
@@ -487,7 +487,7 @@ class Forward:
                 reader.feed_eof()
             payload, rest = reader.feed(data)
             if rest:
-                raise ExchangeError(502, f"the response of {self.meant.host} is longer than its Content-Length")
+                raise ExchangeError(502, f"the response of {self.meant.host} continues after its announced end")
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.encode_chunk(piece) if chunked else piece)

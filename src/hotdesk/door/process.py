@@ -230,7 +230,8 @@ class Door:
                 value = await self.minting[number]
         except TimeoutError:
             raise UnreachableError(
-                f"the value of the secret {live.live_grant.grant.secret} did not arrive in time"
+                f"hotdesk did not provide the value of the secret {live.live_grant.grant.secret} within "
+                f"{_MINT_SECONDS:.0f} s; try again"
             ) from None
         finally:
             del self.minting[number]

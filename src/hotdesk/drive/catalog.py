@@ -220,7 +220,8 @@ def set_up(db: sqlite3.Connection) -> None:
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise HostError(
-            f"the drive's file system does not support a write-ahead log (it has {mode}); use a local file system"
+            f"the drive's file system does not support SQLite's write-ahead log (it uses journal_mode={mode}); "
+            "use a local file system"
         )
     with transaction(db):
         (version,) = db.execute("PRAGMA user_version").fetchone()

@@ -66,7 +66,7 @@ def sign(fields: Mapping[str, object], signer: Signer) -> bytes:
     try:
         manifest = read(ImageManifest, {**fields, "format": 1, "public_key": encode_public_key(signer.public)})
     except StrictError as e:
-        raise ImageError(f"The image cannot be exported: its manifest is invalid at {e}.") from None
+        raise ImageError(f"The image cannot be exported: its manifest is invalid: {e}.") from None
     body = encode_canonical(asdict(manifest))
     return body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
 
@@ -78,15 +78,19 @@ def parse(line: bytes) -> tuple[ImageManifest, Ed25519PublicKey]:
     """
     ending = ENDING.fullmatch(line[-LENGTH:])
     if ending is None:
-        raise ImageError(f"The image's manifest is incomplete, or longer than {MAX_MANIFEST_BYTES} bytes.")
+        raise ImageError(
+            f"The image's manifest is incomplete, or longer than {MAX_MANIFEST_BYTES} bytes. Copy the file again."
+        )
     body = line[:-LENGTH] + b"}"
     try:
         manifest = read(ImageManifest, parse_json(body))
     except StrictError as e:
         raise ImageError(f"The image's manifest is invalid: {e}.") from None
     if encode_canonical(asdict(manifest)) != body:
-        raise ImageError("The image's manifest is invalid: it is not canonical JSON.")
+        raise ImageError("The image's manifest is invalid: it is not canonical JSON. Copy the file again.")
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(manifest.public_key))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
-        raise ImageError("The image's signature is not valid: the manifest was changed after it was signed.")
+        raise ImageError(
+            "The image's signature is not valid: the manifest was changed after it was signed. Copy the file again."
+        )
     return manifest, public

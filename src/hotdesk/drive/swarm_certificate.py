@@ -126,7 +126,9 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     """Parse a swarm's certificate and verify its signature; raise `BriefError` with the reason if it is invalid."""
     ending = ENDING.fullmatch(data[-LENGTH:]) if len(data) <= LARGEST else None
     if ending is None:
-        raise BriefError("the certificate is incomplete: it does not end with a signature")
+        raise BriefError(
+            f"the file is not a swarm certificate: it exceeds {LARGEST >> 10} KiB, or does not end with a signature"
+        )
     body = data[:-LENGTH] + b"}"
     fields = parse_fields(body)
     if fields.get("format") != FORMAT or not fits(fields, SHAPE) or encode_canonical(fields) != body:

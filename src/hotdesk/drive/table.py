@@ -74,7 +74,8 @@ def set_up(db: sqlite3.Connection) -> None:
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise HostError(
-            f"the journal's file system does not support a write-ahead log (it has {mode}); use a local file system"
+            f"the journal's file system does not support SQLite's write-ahead log (it uses journal_mode={mode}); "
+            "use a local file system"
         )
     db.execute("PRAGMA synchronous=FULL")
     with transaction(db):

@@ -67,7 +67,7 @@ class StateDirectory:
                 if stdin:
                     await process.stdin.send(stdin)
                 await process.stdin.aclose()
-                output = await read_all(process.stdout, limit)
+                output = await read_all(process.stdout, limit, f"`hotdesk {argv[0]}`")
                 code = await process.wait()
                 return CommandResult(code, output, self.read_last_error(argv[0], is_own=code == _HOTDESK_FAILED))
         raise HostError(f"`hotdesk {argv[0]}` did not end within {seconds:g} s and was stopped.")
@@ -143,17 +143,17 @@ async def _end_process(process: Process) -> None:
         await process.wait()
 
 
-async def read_all(stream: ByteReceiveStream, limit: int) -> bytes:
+async def read_all(stream: ByteReceiveStream, limit: int, program: str) -> bytes:
     """Read a stream to its end; raise `HostError` beyond the limit."""
     data = bytearray()
     with suppress(anyio.EndOfStream):
         while len(data) <= limit:
             data += await stream.receive(_CHUNK)
-        raise HostError(f"A command printed more than {limit >> 10} KiB and was stopped.")
+        raise HostError(f"{program} printed more than {limit >> 10} KiB and was stopped.")
     return bytes(data)
 
 
-async def read_lines(stream: ByteReceiveStream, limit: int) -> AsyncIterator[bytes]:
+async def read_lines(stream: ByteReceiveStream, limit: int, program: str) -> AsyncIterator[bytes]:
     """Yield the lines of a stream; raise `HostError` for a line beyond the limit."""
     buffered = BufferedByteReceiveStream(stream)
     try:
@@ -162,7 +162,7 @@ async def read_lines(stream: ByteReceiveStream, limit: int) -> AsyncIterator[byt
     except anyio.IncompleteRead:
         return
     except anyio.DelimiterNotFound as e:
-        raise HostError(f"A command printed a line of more than {limit >> 10} KiB and was stopped.") from e
+        raise HostError(f"{program} printed a line of more than {limit >> 10} KiB and was stopped.") from e
 
 
 def repeat_option(option: str, values: Sequence[str]) -> list[str]:

@@ -133,7 +133,7 @@ async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Seque
     with anyio.move_on_after(seconds + _GRACE_S) as scope:
         async with state.start("work", str(brief), "--json", "--out", str(out), *limits, *worker) as process:
             assert process.stdout is not None
-            async for line in read_lines(process.stdout, _MAX_EVENT_BYTES):
+            async for line in read_lines(process.stdout, _MAX_EVENT_BYTES, "`hotdesk work`"):
                 event = output.take(line)
                 if isinstance(event, Pending):
                     await _decide(state, event)
@@ -153,4 +153,4 @@ async def _decide(state: StateDirectory, pending: Pending) -> None:
     else:
         done = await state.run("refuse", pending.id, "--reason", _NO_APPROVAL, seconds=_ANSWER_TIMEOUT_S)
     if done.exit_code:
-        raise HostError(f"A question of the job could not be answered: {done.complaint}")
+        raise HostError(f"A pending request of the job could not be answered: {done.complaint}")

@@ -56,7 +56,7 @@ async def serve_site(task: EvalTask, state: StateDirectory, settings: Config, da
 async def _read_address(process: Process, state: StateDirectory) -> SiteAddress:
     assert process.stdout is not None
     with anyio.move_on_after(_START_TIMEOUT_S):
-        async for line in read_lines(process.stdout, _MAX_ADDRESS_BYTES):
+        async for line in read_lines(process.stdout, _MAX_ADDRESS_BYTES, SITE):
             return _parse(line)
         raise BriefError(f"{SITE} failed: {state.read_last_error(_LOG, is_own=False)}. Correct it.")
     raise BriefError(
@@ -83,13 +83,15 @@ async def _read_state(process: Process, state: StateDirectory) -> bytes:
     assert process.stdout is not None
     await process.stdin.aclose()
     with anyio.move_on_after(_STOP_TIMEOUT_S):
-        data = await read_all(process.stdout, _MAX_STATE_BYTES)
+        data = await read_all(process.stdout, _MAX_STATE_BYTES, SITE)
         if not data:
             raise BriefError(
                 f"{SITE} failed while the job ran: {state.read_last_error(_LOG, is_own=False)}. Correct it."
             )
         return data
-    raise BriefError(f"{SITE} did not end within {_STOP_TIMEOUT_S:g} s.")
+    raise BriefError(
+        f"{SITE} did not end within {_STOP_TIMEOUT_S:g} s after the job. Its `state` must return without waiting."
+    )
 
 
 def write_settings(state: StateDirectory, settings: Config, site: SiteAddress | None) -> None:

@@ -72,7 +72,9 @@ async def show_page(desk: Desk, path: str, kind: PageKind, page: int, what: str)
 def split_output(done: Done) -> tuple[PageReport, bytes]:
     """Split the program's output into report and picture; raise `PictureError` if there is no picture."""
     if done.timed_out or done.truncated:
-        raise PictureError("rendering the page took too long" if done.timed_out else "the picture is too large")
+        raise PictureError(
+            f"rendering the page took more than {_SECONDS:g} seconds" if done.timed_out else "the picture is too large"
+        )
     line, _, data = done.stdout.partition(b"\n")
     if len(line) > _MAX_HEADER_BYTES or not done.ok:
         raise PictureError(f"the rendering program ended with exit code {done.exit_code}")

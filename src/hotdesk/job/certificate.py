@@ -29,8 +29,8 @@ def describe_claim(candidate: Candidate, job: str, wall: str, facts: FindFacts, 
     }
     if len(encode_canonical(claim)) > LARGEST:
         raise BriefError(
-            f"the results of the checks of {candidate.item.path} are too large for a certificate; reduce its checks in "
-            "the brief"
+            f"the results of the checks of {candidate.item.path} are too large for a certificate (limit "
+            f"{LARGEST >> 10} KiB); use fewer checks for it in the brief"
         )
     return claim
 

@@ -195,4 +195,4 @@ def _translate_actions(arguments: object) -> list[computer.ScreenAction]:
             ]
         case {"vendor": "openai", "actions": actions}:
             return computer.translate_openai(actions, computer.Scale())
-    raise ToolArgumentError("the arguments are not screen actions of a known vendor")
+    raise ToolArgumentError("`vendor` must be anthropic or openai, and `actions` a list of its screen actions")

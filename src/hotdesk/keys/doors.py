@@ -114,8 +114,8 @@ class Doors:
             else ()
         ):
             raise BriefError(
-                f"{', '.join(outside)}: beyond the operator's ceiling; leave it out, or ask the operator to extend "
-                "`[door] ceiling` in config.toml"
+                f"the operator's ceiling does not allow {', '.join(outside)}; leave it out, or ask the operator to "
+                "extend `[door] ceiling` in config.toml"
             )
         if self.settings.ceiling and scope.proxy is not None:
             way = Rule(scope.proxy.host, port=scope.proxy.port, methods=ANY)

@@ -81,7 +81,7 @@ def check_vouching(key: str, certificate: str, signature: str, authority: str, n
     except (TypeError, x509.ExtensionNotFound) as e:
         raise ValueError(str(e)) from e
     if list(usage) != [ExtendedKeyUsageOID.SERVER_AUTH]:
-        raise ValueError("its certificate is not that of a node; write one with `hotdesk node enroll`")
+        raise ValueError("the certificate does not belong to a node; write one with `hotdesk node enroll`")
     if now < node.not_valid_before_utc:
         raise ValueError(f"the node's certificate is not valid before {node.not_valid_before_utc:%Y-%m-%d %H:%M} UTC")
     if now > node.not_valid_after_utc:

@@ -328,7 +328,7 @@ class KeysProcess:
     def enter(self, actor: str, event: Event) -> None:
         """Record an event if the sender may send it, within its desk's share."""
         if not isinstance(event, HEARD[actor]) or (isinstance(event, Answered) and event.answer != "expired"):
-            raise BriefError(f"{actor} may not record an event of type {type(event).__name__}")
+            raise BriefError(f"the {actor} may not record an event of type {type(event).__name__}")
         chain = as_desk(get_chain(event))
         self.shares[chain] = self.shares.get(chain, 0) + len(to_json(event))
         if self.shares[chain] > self.share:
@@ -424,8 +424,8 @@ class KeysProcess:
         allowed = tuple(dict.fromkeys((*charter.allowed, *rules)))
         if len(allowed) > _MOST_ALLOWED:
             raise BriefError(
-                f"{_MOST_ALLOWED} egress rules at most can be added to open desk {desk}; open another desk with all of "
-                "them in its brief"
+                f"at most {_MOST_ALLOWED} egress rules can be added to the open desk {desk}; open another desk with "
+                "all of them in its brief"
             )
         charter.allowed = allowed
         texts, grants = (*format_rules(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))

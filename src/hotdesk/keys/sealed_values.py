@@ -68,7 +68,7 @@ def seal_values(values: Mapping[str, bytes], statement: Mapping[str, object], au
             "node with; set `[serve] identity`"
         )
     if missing := [name for name, text in texts.items() if not isinstance(text, str)]:
-        raise BriefError(f"malformed request of a node for secrets: {', '.join(missing)} missing")
+        raise BriefError(f"malformed request of a node for secrets: it has no {', '.join(missing)}")
     key, certificate, signature, sealing, signed = (str(text) for text in texts.values())
     try:
         check_vouching(key, certificate, signature, authority, datetime.datetime.now(datetime.UTC))

@@ -88,7 +88,8 @@ def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tupl
             "[each] names"
         )
     if not items:
-        raise BriefError(f"no items found: {make_printable(each.over)!r}, which `over` in [each] names, has no rows")
+        what = "lines" if suffix == ".txt" else "rows"
+        raise BriefError(f"no items found: {make_printable(each.over)!r}, which `over` in [each] names, has no {what}")
     return items
 
 

@@ -195,7 +195,7 @@ def test_without_a_terminal_there_is_a_line_for_each_event_worth_one() -> None:
         "ask      Ask. (attempt 2)",
         "refused  GET evil.test/: no rule",
         "ask      failed: no answer",
-        "back     to the state before ask, because attempt 2 failed: no answer",
+        "back     rolled back to the state before ask, because attempt 2 failed: no answer",
         "passed   a.xlsx: 5 rows; all well",
         f"kept     a.xlsx, sha256 {'ab' * 32}",
         "burnt    i2",
@@ -301,7 +301,7 @@ def test_a_desk_with_many_questions_hides_neither_the_plan_nor_the_jobs_own(pape
         " WAITS  hotdesk approve 7f3a9c01  a step, 1:05 left",
         " ASKS   hotdesk approve 00000000  POST erp.test/x",
         " ASKS   hotdesk approve 00000001  POST erp.test/x",
-        " WAITS  hotdesk approve  48 more",
+        " WAITS  hotdesk approve  48 more requests",
     ]
 
 

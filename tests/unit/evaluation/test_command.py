@@ -53,7 +53,7 @@ async def test_a_command_that_prints_too_much_or_takes_too_long_is_ended(tmp_pat
     began = time.monotonic()
     async with state.start("sleep", module="sleeper") as process:
         assert process.stdout is not None
-        assert await anext(read_lines(process.stdout, 10)) == b"up"
+        assert await anext(read_lines(process.stdout, 10, "sleeper")) == b"up"
         pid = process.pid
     assert time.monotonic() - began < 50
     assert not os.path.exists(f"/proc/{pid}")

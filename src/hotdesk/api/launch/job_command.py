@@ -97,7 +97,8 @@ def build_errand_command(message: Mapping[str, object]) -> list[str]:
         case {"verb": "adopt", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
             return ["image", "import", "/dev/stdin", "--name", name]
     raise BriefError(
-        f"the launcher does not support the request {make_printable(str(message.get('verb'))[:40])!r} with this name"
+        f"the launcher does not know the request {make_printable(str(message.get('verb'))[:40])!r}, or the name in it "
+        "is invalid"
     )
 
 

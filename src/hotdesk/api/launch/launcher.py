@@ -190,7 +190,7 @@ class Starting:
         get_tenant_settings(self.settings, tenant)
         if len(self.errands) >= MAX_ERRANDS:
             raise BriefError(
-                f"{MAX_ERRANDS} short commands are running for the server, which is the limit; wait until some end"
+                f"the server is making {MAX_ERRANDS} changes to secrets and images, which is the limit; try again later"
             )
         output = os.memfd_create("output", os.MFD_CLOEXEC)
         with open(os.devnull, "rb") as nothing:

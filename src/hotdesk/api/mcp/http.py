@@ -175,7 +175,7 @@ def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
         return _make_fault_response(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
     if not caller.may("desks"):
         return _make_fault_response(
-            403, "this key lacks the power desks; create a key with `hotdesk key new --power desks`"
+            403, "this key lacks the power 'desks'; create a key with `hotdesk key new --power desks`"
         )
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:

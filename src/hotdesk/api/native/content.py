@@ -57,7 +57,9 @@ async def link(context: Anybody, order: ContentOrder, request: Request) -> Conte
     if offer is None:
         raise ProblemError(409, "content.none", "previews are off: this server has no separate origin for them")
     if not context.caller.may(NEEDS[order.kind]):
-        raise ProblemError(403, "key.power", f"your key lacks the power {NEEDS[order.kind]}, which this preview needs")
+        raise ProblemError(
+            403, "key.power", f"your key lacks the power {NEEDS[order.kind]!r}, which this preview needs"
+        )
     data, name = await read_content(context, order)
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
@@ -74,7 +76,10 @@ async def read_content(context: RequestContext, order: ContentOrder) -> tuple[by
             drive, version = await find_version(context, path)
             if version.size > _MAX_PREVIEW_BYTES:
                 raise ProblemError(
-                    409, "content.large", f"a file of {version.size} bytes is too large for a preview; download it"
+                    409,
+                    "content.large",
+                    f"the file has {version.size} bytes, more than the {_MAX_PREVIEW_BYTES // MIB} MiB of a preview; "
+                    "download it",
                 )
             data = await run_in_thread(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
             return data, version.name
@@ -93,5 +98,5 @@ async def read_content(context: RequestContext, order: ContentOrder) -> tuple[by
     raise ProblemError(
         400,
         "content.what",
-        f"a preview of kind {order.kind!r} needs {_FIELDS[order.kind]}, and the request lacks some of that",
+        f"a preview of kind {order.kind!r} needs {_FIELDS[order.kind]}; add what is missing",
     )

@@ -49,7 +49,9 @@ async def upload(
     await anyio.to_thread.run_sync(sweep, folder)
     if len(os.listdir(folder)) >= MAX_UPLOADS:
         raise ProblemError(
-            429, "upload.many", f"{MAX_UPLOADS} uploaded files already wait for a job; start it, or wait an hour"
+            429,
+            "upload.many",
+            f"{MAX_UPLOADS} uploaded files are stored, which is the limit; each is deleted an hour after its upload",
         )
     number = secrets.token_hex(16)
     size = await save_body(request, folder / number, _MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)

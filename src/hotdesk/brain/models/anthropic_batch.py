@@ -137,7 +137,8 @@ class TurnBatch:
             await anyio.sleep(pause)
             pause = min(pause * 1.5, _LAST_POLL_S)
         if (place := urlsplit(str(found.results_url)).netloc) != urlsplit(str(self.client.base_url)).netloc:
-            raise ProviderError(f"the batch's results are at another server, {make_printable(place)[:200]!r}")
+            shown = make_printable(place)[:200]
+            raise ProviderError(f"the batch's results are at another server, {shown!r}, which hotdesk does not contact")
         async for result in await self.client.messages.batches.results(self.id):
             if result.custom_id in self.waiting:
                 self.results[result.custom_id] = result
@@ -218,7 +219,7 @@ class AnthropicBatchModel(AnthropicModel):
                 case {"type": "errored", "error": {"error": {"type": str(kind), "message": str(message)}}}:
                     raise self.build_batch_error(kind, message)
                 case {"type": str(kind)}:
-                    raise ProviderError(f"the batch was {kind}")
+                    raise ProviderError(f"the provider did not process the request in the batch (status: {kind})")
         raise ReplyCutError("the batch has no result for this request")
 
     def build_batch_error(self, kind: str, message: str) -> Exception:

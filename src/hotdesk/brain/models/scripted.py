@@ -116,15 +116,16 @@ def load(source: bytes, path: Path, plan: str = "PLAN") -> dict[str, Scene]:
     sys.modules[module.__name__] = module  # a dataclass in it looks up its module there
     with _wrap_errors(path):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
-    return _read_scenes(getattr(module, plan, ()), path)
+    return _read_scenes(getattr(module, plan, ()), path, plan)
 
 
-def _read_scenes(plan: object, path: Path) -> dict[str, Scene]:
+def _read_scenes(plan: object, path: Path, name: str = "PLAN") -> dict[str, Scene]:
     parts = plan if isinstance(plan, tuple) else ()
     scenes = [part if isinstance(part, Scene) else step(part) for part in parts if _is_scene(part)]
     named = {scene.step.name: scene for scene in scenes}
     if not named or len(named) != len(parts):
-        raise BriefError(f"{make_printable(str(path))} has no valid plan; write {EXAMPLE}, and list each step once")
+        form = EXAMPLE.replace("PLAN", name, 1)
+        raise BriefError(f"{make_printable(str(path))} has no valid {name}; write {form}, and list each step once")
     return named
 
 

@@ -114,7 +114,7 @@ def start() -> Any:
         elif running.poll() is not None:
             raise RuntimeError(f"LibreOffice ended with exit code {running.returncode} at its start")
         time.sleep(0.01)
-    raise TimeoutError("LibreOffice did not respond")
+    raise TimeoutError(f"LibreOffice did not respond within {START_TIMEOUT_S:.0f} s")
 
 
 def launch() -> subprocess.Popen[bytes]:

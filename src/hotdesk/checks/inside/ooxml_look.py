@@ -40,7 +40,7 @@ class OoxmlPackage:
         self.file = zipfile.ZipFile(path)
         self.names = set(self.file.namelist())
         if sum(each.file_size for each in self.file.infolist()) > MAX_UNPACKED_BYTES:
-            raise ValueError("the unpacked size of the file is too large")
+            raise ValueError(f"the file unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB")
         if broken := self.file.testzip():
             raise ValueError(f"{broken} is damaged")
         opened = [target for kind, target, _ in self.read_relations("").values() if kind == "officeDocument"]

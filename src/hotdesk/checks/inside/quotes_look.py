@@ -15,7 +15,7 @@ def read_pages(path: str) -> list[str]:
     argv = ["pdftotext", "-layout", "-enc", "UTF-8", path, "-"]
     done = subprocess.run(argv, capture_output=True, check=False, timeout=PDFTOTEXT_SECONDS)
     if done.returncode:
-        raise ValueError("the PDF cannot be read")
+        raise ValueError("pdftotext cannot read the PDF")
     return [" ".join(page.split()) for page in done.stdout.decode("utf-8", "replace").split("\f")[:-1]]
 
 

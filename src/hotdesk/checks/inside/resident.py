@@ -80,7 +80,7 @@ def reap() -> None:
         pass
 
 
-NOTHING = b'{"unreadable": "the inspection report is empty or too large"}'
+NOTHING = b'{"unreadable": "the inspection ended early, or its report is too large"}'
 
 
 def _look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:

@@ -46,7 +46,7 @@ class OpenedSheet:
         with self.file.open(name) as source:
             data = source.read(self.largest + 1)
         if len(data) > self.largest:
-            raise ValueError(name + " is too large")
+            raise ValueError(f"{name} in the workbook unpacks to more than {self.largest >> 20} MiB")
         return ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody
 
     def require_one(self) -> None:
@@ -161,7 +161,7 @@ def _find_place(at: str) -> tuple[int, int]:
     """Return a cell's column and row, from 1."""
     found = re.fullmatch(r"([A-Z]{1,3})([0-9]{1,7})", at, re.ASCII)
     if found is None:
-        raise ValueError("a cell has no position")
+        raise ValueError("a cell has no valid position")
     column = 0
     for letter in found[1]:
         column = column * 26 + ord(letter) - 64

@@ -56,8 +56,8 @@ def _of_workbook(path: str, column: str) -> list[object]:
 
 def _parse_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is not a number")
+        raise ValueError(f"the column has the value {value!r}, which is not a number")
     found = float(value.replace(",", "").strip() if isinstance(value, str) else value)
     if not math.isfinite(found):
-        raise ValueError(f"{value!r} is not a number")
+        raise ValueError(f"the column has the value {value!r}, which is not a number")
     return found

@@ -179,29 +179,29 @@ def _read_coloured(value: object) -> Coloured:
         return Coloured(colour, frozenset(numbers))
     if set(fields) == {"colour", "column", "is"} and isinstance(fields["is"], list):
         return Coloured(colour, frozenset(), text(fields["column"]), frozenset(map(text, fields["is"])))
-    raise ValueError("expected either rows, or column and is, to select the coloured rows")
+    raise ValueError("expected either `rows`, or `column` and `is`, to select the coloured rows")
 
 
 def _read_reconcile(value: object) -> Reconcile:
     fields = require_table(value, {"cell"}, {"with", "source", "column", "within"})
     within = fields.get("within", CENT)
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
-        raise ValueError("within must be a number from 0")
+        raise ValueError("`within` must be a number, 0 or more")
     if "with" in fields and not {"source", "column"} & set(fields):
         return Reconcile(_parse_cell(fields["cell"]), _parse_cell(fields["with"]), within=float(within))
     if {"source", "column"} <= set(fields) and "with" not in fields:
         return Reconcile(
             _parse_cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within)
         )
-    raise ValueError("expected either with (another cell), or source (a file) and column")
+    raise ValueError("expected either `with` (another cell), or `source` (a file) and `column`")
 
 
 def _read_mutate(value: object) -> Mutate:
     fields = require_table(value, {"set", "to"}, {"moves", "stays"})
     to = fields["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
-        raise ValueError("to must be a number or a text")
+        raise ValueError("`to` must be a number or a text")
     moves, stays = (compile_reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
-        raise ValueError(f"moves and stays must have 1 to {MOST_OUTPUTS} cells in total")
+        raise ValueError(f"`moves` and `stays` must have 1 to {MOST_OUTPUTS} cells in total")
     return Mutate(_parse_cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

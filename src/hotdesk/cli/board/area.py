@@ -206,7 +206,7 @@ def _show_waits(state: State, now: float) -> list[Line]:
         return rows
     return [
         *rows[: _MAX_WAITING_ROWS - 1],
-        _begin_row("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - _MAX_WAITING_ROWS + 1} more")),
+        _begin_row("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - _MAX_WAITING_ROWS + 1} more requests")),
     ]
 
 

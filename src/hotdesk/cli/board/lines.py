@@ -41,5 +41,9 @@ def _format_step(event: Event, state: State) -> BoardLine | None:
             return "good", "done", f"{event.step}, {format_duration(step.seconds)}, {format_count(step.acts, 'act')}"
         case RolledBack():
             why = f": {event.why}" if event.why else ""
-            return "warn", "back", f"to the state before {event.step}, because attempt {event.attempt} failed{why}"
+            return (
+                "warn",
+                "back",
+                f"rolled back to the state before {event.step}, because attempt {event.attempt} failed{why}",
+            )
     return None

@@ -102,7 +102,7 @@ def _list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "LEFT", f"desk {desk} is still open; end it with `hotdesk burn {desk}`"
     for wall in dict.fromkeys(each.describe() for each in receipt.walls.values()):
         desks = [desk for desk, each in receipt.walls.items() if each.describe() == wall]
-        yield "wall", f"{wall}, around {format_count(len(desks), 'desk')}: {', '.join(desks[:MAX_LINES])}"
+        yield "wall", f"{wall}, used by {format_count(len(desks), 'desk')}: {', '.join(desks[:MAX_LINES])}"
     if receipt.ashes is None:
         return
     for each in receipt.ashes.destroyed:

@@ -138,7 +138,10 @@ def _parse_lease(body: bytes) -> tuple[list[str], dict[str, str]]:
                     return argv, variables
     except wire.WireError as e:
         raise BriefError(f"malformed request for a desk: {e}") from e
-    raise BriefError("malformed request for a desk: it needs `argv`, the options of `hotdesk run`, and `variables`")
+    raise BriefError(
+        "malformed request for a desk: it needs `argv` (the options of `hotdesk run` that a holder accepts) and "
+        "`variables`"
+    )
 
 
 def _is_option(text: object) -> bool:

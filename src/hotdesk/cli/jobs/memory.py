@@ -205,7 +205,7 @@ def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[Memory
     items = [each for each in store.list_items(name) if arguments.item in ("", each.name)]
     if not items:
         what = (
-            f"no {make_printable(arguments.item[:80])!r} in the memory {name}"
+            f"no fact or file {make_printable(arguments.item[:80])!r} in the memory {name}"
             if arguments.item
             else f"no memory {name}"
         )

@@ -124,7 +124,7 @@ def _list_unowned(settings: Config) -> list[dict[str, object]]:
 
 def with_models(request: JobRequest, models: list[str]) -> JobRequest:
     if request.is_recorded:
-        raise BriefError("a script carries out this job, not a model; resume it without --model")
+        raise BriefError("this job follows a script or a recording, not a model; resume it without --model")
     for name in models:
         names.split_name(name)
     return replace(request, plan=tuple(models), act=tuple(models))

@@ -24,7 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--script",
         type=Path,
         metavar="FILE",
-        help="a script with PLAN and REDUCE, instead of a model; it runs with your rights",
+        help="a Python script with PLAN (for an item) and REDUCE (for the report), instead of a model; it runs with "
+        "your rights",
     )
     who.add_argument(
         "--replay",

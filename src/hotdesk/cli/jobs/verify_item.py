@@ -57,8 +57,10 @@ def _find_proof(certificate: Path, proof: Path | None, item: str) -> ItemProof:
             return read_proof(source.read(MAX_PROOF_BYTES + 1))
     path = certificate.with_name(RECORDS)
     with open_regular_file(path) as source:
-        lines = source.read(_MAX_RECORDS_BYTES).splitlines()
-    records = [_read_record(number, line) for number, line in enumerate(lines, 1)]
+        data = source.read(_MAX_RECORDS_BYTES + 1)
+    if len(data) > _MAX_RECORDS_BYTES:
+        raise BriefError(f"{path} is larger than 1 GiB; pass the item's proof with --proof instead")
+    records = [_read_record(number, line) for number, line in enumerate(data.splitlines(), 1)]
     places = [place for place, each in enumerate(records) if each.item == item]
     if not places:
         raise BriefError(f"{path} has no record of an item {item[:80]!r}; check the name after --item")

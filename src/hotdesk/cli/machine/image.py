@@ -324,7 +324,7 @@ def prove(settings: Config, built: Image, before: Image | None) -> None:
         else:
             store.restore(settings.images, before)
         raise ImageError(
-            f"image {built.name!r} was removed again, because a desk opened from it failed its test: {e}"
+            f"the new image {built.name!r} was discarded, because a desk opened from it did not work: {e}"
         ) from e
 
 

@@ -164,7 +164,7 @@ def show(arguments: argparse.Namespace) -> None:
     folder = config.load().lib / "keys"
     if not folder.exists():
         own = "" if os.geteuid() == 0 else "; `sudo hotdesk key show` shows the machine's own key"
-        raise BriefError(f"there is no signing key in {folder} yet: a first job creates it{own}")
+        raise BriefError(f"there is no signing key in {folder} yet: the first job creates it{own}")
     public = load_own_public(folder)
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     if arguments.json:

@@ -55,7 +55,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--ready",
         action="append",
         metavar="TEMPLATE=N",
-        help="number of desks of a template kept ready for each tenant; repeatable (default: base=2)",
+        help="how many desks to keep ready for each tenant, by template (the image that sandboxes start from); "
+        "repeatable (default: base=2)",
     )
     parser.add_argument("--json", action="store_true", help="also print the server's addresses as JSON")
 

@@ -146,7 +146,8 @@ def rotate(arguments: argparse.Namespace) -> None:
     entry = vault.read_entry(arguments.name)
     if arguments.command is not None and entry.kind != "command":
         raise BriefError(
-            f"{arguments.name} is not a secret of kind command; pass its value on standard input or at the prompt"
+            f"{arguments.name} is not a secret of kind command, so it takes no program after `--`; pass its value on "
+            "standard input or at the prompt"
         )
     value = _make_command_value(arguments.command) if entry.kind == "command" else _ask_value(arguments.name)
     note(arguments.name, "put")
@@ -285,7 +286,7 @@ def ask_hidden(prompt: str) -> bytes:
             return getpass.getpass(prompt).encode("utf-8", "surrogateescape")
     except OSError as e:
         raise HostError(
-            f"no terminal to ask for the passphrase at; set {PASSPHRASE_FILE} to the path of a file with it"
+            f"there is no terminal to ask for the passphrase; set {PASSPHRASE_FILE} to the path of a file with it"
         ) from e
     except EOFError:
         raise BriefError("nothing was typed") from None
@@ -294,7 +295,7 @@ def ask_hidden(prompt: str) -> bytes:
 def _ask_twice(prompt: str) -> bytes:
     first = ask_hidden(prompt)
     if ask_hidden("Again: ") != first:
-        raise BriefError("the two entries differ; nothing was changed")
+        raise BriefError("the two values that were typed differ; nothing was changed")
     return first
 
 

@@ -187,7 +187,7 @@ class Follower:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
                 raise LinkError(
-                    "hotdesk's process in the desk speaks another protocol version; rebuild the "
+                    "hotdesk's process in the desk did not greet with this protocol version; rebuild the "
                     "image with `hotdesk setup`"
                 )
             self.greeted = True

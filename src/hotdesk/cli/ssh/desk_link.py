@@ -123,7 +123,7 @@ class DeskLink:
         try:
             payload = wire.encode({"op": "exec", "stdin": True, "tell": True, **ask})
         except wire.WireError as e:
-            raise LinkError(f"invalid request to the desk: {e}") from e
+            raise LinkError(f"the command cannot be sent to the desk: {e}") from e
         if len(payload) > wire.HOST_LIMIT:
             raise LinkError(
                 f"the command has {len(payload)} bytes, more than {wire.HOST_LIMIT}; put it into a file in the desk"
@@ -163,8 +163,8 @@ class DeskLink:
         if kind == wire.HELLO:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
-                raise wire.WireError(
-                    "hotdesk's process in the desk speaks another protocol version; rebuild the "
+                raise LinkError(
+                    "hotdesk's process in the desk did not greet with this protocol version; rebuild the "
                     "image with `hotdesk setup`"
                 )
             self.greeted = True

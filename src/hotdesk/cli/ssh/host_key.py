@@ -81,7 +81,10 @@ def _read(path: str) -> bytes | None:
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise HostError(f"{path} can be accessed by other users; remove it, and a new one is created")
+            raise HostError(
+                f"the SSH host key {path} is not a regular file that only this user can access; remove it, and a new "
+                "one is created"
+            )
         return os.read(fd, KEY_BYTES + 1)
     finally:
         os.close(fd)

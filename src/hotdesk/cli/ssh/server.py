@@ -96,7 +96,7 @@ def read_request(sock: socket.socket) -> tuple[str, str]:
         head += data
     parts = head.partition(b" HTTP/")[0].decode("ascii", "replace").split("/")
     if len(parts) not in (4, 5) or not parts[2].isalnum():
-        raise BriefError("this call is not supported for a desk of a server")
+        raise BriefError("with --server, only SSH sessions and forwarded ports are supported")
     return parts[2], parts[-1]
 
 

@@ -150,7 +150,7 @@ class SftpReplies:
         if kind == HANDLE:
             handle = fields.read_string()
             if len(handle) > MAX_HANDLE_BYTES:
-                raise SftpError("a file handle is too long")
+                raise SftpError(f"a file handle has {len(handle)} bytes; the limit is {MAX_HANDLE_BYTES}")
             return encode_string(handle)
         if kind == DATA:
             data = fields.read_string()

@@ -134,7 +134,7 @@ class Transport:
         length = int.from_bytes(self.buffer[:4], "big")
         tag = 0 if self.opening is None else TAG_BYTES
         if not 2 <= length <= MAX_PACKET_BYTES:
-            raise SshError(f"a packet has an invalid length of {length} bytes")
+            raise SshError(f"the client sent a packet with an invalid length of {length} bytes")
         end = 4 + length + tag
         if len(self.buffer) < end:
             return None
@@ -144,14 +144,14 @@ class Transport:
         del self.buffer[:end]
         padding = body[0]
         if not 4 <= padding < length - 1:
-            raise SshError("a packet has invalid padding")
+            raise SshError("the client sent a packet with invalid padding")
         return body[1 : length - padding]
 
     def open_packet(self, cipher: PacketCipher, body: bytes, length: bytes) -> bytes:
         try:
             return cipher.aead.decrypt(cipher.take_nonce(), body, length)
         except (InvalidTag, ValueError) as e:
-            raise SshError("a packet failed its integrity check") from e
+            raise SshError("the client sent a packet that failed its integrity check") from e
 
     # -- the transport's own messages ------------------------------------------------------------------------------
 

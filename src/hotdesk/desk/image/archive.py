@@ -49,7 +49,7 @@ class Bounded(io.RawIOBase):
     """A stream that fails once it has returned more than `limit` bytes."""
 
     def __init__(self, inner: IO[bytes], limit: int) -> None:
-        self.inner, self.remaining = inner, limit
+        self.inner, self.limit, self.remaining = inner, limit, limit
 
     def readable(self) -> bool:
         return True
@@ -58,7 +58,7 @@ class Bounded(io.RawIOBase):
         data = self.inner.read(len(buffer))
         self.remaining -= len(data)
         if self.remaining < 0:
-            raise ImageError("the unpacked archive is larger than the size limit of an image")
+            raise ImageError(f"the archive unpacks to more than {self.limit} bytes, which is the limit")
         buffer[: len(data)] = data
         return len(data)
 
@@ -179,4 +179,4 @@ def verify(stream: IO[bytes], digest: str, name: str) -> None:
     while data := stream.read(BUFFER):
         sha256.update(data)
     if f"sha256:{sha256.hexdigest()}" != digest:
-        raise ImageError(f"the content of layer {make_printable(name[:90])} does not match its digest")
+        raise ImageError(f"the archive is damaged: layer {make_printable(name[:90])} does not match its digest")

@@ -131,7 +131,10 @@ class Copy:
         names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
         self.entries += len(names)
         if self.entries > self.limits.entries:
-            raise self.make_error(f"exceeds the limit of {self.limits.entries} files and folders for an image")
+            raise ImageError(
+                f"the folder to copy has more than {self.limits.entries} files and folders, which is the limit for an "
+                "image"
+            )
         self.note(b"d", name, _encode_attributes(info), *xattrs)
         path = self.get_path(name + b"/") if self.levels else b""
         opaque = os.fsencode(OPAQUE) in xattrs[::2] or bool(self.levels and self.levels[-1].opaque)

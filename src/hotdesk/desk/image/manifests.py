@@ -118,7 +118,7 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
     with parts.open(name) as file:
         text = file.read(_JSON_LIMIT + 1)
     if digest is not None and f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
-        raise ImageError(f"the content of blob {name} does not match its digest")
+        raise ImageError(f"the archive is damaged: {name} does not match its digest")
     data = _load_json(text, name)
     if not isinstance(data, dict):
         raise ImageError(f"{make_printable(name[:90])} in the archive is not a JSON object")

@@ -35,6 +35,15 @@ _LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
 _TEXT_SHAPE = re.compile(r"[^\0]*")
 PATH_SHAPE = re.compile(r"(?!/(?:dev|proc|run|sys|tmp)(?:/|$))(?:/(?!\.\.?(?:/|$))[^/\0-\x1f\x7f]{1,255})+")
 """An absolute path without `.` or `..`, outside the folders that are mounts while an image is built."""
+_EXPECTED = {
+    "from": "the name of an image, such as base",
+    "suite": "the name of a Debian release, such as trixie",
+    "include": "the name of a package, such as curl",
+    "apt": "the name of a package, such as curl",
+    "pip": "the name of a package, such as numpy or numpy==2.2.4",
+    "files": "an absolute path outside /dev, /proc, /run, /sys and /tmp, and a text without NUL characters",
+}
+"""What a value of each key must be, for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +169,8 @@ def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> s
     if not isinstance(value, str):
         raise BriefError(f"{where}: `{key}` must be a string, not {make_printable(repr(value))[:80]}")
     if not shape.fullmatch(value):
-        raise BriefError(f"{where}: {make_printable(value[:80])!r} is not a valid value of `{key}`")
+        remedy = f"; write {_EXPECTED[name]}" if (name := key.partition("_")[0]) in _EXPECTED else ""
+        raise BriefError(f"{where}: {make_printable(value[:80])!r} is not a valid value of `{key}`{remedy}")
     return value
 
 

@@ -119,7 +119,8 @@ def _check_room(layer: Path, place: Path) -> None:
     if size > disk.f_bavail * disk.f_frsize:
         free = disk.f_bavail * disk.f_frsize
         raise HostError(
-            f"the copy needs {size >> 20} MiB (sparse files in full), and {free >> 20} MiB of disk are free"
+            f"the copy needs {size >> 20} MiB of disk (sparse files count in full), but {free >> 20} MiB are free; "
+            "free disk space, then try again"
         )
 
 
@@ -182,7 +183,7 @@ def prove(kind: str, file: Path, at: Path) -> None:
             os.close(userns)
         try:
             if os.stat(at).st_uid == owner:
-                raise HostError("the kernel does not map the owners of its files to a desk's user ids")
+                raise HostError(f"this kernel cannot map the owners of files on {kind} to a desk's user ids")
         finally:
             syscalls.umount(str(at))
 

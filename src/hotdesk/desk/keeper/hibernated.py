@@ -128,4 +128,7 @@ def check_same(record: HibernatedDesk, recorded: Spec, spec: Spec) -> None:
     """Refuse to resume a desk with another configuration than it had."""
     names = [name for name in COMPUTER if name != "env" and getattr(recorded, name) != getattr(spec, name)]
     if names:
-        raise BriefError(f"desk {record.desk} cannot resume: it was hibernated with other values of {', '.join(names)}")
+        raise BriefError(
+            f"desk {record.desk} cannot resume: it was hibernated with other values of {', '.join(names)}; resume it "
+            "with the same values"
+        )

@@ -146,7 +146,8 @@ class Opening:
         found = self.images.find(spec.image)
         if record is not None and found.digest != record.image:
             raise BriefError(
-                f"desk {record.desk} cannot resume: image {spec.image!r} was rebuilt after the desk was hibernated"
+                f"desk {record.desk} cannot resume: image {spec.image!r} was rebuilt after the desk was hibernated; "
+                "burn the desk and open another"
             )
         return found
 

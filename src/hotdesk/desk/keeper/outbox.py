@@ -73,7 +73,7 @@ def _open_outbox(folder: Path, flags: int) -> Iterator[int]:
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise OSError(f"{folder / FILE} is not a regular file with one name; move it away")
+            raise OSError(f"{folder / FILE} is not a regular file with a single hard link; move it away")
         if found.st_uid != above.st_uid and os.geteuid() == 0:
             os.fchown(fd, above.st_uid, above.st_gid)
         yield fd

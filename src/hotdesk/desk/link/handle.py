@@ -114,4 +114,4 @@ class NoHandle:
 
     async def get_root_link(self) -> Link:
         """Refuse: it would be root of this machine."""
-        raise BriefError("a desk of the local test runtime has no root")
+        raise BriefError("programs cannot run as root in a desk of the local test runtime")

@@ -284,7 +284,8 @@ class ControlServer:
             raise BriefError(NOTHING)
         if uid not in (os.geteuid(), 0):
             raise BriefError(
-                f"user id {uid} may not decide requests of this process's desks; use the user who opened them, or sudo"
+                f"user id {uid} may not decide requests of these desks; run the command as the user who opened them, "
+                "or with sudo"
             )
         match method, parts:
             case "GET", ["questions"]:
@@ -320,7 +321,8 @@ class ControlServer:
         """Open a desk for a caller. It is burnt if the caller is gone by then, as it would never know the id."""
         if self.everyone and (scope.names or scope.grants or scope.anywhere or scope.proxy):
             raise BriefError(
-                "only the operator may map names to addresses, grant secrets, allow every host, or set a proxy"
+                "only the operator may map names to addresses, grant secrets, allow every host, or set a proxy; leave "
+                "these out"
             )
         pid, uid = get_peer(sock)
         desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
@@ -439,7 +441,7 @@ def _parse_unlock(data: object) -> str:
     match data:
         case {"root": str(root), **rest} if not rest:
             return root
-    raise BriefError("the request needs `root`, the root key of the vault")
+    raise BriefError("a request to unlock the vault needs `root`, the vault's root key")
 
 
 async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h11.Request, bytes]:

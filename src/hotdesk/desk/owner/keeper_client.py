@@ -124,7 +124,7 @@ class KeeperClient(PacketCalls):
             if len(fds) < descriptors:
                 raise HostError("this process has too many open files; raise its limit (ulimit -n)")
             if len(fds) > descriptors:
-                raise KeeperError("unexpected file descriptors from the keeper")
+                raise KeeperError(f"the keeper sent {len(fds)} file descriptors instead of {descriptors}")
         except HotdeskError:
             close_all(fds)
             raise

@@ -66,7 +66,9 @@ class Fetch:
         self.remaining_entries -= 1
         if self.remaining_entries < 0:
             raise FileError(
-                f"{make_printable(remote)} has more than {MAX_ENTRIES} entries; copy fewer at once", "other"
+                f"the copy has more than {MAX_ENTRIES} entries, which is the limit; it stopped at "
+                f"{make_printable(remote)}; copy fewer at once",
+                "other",
             )
         if found.kind == "file":
             await self.copy_file(found, remote, folder, name)
@@ -91,10 +93,8 @@ class Fetch:
     async def copy_file(self, found: Entry, remote: str, above: int, name: str) -> None:
         """Copy a file's content and whether it is executable."""
         if found.size > self.remaining_bytes:
-            most = f"the limit of {MAX_BYTES // GIB} GiB for one copy"
-            raise FileError(
-                f"{make_printable(remote)} is larger than {most}; copy fewer files, or read it as a stream", "other"
-            )
+            most = f"the copy exceeds the limit of {MAX_BYTES // GIB} GiB at {make_printable(remote)}"
+            raise FileError(f"{most}; copy fewer files at once, or read this file as a stream", "other")
         mode = 0o755 if found.mode & 0o100 else 0o644
         fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
         with os.fdopen(fd, "wb", buffering=0) as file:

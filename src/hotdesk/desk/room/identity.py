@@ -56,6 +56,7 @@ def write_tree(folder: Path, files: Files) -> None:
         for path, data in files.items():
             if is_folder(root, path):
                 raise DeskError(
-                    f"/{path} is a folder in the files of this desk's image or snapshot; rename it there and try again"
+                    f"/{path} is a folder in the files of this desk's image or snapshot, but hotdesk must write a file "
+                    "there; rename the folder and try again"
                 )
             root.write(path.encode(), data, 0o755 if path == layout.SUDO else 0o644)

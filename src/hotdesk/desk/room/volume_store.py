@@ -91,7 +91,7 @@ class VolumeStore:
             if not self.wait_unused(source):
                 raise DeskError(f"volume {source} is in use; copy it when no sandbox has it mounted")
             if os.fstat(fd).st_size != size:
-                raise BriefError(f"the size of a copy must be {os.fstat(fd).st_size} bytes, as its volume has")
+                raise BriefError(f"a copy of volume {source} must have the same size, {os.fstat(fd).st_size} bytes")
             os.ftruncate(target, size)
             for start, end in list_extents(fd, size):
                 while start < end:

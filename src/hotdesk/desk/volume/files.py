@@ -312,7 +312,7 @@ def _split(path: str) -> list[bytes]:
     except UnicodeEncodeError:
         raise FilesError(400, "the path is not UTF-8") from None
     if len(data) > MAX_PATH_BYTES or b"\0" in data:
-        raise FilesError(400, f"a path has at most {MAX_PATH_BYTES} bytes, and none of them is NUL")
+        raise FilesError(400, f"a path must have at most {MAX_PATH_BYTES} bytes and no NUL byte")
     parts = [part for part in data.split(b"/") if part not in (b"", b".")]
     if b".." in parts:
         raise FilesError(400, "a path must not contain `..`")

@@ -363,7 +363,7 @@ class BodyReader:
         if self._last:
             return b"".join(parts), self._finish()
         if not _CHUNK_BEGUN.fullmatch(self._pending):
-            raise HttpMessageError(400, "the size of a chunk is not a hexadecimal number, or is wrong")
+            raise HttpMessageError(400, "a chunk's size is not a hexadecimal number, or does not match its data")
         return b"".join(parts), b""
 
     def _finish(self) -> bytes:
@@ -397,8 +397,8 @@ def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     if (read.method, read.target, read.headers) != (method, target, headers):
         raise HttpMessageError(
             500,
-            "the request was not sent, because with the door's changes servers could read it in two ways; "
-            "send it with fewer or simpler headers",
+            "the request was not sent, because servers could read its headers in two ways after the door's changes; "
+            "send fewer or simpler headers",
         )
     return head
 

@@ -362,8 +362,8 @@ class Policy:
     def widen(self, rule: Rule) -> Policy:
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(
-                f"{rule_text(rule)!r} cannot be approved during a job: only an allow rule that is not a tunnel "
-                "can; write the rule into the brief"
+                f"{rule_text(rule)!r} cannot be approved during a job, because it is a deny, ask or tunnel rule; "
+                "request an allow rule, or write this rule into the brief"
             )
         return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
 

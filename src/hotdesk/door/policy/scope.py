@@ -54,7 +54,7 @@ def read_table(table: Mapping[str, object]) -> Grant:
     check_fields("grant", Grant, table)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
     if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
-        raise ValueError("`secret` and `host` are required texts")
+        raise ValueError("`secret` and `host` are required, both as strings")
     if isinstance(places := values.get("places"), tuple):
         values["places"] = tuple(_read_secret_place(place) for place in places)
     return Grant(**values)  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def swap_body(
     try:
         found = _list_fields(kind, body)
     except (ValueError, RecursionError) as e:
-        reason = f"a secret cannot be inserted, because the body is ambiguous: {e}"[:200]
+        reason = f"a secret cannot be inserted into this body: {e}"[:200]
         return Refusal(reason) if plainly else (body, [])
     done: list[SecretUse] = []
     for name, text in found:
@@ -81,8 +81,8 @@ def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> t
         try:
             quoted = quote_plus(secret) if use.place.kind == "form" else json.dumps(secret.decode())[1:-1]
         except UnicodeDecodeError:
-            where = f"{use.place.kind} {use.place.name}"
-            return Refusal(f"the secret for {where} is not UTF-8 text, so it cannot be inserted into JSON")
+            where = f"the JSON field {use.place.name}"
+            return Refusal(f"the secret for {where} is not UTF-8 text; ask the operator to correct the secret")
         body = body.replace(use.live_grant.placeholder, quoted.encode())
     return body, uses
 
@@ -121,7 +121,7 @@ def _iterate_json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 def _iterate_strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
     """Yield every string of a document that may contain a placeholder, with its path; keys have an empty path."""
     if depth > DEPTH:
-        raise ValueError("its JSON is nested too deeply")
+        raise ValueError(f"its JSON is nested more than {DEPTH} levels deep")
     if isinstance(node, str) and BEGINNING in node:
         yield ".".join(path), node
     for key, inner in _iterate_members(node):

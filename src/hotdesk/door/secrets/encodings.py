@@ -117,7 +117,7 @@ class Brotli:
             try:
                 out = self.inner.process(data, output_buffer_limit=PIECE // 2)
             except brotli.error as e:
-                raise UnreadableError("broken br") from e
+                raise UnreadableError("malformed Brotli data") from e
             data = b""
             yield out
             if len(out) < PIECE // 2 and self.inner.can_accept_more_data():
@@ -145,12 +145,12 @@ class Zstd:
         while data:
             self.begun += self.inner is None
             if self.begun > MEMBERS:
-                raise UnreadableError(f"more than {MEMBERS} zstd frames at once")
+                raise UnreadableError(f"one piece of the body has more than {MEMBERS} zstd frames, which is the limit")
             self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
             try:
                 out = self.inner.decompress(data)
             except zstandard.ZstdError as e:
-                raise UnreadableError(f"broken zstd: {e}") from e
+                raise UnreadableError(f"malformed zstd data: {e}") from e
             data = self.inner.unused_data if self.inner.eof else b""
             self.inner = None if self.inner.eof else self.inner
             yield from (out[start : start + PIECE] for start in range(0, len(out), PIECE))

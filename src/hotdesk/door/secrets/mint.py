@@ -86,5 +86,5 @@ def _read_token(body: bytes) -> tuple[bytes, float]:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-        raise HttpMessageError(502, "the token server's response has no access_token") from None
+        raise HttpMessageError(502, "the token server's response has no usable access_token") from None
     return token.encode(), min(max(life, 0.0), _LONGEST_LIFE)

@@ -97,7 +97,8 @@ def parse(message: bytes) -> object:
     """Parse JSON from a hostile peer; refuse too many values, too deep nesting and invalid numbers."""
     if message.count(b",") + message.count(b"[") + message.count(b"{") > _MAX_PIECES:
         raise ProtocolError(
-            f"one message has more than {_MAX_PIECES:,} JSON values; the page may be too large: read a smaller part"
+            f"one message has more than {_MAX_PIECES:,} JSON values; the page may be too large: use browser_read or "
+            "browser_evaluate"
         )
     try:
         return parse_json(message, duplicates=True, overflow=True)

@@ -144,7 +144,7 @@ class Connection:
             await cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(cdp)
         if not self.all_tabs.by_target:
-            raise DeskError("the browser did not open a tab")
+            raise DeskError("the browser did not open a tab; try again")
         tab = [*self.all_tabs.by_target.values()][-1]
         self.all_tabs.current = tab.target
         return tab
@@ -230,7 +230,7 @@ class Chrome(Connection):
             await page.cdp.call("Target.closeTarget", targetId=target)
             await page.cdp.wait(lambda: target not in self.all_tabs.by_target, _ATTACH_SECONDS)
             if target in self.all_tabs.by_target:
-                raise DeskError(f"tab {tab} could not be closed")
+                raise DeskError(f"the browser did not close tab {tab} within {_ATTACH_SECONDS:g} seconds; try again")
             return {}
 
         return await self.use(act)

@@ -106,7 +106,9 @@ class Display:
         box = self.check_region(region)
         if not 0 <= quiet <= timeout <= MAX_WAIT_S:
             times = f"quiet {quiet:g} s, timeout {timeout:g} s"
-            raise DeskError(f"invalid times: {times}; quiet must not exceed timeout, and timeout {MAX_WAIT_S:g} s")
+            raise DeskError(
+                f"invalid times: {times}; quiet may be at most timeout, and timeout at most {MAX_WAIT_S:g} s"
+            )
         async with self.hold_connection(timeout) as line:
             await self.look(line)
             begin = last = anyio.current_time()
@@ -136,7 +138,7 @@ class Display:
     async def difference(self, name: str, region: Sequence[int] | None = None) -> VerbResult:
         box = self.check_region(region)
         if name not in self.marks:
-            raise DeskError(f"there is no saved picture {name!r}")
+            raise DeskError(f"no picture was saved as {name!r}; save one first")
         async with self.hold_connection() as line:
             await self.look(line)
             share, where = pixels.compare(self.marks[name], line.frame, self.size, box)
@@ -157,7 +159,7 @@ class Display:
                     yield self.line
             except TimeoutError as e:
                 self.drop()
-                raise DeskError(f"the screen does not respond within {self.patience + longer:g} s") from e
+                raise DeskError(f"the screen did not respond within {self.patience + longer:g} s; try again") from e
             except OSError as e:
                 self.drop()
                 raise DeskError("the connection to the screen was lost; the last input may not have arrived") from e

@@ -107,7 +107,7 @@ class Conversation:
         self.outgoing += VERSION
         (count,) = yield from take(1)
         if NO_SECURITY not in (yield from take(count)):
-            raise ProtocolError("the screen asks for a password")
+            raise ProtocolError("the screen asks for a password, or refuses connections")
         self.outgoing.append(NO_SECURITY)
         if any((yield from take(4))):
             raise ProtocolError("the screen refuses the connection")

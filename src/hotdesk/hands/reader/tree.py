@@ -62,7 +62,7 @@ def read_nodes(reply: UntrustedObject) -> list[Node]:
     """Parse a tree as the browser reports it: a list, the root first."""
     items = reply.read_list("nodes")
     if len(items) > _MAX_NODES:
-        raise ProtocolError(f"the tree has more than {_MAX_NODES} nodes")
+        raise ProtocolError(f"the page's accessibility tree has more than {_MAX_NODES} nodes; use browser_read")
     return [_read_node(UntrustedObject(item)) for item in items]
 
 

@@ -24,7 +24,7 @@ class UntrustedObject:
         """Return a number; 0 if absent."""
         value = self.data.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-            raise ProtocolError(f"{name} is not a number")
+            raise ProtocolError(f"the field {name} is not a number")
         return value
 
     def read_integer(self, name: str) -> int:
@@ -34,7 +34,7 @@ class UntrustedObject:
     def flag(self, name: str, otherwise: bool = False) -> bool:
         """Return a boolean; `otherwise` if absent."""
         if not isinstance(value := self.data.get(name, otherwise), bool):
-            raise ProtocolError(f"{name} is neither true nor false")
+            raise ProtocolError(f"the field {name} is neither true nor false")
         return value
 
     def read_object(self, name: str) -> UntrustedObject:
@@ -48,7 +48,7 @@ class UntrustedObject:
     def read_list(self, name: str) -> list[Any]:
         """Return a list; empty if absent."""
         if not isinstance(value := self.data.get(name, []), list):
-            raise ProtocolError(f"{name} is not a list")
+            raise ProtocolError(f"the field {name} is not a list")
         return value
 
     def __contains__(self, name: str) -> bool:

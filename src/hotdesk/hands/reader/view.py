@@ -116,7 +116,9 @@ async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
             await sockets.send(viewer, one.viewer.take_back())
             await greet(one.viewer, viewer)
     except TimeoutError:
-        raise ProtocolError(f"no RFB greeting within {_GREETING_TIMEOUT_S:.0f} s") from None
+        raise ProtocolError(
+            f"the screen or the viewer sent no RFB greeting within {_GREETING_TIMEOUT_S:.0f} s"
+        ) from None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(show, screen, one.desk, viewer, tasks.cancel_scope)

@@ -109,9 +109,13 @@ async def find_path(sock: socket.socket) -> str:
         address = version["webSocketDebuggerUrl"]
         path = address.removeprefix(f"ws://{AUTHORITY}")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise ProtocolError("it gave no address for remote control (DevTools); try again, or open another desk") from e
+        raise ProtocolError(
+            "the browser gave no address for remote control (DevTools); try again, or open another desk"
+        ) from e
     if not PATH.fullmatch(path):
-        raise ProtocolError("it gave an invalid address for remote control (DevTools); try again, or open another desk")
+        raise ProtocolError(
+            "the browser gave an invalid address for remote control (DevTools); try again, or open another desk"
+        )
     return str(path)
 
 

@@ -24,6 +24,7 @@ _CLICKS: dict[str, dict[str, object]] = {
     "triple_click": {"button": "left", "count": 3},
 }
 _OPENAI_BUTTONS = {"left": "left", "right": "right", "wheel": "middle", "back": "back", "forward": "forward"}
+_OPENAI_TYPES = "click, double_click, drag, keypress, move, screenshot, scroll, type, wait"
 DIRECTIONS = ("up", "down", "left", "right")
 PIXELS = 100
 """Pixels that OpenAI scrolls for one click of the wheel."""
@@ -75,7 +76,8 @@ class Scale:
                     -(-bottom * self.real[1] // self.height),
                 ]
         raise ToolArgumentError(
-            f"{sides!r:.60} is not a region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels"
+            f"the region must be [x0, y0, x1, y1] inside the screen of {self.width} by {self.height} pixels, not "
+            f"{sides!r:.60}"
         )
 
 
@@ -168,7 +170,7 @@ def _translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]
             return [ScreenAction("screen_type", {"text": _require_text(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": _DEFAULT_WAIT_S})]
-    raise ToolArgumentError(f"unknown action type {action.get('type')!r:.40}")
+    raise ToolArgumentError(f"unknown action type {action.get('type')!r:.40}; the types are {_OPENAI_TYPES}")
 
 
 def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
@@ -195,7 +197,7 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
     match point:
         case [x, y] | (x, y):
             return scale.scale_point(x, y)
-    raise ToolArgumentError(f"{point!r:.40} is not a point [x, y]")
+    raise ToolArgumentError(f"a point must be two whole numbers [x, y], not {point!r:.40}")
 
 
 def _parse_point(action: Action, scale: Scale) -> dict[str, object]:

@@ -272,7 +272,9 @@ async def start(desk: Desk, port: int) -> None:
 
 
 def make_malformed_error(desk: Desk, part: str, why: str) -> LinkError:
-    return LinkError(f"malformed data from the {part} of desk {desk.id}: {make_printable(why)[:500]}")
+    return LinkError(
+        f"the {part} of desk {desk.id} sent data that is invalid or too large: {make_printable(why)[:500]}"
+    )
 
 
 def _make_failed_error(desk: Desk, part: str, why: str) -> LinkError:

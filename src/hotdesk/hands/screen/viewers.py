@@ -96,7 +96,7 @@ class Watching:
         """Show the screen to a viewer until it disconnects, which ends its control."""
         viewers = self.viewers.setdefault(desk.id, {})
         if name in viewers:
-            raise BriefError("a viewer with this name is already connected")
+            raise BriefError("a viewer with this name is already connected; choose another name")
         (await dial(desk, SCREEN_PORT)).close()  # fail here if there is no screen, so that the viewer learns why
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -177,4 +177,4 @@ def parse_act(data: object) -> tuple[str, str, str, str]:
     match data:
         case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
             return act, as_name(name), secret, parse_behind(rest.get("behind", ""))
-    raise BriefError('a control request must have the texts "act", "viewer" and "secret"')
+    raise BriefError('a control request must have the string fields "act", "viewer" and "secret"')

@@ -109,8 +109,10 @@ async def put(seat: Seat, text: str, selection: _Selection = "clipboard") -> Non
 async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str:
     """Return the text on the clipboard; empty if there is none."""
     done = await run(seat, ["xclip", "-selection", selection, "-out", "-target", "UTF8_STRING"])
-    if done.timed_out or done.truncated:
-        raise DeskError("the clipboard is too large, or its program does not respond")
+    if done.truncated:
+        raise DeskError(f"the clipboard has more than {MAX_OUTPUT_BYTES >> 20} MiB, which is the limit")
+    if done.timed_out:
+        raise DeskError(f"the program whose text is on the clipboard did not respond within {COMMAND_TIMEOUT_S:g} s")
     return done.text if done.ok else ""
 
 

@@ -133,7 +133,7 @@ def cut(text: str) -> str:
 
 def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     step = plan.steps[index]
-    live = ", leaves programs or logins running" if step.live else ""
+    live = ", leaves programs or logins active" if step.live else ""
     wall = choose_wall(plan, find_steps(plan, index, job), job)
     behind = f", behind the wall {wall}" if wall != job.wall else ""
     yield f"{index + 1}. {step.name} ({step.kind}), {describe_place(plan, index, job)}{behind}{live}"
@@ -147,7 +147,7 @@ def _describe_step(plan: Plan, index: int, job: Brief) -> Iterator[str]:
         yield f"   reads what earlier jobs stored in the memory {job.memory}"
     if step.program:
         yield f"   runs: {step.program}"
-    yield from (f"   may choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions)
+    yield from (f"   may choose the action {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions)
     if step.check:
         yield f"   is checked by: {step.check}"
 
@@ -158,7 +158,7 @@ def describe_place(plan: Plan, index: int, job: Brief) -> str:
         return "at a fresh desk that has only the files it reads"
     if step.keeps:
         return "continues at the desk of the step before, with its programs"
-    return "at the same desk" + (", by choice" if step.desk == "same" else "")
+    return "at the job's own desk" + (", because the plan says so" if step.desk == "same" else "")
 
 
 def _iterate_destinations(step: Step, job: Brief) -> Iterator[str]:

@@ -120,7 +120,7 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     points += [f"Reads what earlier jobs stored in the memory {job.memory}."] if has_memory(plan, index, job) else []
     points += [f"Writes {_join_names(step.makes)}."] if step.makes else []
     points += [f"Runs this program: {step.program}"] if step.program else []
-    points += [f"May choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
+    points += [f"May choose the action {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
     points += [f"Is checked by this command: {step.check}"] if step.check else []
     return limit_lines([_place_point(plan, index, job), *filter(None, points)], MOST_POINTS)
 

@@ -72,9 +72,7 @@ def find_case(settings: Config, text: str) -> OpenDecision | None:
     begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]
     chosen = exact or begun
     if len(chosen) > 1:
-        raise BriefError(
-            f"{len(chosen)} pending requests have ids that start with {text!r}; pass more characters of the id"
-        )
+        raise BriefError(f"{len(chosen)} requests have ids that start with {text!r}; pass more characters of the id")
     return load_decision(settings, chosen[0][1], chosen[0][0]) if chosen else None
 
 
@@ -96,7 +94,9 @@ def make_decision(case: OpenDecision, answer: Answer, by: str, edited: str = "",
     if case.papers is not None and case.card is not None:
         return wait.decide(case.pending, case.card, case.papers, answer, by, edited=edited, words=words)
     if answer != "refused":
-        raise BriefError(f"the details of {case.pending.id} are missing or were changed, so it can only be refused")
+        raise BriefError(
+            f"the details of request {case.pending.id} are missing or were changed, so it can only be refused"
+        )
     return Decided(case.pending.job, case.pending.id, case.pending.digest, answer, by)
 
 
@@ -104,6 +104,8 @@ def require_first(settings: Config, decision: Decided) -> None:
     """Raise `BriefError` if a recorded decision had no effect: another one was first, or it was too late."""
     found = read_waiting(get_journal_path(settings), decision.job)
     if (first := found.decided.get(decision.id)) is None:
-        raise BriefError(f"{decision.id} was decided too late, or its job has ended; the decision has no effect")
+        raise BriefError(
+            f"request {decision.id} was decided too late, or its job has ended; the decision has no effect"
+        )
     if first != decision:
         raise BriefError(describe_decision(first, found.decided_at[decision.id]))

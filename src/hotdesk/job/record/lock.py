@@ -21,8 +21,10 @@ def hold_lock(folder: Path) -> Iterator[None]:
     """Hold a job's lock; raise `BriefError` if another process runs the job or its stored data was deleted."""
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError as e:
+        raise BriefError(f"the stored data of job {folder.name} was deleted") from e
     except OSError as e:
-        raise BriefError(f"the stored data of job {folder.name} was deleted: {e.strerror}") from e
+        raise BriefError(f"the stored data of job {folder.name} cannot be used: {e.strerror}") from e
     try:
         end = time.monotonic() + LOCK_TIMEOUT_S
         while not _try_lock(fd):

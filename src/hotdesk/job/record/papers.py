@@ -97,5 +97,7 @@ def find(jobs: Path, job: str) -> Papers:
     """Open a job's papers; raise `BriefError` if they are missing or were deleted."""
     try:
         return Papers(jobs / job, (jobs / job / KEY).read_bytes())
-    except OSError as e:
+    except FileNotFoundError as e:
         raise BriefError(f"the stored data of job {job[:40]!r} was deleted; `hotdesk jobs` lists the jobs") from e
+    except OSError as e:
+        raise BriefError(f"the stored data of job {job[:40]!r} cannot be read: {e.strerror}") from e

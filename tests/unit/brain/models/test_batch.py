@@ -71,7 +71,7 @@ async def test_a_feature_a_batch_was_refused_for_is_omitted_from_the_next() -> N
 async def test_an_expired_batch_is_reported() -> None:
     with batching([text("Never.")]) as (model, server):
         server.outcome = "expired"
-        with pytest.raises(ModelError, match="the batch was expired"):
+        with pytest.raises(ModelError, match="did not process the request in the batch"):
             await model.ask(request())
         await model.close()
 

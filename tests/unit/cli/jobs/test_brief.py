@@ -78,7 +78,7 @@ def test_a_brief_is_shown_as_a_table(run: Run, brief: Path) -> None:
         "              notes.md (md), not checked",
         "network       GET https://erp.test/orders/*",
         "secrets       erp-token@erp.test",
-        "tools         all tools of its desk",
+        "tools         all tools of the desk",
         "models        the model given on the command line",
         "budget        15 min; no limit on tokens, dollars or tool calls",
         "approvals     auto: starting the job approves the plan; a request without an answer is refused after 24 h",
@@ -207,10 +207,10 @@ def test_inputs_without_content_are_warned_of(run: Run, brief: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("rule", "meant"),
     [
-        ("allow everything", "no rule means every host: list each host that the job needs, such as 'example.com'"),
-        ("deny all", "what no rule allows is refused anyway, so remove this rule"),
+        ("allow everything", "a rule cannot stand for every host; list each host that the job needs, such as"),
+        ("deny all", "requests that no rule allows are refused anyway, so remove this rule"),
         ("none", "a brief without egress rules reaches nothing, so remove this rule"),
-        ("pipy", "did you mean the preset 'pypi', which is written alone?"),
+        ("pipy", "did you mean the preset 'pypi'? Write only its name as the rule."),
         ("GET wikipedia/data/*", "write the whole name of the host, such as 'wikipedia.com'"),
         ("localhost", ""),
         ("erp", ""),

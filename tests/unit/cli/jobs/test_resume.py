@@ -25,7 +25,7 @@ def test_an_invalid_model_name_is_refused() -> None:
 
 
 def test_a_script_takes_no_model() -> None:
-    with pytest.raises(BriefError, match="a script carries out this job"):
+    with pytest.raises(BriefError, match="this job follows a script"):
         with_models(JobRequest(brief="", folder="/x", form="toml", source="eA=="), ["anthropic:m"])
 
 

@@ -230,7 +230,7 @@ def test_a_huge_hole_counts_with_its_unpacked_size(tree: Path) -> None:
 def test_a_compressed_bomb_stops_at_the_limit(tree: Path) -> None:
     bomb = gzip.compress(bytes(64 << 20))
     stream = decompress_stream(io.BufferedReader(io.BytesIO(bomb)), ArchiveLimits(entries=1, size=1 << 20))
-    with pytest.raises(ImageError, match="larger than the size limit"):
+    with pytest.raises(ImageError, match="unpacks to more than"):
         shutil.copyfileobj(stream, io.BytesIO())
 
 

@@ -156,7 +156,7 @@ def test_a_hole_longer_than_the_disk_has_room_is_not_written_out(image: Image) -
     disk = os.statvfs(image.layers[0])
     with (image.layers[0] / "hole").open("wb") as hole:
         hole.truncate(disk.f_bavail * disk.f_frsize + (1 << 40))
-    with pytest.raises(HostError, match="sparse files in full"):
+    with pytest.raises(HostError, match="sparse files count in full"):
         make(image)
     assert names(image) == ["lock"]
 

@@ -230,7 +230,7 @@ async def chattering(stream: SocketStream) -> None:
 @pytest.mark.parametrize("serve", [silent, dripping, deaf, chattering])
 async def test_a_screen_that_does_not_answer_is_given_up_in_time(serve: Serve) -> None:
     async with screen(serve, patience=0.3) as shown:
-        with anyio.fail_after(2), pytest.raises(DeskError, match="does not respond"):
+        with anyio.fail_after(2), pytest.raises(DeskError, match="did not respond"):
             await shown.shot()
         assert shown.line is None
 

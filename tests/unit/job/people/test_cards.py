@@ -40,7 +40,7 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
     assert card.digest == PLAN.digest == card.facts["digest"]
     assert card.facts["preflight"] == "1 passed, 1 failed"
     assert card.lines == (
-        "1. read (work), at the same desk",
+        "1. read (work), at the job's own desk",
         "   reaches doc.test: GET doc.test/x",
         "   tools: shell",
         "   reads: in",
@@ -51,7 +51,7 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
         "   cannot reach evil.test, because the brief does not allow it: GET evil.test",
         "   uses the secret erp@erp.example.test bearer",
         "   reads: a.csv",
-        "   may choose go: shell {'command': 'x\\u202e'}",
+        "   may choose the action go: shell {'command': 'x\\u202e'}",
         "at stake: pay: uses the secret erp at erp.example.test",
         "at stake: pay: may write: POST erp.example.test/orders",
         "preflight failed: secret erp for erp.example.test: no",

@@ -45,7 +45,7 @@ def test_a_plan_is_described_in_sentences() -> None:
             "Reads from evil.test (evil.test): refused, because the brief does not allow it.",
             "Uses the secret erp at erp.example.test; the desk gets a placeholder, never its value.",
             "Reads the files a.csv.",
-            "May choose go: shell {'command': 'x\\u202e'}",
+            "May choose the action go: shell {'command': 'x\\u202e'}",
         ),
     )
     assert card.digest == PLAN.digest

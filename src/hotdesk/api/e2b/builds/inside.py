@@ -86,7 +86,7 @@ class BuildDesk:
                 await self.add_user(number, step.args[0])
             case "WORKDIR":
                 await self.require_user(number, context.user, f"mkdir -p {context.workdir}")
-                await self.act(number, _MAKE_FOLDER, context.workdir, context.user)
+                await self.make_folder(number, context.workdir, context.user)
 
     async def run(self, number: str, command: str, user: str, context: BuildContext) -> None:
         """Run a command as a user, in a login shell; its output goes to the log as it comes."""
@@ -136,11 +136,11 @@ class BuildDesk:
         if not done.ok:
             raise StepError(number, f"user '{user}' could not be added: {extract_last_line(done)}")
 
-    async def act(self, number: str, program: str, *words: str) -> None:
-        argv = [self.python, "-I", "-S", "-c", program, *words]
+    async def make_folder(self, number: str, path: str, user: str) -> None:
+        argv = [self.python, "-I", "-S", "-c", _MAKE_FOLDER, path, user]
         done = await self.desk.run(argv, user="root", timeout=_ACT_TIMEOUT_S, output_limit=4000)
         if not done.ok:
-            raise StepError(number, f"'{words[0][:200]}': {extract_last_line(done)}")
+            raise StepError(number, f"the folder '{path[:200]}' could not be created: {extract_last_line(done)}")
 
     async def copy(self, number: str, numbered: NumberedStep, archive: Path) -> None:
         step, context = numbered.step, numbered.context

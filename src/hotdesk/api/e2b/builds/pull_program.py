@@ -83,7 +83,10 @@ class Registry:
             raise PullError("the manifest of the image has more than %d MiB, the limit" % (MAX_JSON >> 20))
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         if DIGEST.fullmatch(reference) and digest != reference:
-            raise PullError(f"the registry sent a manifest that does not match {reference}")
+            raise PullError(
+                f"the registry sent a manifest whose content does not match its digest {reference}; start the build "
+                "again"
+            )
         found = json.loads(data)
         if not isinstance(found, dict):
             raise PullError("the manifest of the image is not a JSON object")

@@ -109,7 +109,11 @@ def build_scope(found: RegistryImage, credentials: dict[str, object] | None) -> 
                 "from_image(…, username=…, password=…)",
             )
     if found.scheme != "https":
-        raise StepError("base", f"registry {found.host} does not use https, so the password was not sent")
+        raise StepError(
+            "base",
+            f"registry {found.host} does not use https, so the password was not sent; use a registry with https, or an "
+            "image that needs no password",
+        )
     value = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     place = (SecretPlace("header", "authorization"),)
     grant = check_grant(Grant("registry", found.host, port=found.port, places=place, foreign=True))

@@ -35,7 +35,9 @@ def split(name: str) -> list[str]:
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise RefusedArchive(f"the archive has an entry outside its root folder: {name[:200]!r}")
     if len(parts) > 128 or any(len(os.fsencode(part)) > 255 for part in parts):
-        raise RefusedArchive(f"the archive has a name that is too long: {name[:200]!r}")
+        raise RefusedArchive(
+            f"the archive has a path of more than 128 parts, or with a part of more than 255 bytes: {name[:200]!r}"
+        )
     return parts
 
 
@@ -62,8 +64,8 @@ def enter(top: int, parts: list[str]) -> int:
 class Unpacking:
     def __init__(self, top: int, entries: int, size: int) -> None:
         self.top = top
-        self.entries = entries
-        self.size = size
+        self.entries = self.max_entries = entries
+        self.size = self.max_size = size
 
     def run(self, stream: IO[bytes]) -> None:
         try:
@@ -71,7 +73,7 @@ class Unpacking:
                 for member in archive:
                     self.entries -= 1
                     if self.entries < 0:
-                        raise RefusedArchive("the archive has more entries than a COPY step may have")
+                        raise RefusedArchive(f"the archive of a COPY step has more than {self.max_entries} entries")
                     self.put(archive, member)
         except (tarfile.TarError, EOFError, ValueError) as e:
             raise RefusedArchive(f"the archive is damaged: {str(e)[:200]}")
@@ -136,7 +138,7 @@ class Unpacking:
                     break
                 self.size -= len(data)
                 if self.size < 0:
-                    raise RefusedArchive("the archive unpacks to more bytes than a COPY step may have")
+                    raise RefusedArchive(f"the archive of a COPY step unpacks to more than {self.max_size} bytes")
                 file.write(data)
             os.fchmod(file.fileno(), mode)
 

@@ -55,7 +55,7 @@ class TemplateFiles:
         if len(self.links) >= _MAX_LINKS:
             self.links = {word: each for word, each in self.links.items() if each.until > now}
             if len(self.links) >= _MAX_LINKS:
-                raise E2bError(429, "Too many uploads are open. Try later.")
+                raise E2bError(429, f"{_MAX_LINKS} upload links are waiting for a file, which is the limit. Try later.")
         word = secrets.token_urlsafe(32)
         self.links[word] = UploadLink(tenant, digest, now + LINK_LIFETIME_S)
         return word

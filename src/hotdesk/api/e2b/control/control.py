@@ -108,11 +108,11 @@ class ControlPlane:
     def authenticate_caller(self, request: Request) -> Caller:
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None:
-            raise E2bError(401, "this key is missing or unknown; create a key with `hotdesk key new --name NAME`")
+            raise E2bError(401, "the API key is missing or unknown; create a key with `hotdesk key new --name NAME`")
         if not caller.may("sandboxes"):
             raise E2bError(
                 401,
-                "this key lacks the power sandboxes; create a key with `hotdesk key new --name NAME --power sandboxes`",
+                "this key lacks the power 'sandboxes'; create one with `hotdesk key new --name NAME --power sandboxes`",
             )
         return caller
 

@@ -70,7 +70,7 @@ class E2bSecrets:
 
     async def respond(self, caller: Caller, tenant: Tenant, request: Request, rest: list[str]) -> Response:
         if not caller.may("vault"):
-            raise E2bError(403, "this key lacks the power vault; create a key with `hotdesk key new --power vault`")
+            raise E2bError(403, "this key lacks the power 'vault'; create a key with `hotdesk key new --power vault`")
         match request.method, rest:
             case "GET", []:
                 return await self.ls(tenant, request.query_params)
@@ -126,7 +126,7 @@ class E2bSecrets:
         if not named:
             return
         if not caller.may("vault"):
-            raise E2bError(403, "this key lacks the power vault; create a key with `hotdesk key new --power vault`")
+            raise E2bError(403, "this key lacks the power 'vault'; create a key with `hotdesk key new --power vault`")
         if missing := sorted(named - (await self.list_entries(tenant)).keys()):
             raise E2bError(400, f"there is no secret '{make_printable(missing[0][:80])}'; create it first")
 

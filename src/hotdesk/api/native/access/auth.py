@@ -90,7 +90,7 @@ async def _authorize(connection: HTTPConnection, power: Power | None) -> Request
     caller = authenticate_caller(connection)
     if power is not None and not caller.may(power):
         raise ProblemError(
-            403, "key.power", f"this key lacks the power {power}; create one with `hotdesk key new --power {power}`"
+            403, "key.power", f"this key lacks the power {power!r}; create one with `hotdesk key new --power {power}`"
         )
     native = get_native(connection)
     return RequestContext(native, caller, await native.tenants.get_tenant(caller.tenant), find_key(connection) is None)

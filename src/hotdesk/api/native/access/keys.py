@@ -65,7 +65,7 @@ async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") ->
 async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
     """Create a key for the caller's tenant. It can only have powers that the caller has."""
     if beyond := sorted(set(order.powers) - context.caller.powers):
-        raise ProblemError(403, "key.power", f"your key lacks the power {beyond[0]}, so it cannot grant that power")
+        raise ProblemError(403, "key.power", f"your key lacks the power {beyond[0]!r}, so it cannot grant that power")
     make_key = partial(_open_writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
     text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(order.powers))

@@ -20,8 +20,8 @@ def require_public(rules: Iterable[Rule]) -> None:
         near = rule.verdict != "deny" and (rule.private or is_near(rule.host))
         if near and replace(rule, private=True) not in _list_package_sources():
             raise BriefError(
-                f"{rule_text(rule)!r} is not a public internet host; only this server's operator can allow it, "
-                "with `[door] names`"
+                f"the host of the rule {rule_text(rule)!r} is not a public internet host; only this server's operator "
+                "can allow it, with `[door] names`"
             )
 
 

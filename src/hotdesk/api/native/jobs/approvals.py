@@ -185,7 +185,11 @@ def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
             return "approved"
         case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
-    takes = "`answer` with a text" if kind == "question" else "`approve` or `refuse`; for a plan also `edit`"
+    takes = (
+        "`answer`, with a text in `words`, or `refuse`"
+        if kind == "question"
+        else "`approve` or `refuse`; for a plan also `edit`, with the plan in `plan`"
+    )
     raise ProblemError(400, "approval.kind", f"approval {case.pending.id} is of kind {kind}; `answer` must be {takes}")
 
 

@@ -102,7 +102,7 @@ class JobOrder(Model):
 def _require_key(key: SecretStr | None) -> SecretStr | None:
     """Refuse a key that does not fit into an HTTP header."""
     if key is not None and not KEY_SHAPE.fullmatch(key.get_secret_value()):
-        raise ValueError("a provider's key must be one word of printable ASCII characters")
+        raise ValueError("a provider's key must have printable ASCII characters only, without spaces")
     return key
 
 
@@ -198,7 +198,9 @@ def _prepare_job(
 def _fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOptions:
     """Return how many items of a swarm run together: by default as many as the quota allows."""
     if (order.approve or read.approve) == "every":
-        raise ProblemError(400, "brief.approve", 'the steps of a swarm cannot be approved one by one; use "plan"')
+        raise ProblemError(
+            400, "brief.approve", 'the steps of a swarm cannot be approved one by one; set `approve` to "plan"'
+        )
     if order.swarm.most is not None:
         return order.swarm
     quotas, tenant = context.native.tenants.quotas, context.tenant.name

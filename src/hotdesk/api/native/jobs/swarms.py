@@ -270,7 +270,9 @@ def _require_item_name(name: str, over: str) -> str:
     is_item = path.match(over) and len(path.parts) == len(PurePosixPath(over).parts)
     if not is_item or path.parts[0] in FILES:
         raise ProblemError(
-            400, "brief.file", f"{name} is not an item of this swarm: items match {over}, each.over in the brief"
+            400,
+            "brief.file",
+            f"{name} cannot be added to this swarm: its items must match {over} (`over` in [each] of the brief)",
         )
     return name
 

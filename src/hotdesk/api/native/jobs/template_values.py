@@ -65,7 +65,7 @@ def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
             raise ProblemError(
                 400,
                 "template.value",
-                f"{name!r} is part of a host name or path; use letters, digits, '.', '-' and '_' only",
+                f"the value {name!r} is part of a host name or path; use letters, digits, '.', '-' and '_' only",
             )
     if free and key == "egress":
         _require_one_host(rule, parameters)
@@ -85,7 +85,7 @@ def _require_one_host(value: object, parameters: Parameters) -> None:
                 what = (
                     "a full host name, such as shop.example.test" if whole else "one part of a host name, without dots"
                 )
-                raise ProblemError(400, "template.value", f"{name!r} must be {what}")
+                raise ProblemError(400, "template.value", f"the value {name!r} must be {what}")
 
 
 def read_rules(value: object) -> tuple[Rule, ...]:

@@ -4,7 +4,7 @@ import { may, post, to } from "./api.js";
 
 const KINDS = {
   plan: "Plan", step: "Step", amendment: "Change of plan", repeat: "Repeat", question: "Question", door: "Network access",
-  pilot: "Pilot", cohort: "Request of many items", review: "Review",
+  pilot: "Pilot", cohort: "Request by many items", review: "Review",
 };
 
 export function card(asked, settled = () => {}) {
@@ -28,7 +28,7 @@ export function card(asked, settled = () => {}) {
     acts,
     asked.digest && h("p", { class: "quiet digest" }, "Digest of the text you decide on: ", h("code", null, asked.digest.slice(0, 16))),
   ]);
-  acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Your key lacks the permission approve. Ask a person who has it to decide.")]));
+  acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Your key lacks the permission 'approve'. Ask a person who has it to decide.")]));
   return made;
 }
 

@@ -110,7 +110,7 @@ function written(models) {
   const text = h("textarea", { rows: "16", class: "code", required: true, spellcheck: "false" });
   const sent = uploads(true);
   const options = choices(modelField(models, "Default of the brief or server"), true);
-  return job([field("The brief, in TOML", text, "The same format as for `hotdesk work`. Upload the files that the brief names below."), sent.node, options.node],
+  return job([field("The brief, in TOML", text, "The same format as for `hotdesk work`. If the brief names files, upload them below."), sent.node, options.node],
     async () => ({ brief: text.value, ...(await sent.take()), ...options.take() }));
 }
 

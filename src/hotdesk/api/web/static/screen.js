@@ -38,7 +38,7 @@ export function screen(panel, source) {
   const driver = h("span", { class: "quiet" });
   const place = h("div", { class: "screen", role: "application", "aria-label": "The desk's screen" });
   const stopped = h("span");
-  const advice = h("span", { hidden: true }, " Use Type secret for passwords.");
+  const advice = h("span", { hidden: true }, " For passwords, use the button Type secret.");
   const secret = h("select", { id: "secret", "aria-label": "Secret" });
   const type = h("button", { type: "button", id: "type", onclick: () => typeSecret() }, "Type secret");
   const secrets = h("span", { class: "row", id: "secrets", hidden: true }, secret, type);
@@ -121,7 +121,7 @@ export function screen(panel, source) {
         }
       }
       if (Date.now() > until) {
-        throw new Error("The desk could not be taken over: its screen is not connected. Try again when it is live.");
+        throw new Error("The desk could not be taken over: its screen is not connected. Try again when the page shows it as live.");
       }
       await moment();
     }

@@ -34,14 +34,14 @@ export function bytesOf(event, application) {
 
 export function terminal(panel, desk) {
   if (!may("desks")) {
-    fill(panel, h("p", { class: "quiet" }, "Your key lacks the permission desks. Ask the server's operator for a key that has it."));
+    fill(panel, h("p", { class: "quiet" }, "Your key lacks the permission 'desks'. Ask the server's operator for a key that has it."));
     return null;
   }
   const state = h("span", { class: "chip", role: "status" }, "connecting");
   const past = h("div");
   const now = h("div");
   const input = h("textarea", {
-    class: "keys", "aria-label": "Terminal input. Shift and Escape leave it.", autocapitalize: "off", autocomplete: "off", spellcheck: "false", rows: "1",
+    class: "keys", "aria-label": "Terminal input. Press Shift+Escape to leave it.", autocapitalize: "off", autocomplete: "off", spellcheck: "false", rows: "1",
   });
   const probe = h("span", { class: "probe", "aria-hidden": "true" }, "MMMMMMMMMM");
   const view = h("div", { class: "terminal", role: "log", "aria-label": "Terminal", "aria-live": "off" }, probe, past, now, input);

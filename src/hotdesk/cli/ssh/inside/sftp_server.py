@@ -41,7 +41,7 @@ class Fields:
     def take(self, size: int) -> bytes:
         self.at += size
         if self.at > len(self.data):
-            raise ValueError("a message ends too early")
+            raise ValueError("the SFTP message is truncated")
         return self.data[self.at - size : self.at]
 
     def read_number(self, size: int = 4) -> int:

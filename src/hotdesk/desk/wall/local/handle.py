@@ -190,7 +190,8 @@ async def copy_tree(source: Path, target: Path) -> None:
     try:
         done = await anyio.run_process(["cp", "-a", "--reflink=auto", str(source), str(target)], check=False)
         if done.returncode:
-            raise DeskError(f"copying {source.name}: {done.stderr.decode(errors='replace').strip()[:500]}")
+            why = done.stderr.decode(errors="replace").strip()[:500]
+            raise DeskError(f"the folder {source.name} could not be copied: {why}")
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
