@@ -17,7 +17,7 @@ import pytest
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import MIB, Config
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.keeper_handle import hush
+from hotdesk.desk.owner.keeper_handle import suspend
 from hotdesk.desk.owner.runtime import KeeperRuntime, bury
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HostError
@@ -85,7 +85,7 @@ async def test_a_takeover_that_would_stop_programs_is_refused_with_the_reason(se
     async with Host(settings, control=False) as host, host.open_desk(SPEC) as desk:
         assert isinstance(desk, LinkedDesk)
         with pytest.raises(BriefError, match=r"the wall gvisor of desk \w+ cannot stop single programs"):
-            await hush(desk, True)
+            await suspend(desk, True)
         assert (await desk.run(["true"])).ok
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.keeper_handle import hush
+from hotdesk.desk.owner.keeper_handle import suspend
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, FileError
 from hotdesk.host import Host
@@ -59,7 +59,7 @@ async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
 
 def running(desk: LinkedDesk) -> set[str]:
     found = set()
-    for pid in Cgroup(find_hierarchies(), desk.id).list_unhushed():
+    for pid in Cgroup(find_hierarchies(), desk.id).list_unsuspended():
         try:
             found.add(Path(os.readlink(f"/proc/{pid}/exe")).name)
         except OSError:
@@ -94,21 +94,21 @@ async def longest_silence(desk: LinkedDesk) -> float:
 async def test_a_logger_is_frozen_while_screen_and_browser_continue(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
     await has_written(desktop)
-    await hush(desktop, True)
+    await suspend(desktop, True)
     assert running(desktop) <= SPARED
     assert {"Xtigervnc", "openbox", "chromium"} <= running(desktop)
     await anyio.sleep(STILL)
     assert await ask_inside(desktop, 5900, b"") == b"RFB 003.008\n"
     assert await ask_inside(desktop, 9222, b"GET /json/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b"HTTP/1.1 200"
-    await hush(desktop, False)
+    await suspend(desktop, False)
     await has_written(desktop, len(await desktop.read("/tmp/log")))
     assert await longest_silence(desktop) >= STILL
     await logger.kill()
 
 
 async def test_a_call_waits_until_the_wheel_is_handed_back(desktop: LinkedDesk) -> None:
-    await hush(desktop, True)
-    await hush(desktop, True)
+    await suspend(desktop, True)
+    await suspend(desktop, True)
     ended = []
 
     async def call() -> None:
@@ -119,12 +119,12 @@ async def test_a_call_waits_until_the_wheel_is_handed_back(desktop: LinkedDesk) 
         tasks.start_soon(call)
         await anyio.sleep(0.2)
         assert not ended
-        await hush(desktop, False)
+        await suspend(desktop, False)
     assert ended
 
 
-async def test_a_hushed_desk_is_paused_and_snapshotted_like_any_other(desktop: LinkedDesk) -> None:
-    await hush(desktop, True)
+async def test_a_suspended_desk_is_paused_and_snapshotted_like_any_other(desktop: LinkedDesk) -> None:
+    await suspend(desktop, True)
     await desktop.pause()
     assert Cgroup(find_hierarchies(), desktop.id).is_frozen()
     await desktop.resume()
@@ -132,13 +132,13 @@ async def test_a_hushed_desk_is_paused_and_snapshotted_like_any_other(desktop: L
     assert not Cgroup(find_hierarchies(), desktop.id).is_frozen()
     assert running(desktop) <= SPARED
     assert desktop.link.may_be_silent()
-    await hush(desktop, False)
+    await suspend(desktop, False)
     assert (await desktop.run(["true"])).ok
 
 
 async def test_programs_started_during_a_takeover_are_frozen_too(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
-    await hush(desktop, True)
+    await suspend(desktop, True)
     cgroup = Cgroup(find_hierarchies(), desktop.id)
     loose = (cgroup.quiet / "cgroup.procs").read_text().split()
     for pid in loose:
@@ -146,7 +146,7 @@ async def test_programs_started_during_a_takeover_are_frozen_too(desktop: Linked
     with anyio.fail_after(5):
         while not running(desktop) <= SPARED:
             await anyio.sleep(0.02)
-    await hush(desktop, False)
+    await suspend(desktop, False)
     await logger.kill()
 
 
@@ -154,10 +154,10 @@ async def test_a_program_that_poses_as_the_window_manager_is_not_spared(desktop:
     copied = "mkdir -p /tmp/usr/bin; cp /bin/sleep /tmp/usr/bin/openbox; exec /tmp/usr/bin/openbox 100"
     posing = await desktop.start(["sh", "-c", copied])
     await anyio.sleep(0.2)
-    await hush(desktop, True)
+    await suspend(desktop, True)
     cgroup = Cgroup(find_hierarchies(), desktop.id)
-    assert {os.readlink(f"/proc/{pid}/exe") for pid in cgroup.list_unhushed()}.isdisjoint({"/tmp/usr/bin/openbox"})
-    await hush(desktop, False)
+    assert {os.readlink(f"/proc/{pid}/exe") for pid in cgroup.list_unsuspended()}.isdisjoint({"/tmp/usr/bin/openbox"})
+    await suspend(desktop, False)
     await posing.kill()
 
 
@@ -167,7 +167,7 @@ async def test_a_fork_bomb_is_frozen_or_reported_and_burnt(host: Host) -> None:
         await desk.start(["python3", "-c", BOMB])
         await anyio.sleep(0.3)
         try:
-            await hush(desk, True)
+            await suspend(desk, True)
         except DeskError:
             return
         assert running(desk) == set()
@@ -175,12 +175,12 @@ async def test_a_fork_bomb_is_frozen_or_reported_and_burnt(host: Host) -> None:
         assert running(desk) == set()
 
 
-async def test_a_hushed_desk_is_halted_and_starts_again(host: Host) -> None:
+async def test_a_suspended_desk_is_halted_and_starts_again(host: Host) -> None:
     async with host.open_desk(Spec(image="base", deadline=60)) as desk:
         assert isinstance(desk, LinkedDesk)
-        await hush(desk, True)
+        await suspend(desk, True)
         await desk.pause(memory=False)
         await desk.resume()
         assert (await desk.run(["true"])).ok
-        await hush(desk, True)  # it can be burnt in this state
+        await suspend(desk, True)  # it can be burnt in this state
         assert running(desk) == set()

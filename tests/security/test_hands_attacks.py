@@ -358,8 +358,8 @@ async def test_a_viewer_without_control_cannot_move_or_press(host: Host, desktop
     "programs while a person drives",
     Removal(
         "keeper/operations.py",
-        "room.cgroup.hush([pid for pid in room.cgroup.list_unhushed() if",
-        "room.cgroup.hush([pid for pid in () if",
+        "room.cgroup.suspend([pid for pid in room.cgroup.list_unsuspended() if",
+        "room.cgroup.suspend([pid for pid in () if",
     ),
 )
 async def test_programs_are_stopped_and_tools_refused_while_a_person_drives(host: Host, desktop: LinkedDesk) -> None:

@@ -645,12 +645,12 @@ def test_a_compromised_server_cannot_write_dial_or_signal_anything_else(tmp_path
 
 
 @falls_without(
-    "words of a starter",
+    "words of a launcher",
     Removal("launch/job_command.py", "    if unknown := sorted(set(options) - allowed):\n", "    if unknown := []:\n"),
     cases="0 | 10",
 )
 @falls_without(
-    "models a starter takes",
+    "models a launcher takes",
     Removal("launch/job_command.py", "        if why := explain_refusal(each, listed):\n", '        if why := "":\n'),
     cases="11 | 12",
 )
@@ -687,8 +687,12 @@ def test_a_launcher_starts_nothing_for_an_invalid_tenant(tenant: str, tmp_path: 
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
 
     async def attack() -> None:
-        async with open_launcher(settings) as starter:
-            for asked in (starter.start_keeper(tenant), starter.work(tenant, JOB), starter.forget_secret(tenant, "x")):
+        async with open_launcher(settings) as launcher:
+            for asked in (
+                launcher.start_keeper(tenant),
+                launcher.work(tenant, JOB),
+                launcher.forget_secret(tenant, "x"),
+            ):
                 with pytest.raises(BriefError):
                     await asked
 
@@ -699,24 +703,24 @@ NONSENSE = {"nothing whole": b"{", "no request": b"[1]", "no end of depth": b"["
 
 
 @falls_without(
-    "nonsense for a starter",
+    "nonsense for a launcher",
     Removal(
         "launch/launcher.py", "        except (ValueError, RecursionError):\n", "        except ZeroDivisionError:\n"
     ),
     cases="nothing whole | no end of depth | no text",
 )
 @falls_without(
-    "what is no request for a starter",
+    "what is no request for a launcher",
     Removal("launch/launcher.py", "            if not isinstance(message, dict):\n", "            if False:\n"),
     cases="no request",
 )
 @pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
 def test_a_launcher_that_receives_garbage_ends_as_if_its_server_were_gone(said: bytes, tmp_path: Path) -> None:
-    starter = spawn(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"))
-    with starter.sock as line:
+    launcher = spawn(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"))
+    with launcher.sock as line:
         line.setblocking(True)
         line.send(said)
-        assert os.waitstatus_to_exitcode(os.waitpid(starter.pid, 0)[1]) == 0
+        assert os.waitstatus_to_exitcode(os.waitpid(launcher.pid, 0)[1]) == 0
 
 
 @falls_without(

@@ -43,11 +43,11 @@ class ClusterHost(MeteredHost, ClusterMachine):
         quotas: Quotas,
         walls: TenantWalls,
         nodes: Nodes,
-        starter: LauncherClient | None = None,
+        launcher: LauncherClient | None = None,
     ) -> None:
         super().__init__(settings, tenant, quotas, walls=walls)
         self.nodes = nodes
-        self.starter = starter
+        self.launcher = launcher
 
     async def __aenter__(self) -> ClusterHost:
         await super().__aenter__()
@@ -57,7 +57,7 @@ class ClusterHost(MeteredHost, ClusterMachine):
 
     async def start_parts(self) -> Started:
         """Have the launcher start the process for keys and readers; without a launcher it is a child of this one."""
-        return await (self.starter.start_keeper(self.tenant) if self.starter is not None else super().start_parts())
+        return await (self.launcher.start_keeper(self.tenant) if self.launcher is not None else super().start_parts())
 
     async def burn_strays(self) -> None:
         """Burn, every few seconds, desks that killed jobs left on nodes, once an earlier server's desks are found."""

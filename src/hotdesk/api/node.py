@@ -100,8 +100,8 @@ async def serve_node(
     catalog = survey(settings)  # not in a thread, which would keep its privileges
     walls = TenantWalls(catalog, settings.limits.wall)
     async with (
-        open_launcher(settings) as starter,
-        tenants.open_tenants(settings, starter, Quotas(), walls) as registry,
+        open_launcher(settings) as launcher,
+        tenants.open_tenants(settings, launcher, Quotas(), walls) as registry,
         background() as tasks,
     ):
         privileges.give_up(settings)

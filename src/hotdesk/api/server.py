@@ -121,16 +121,16 @@ async def _compose_app(
     async with (
         telemetry.open_telemetry() as exporter,
         local.listening(settings, opens_desks=not serving.nodes) as calls,
-        open_launcher(settings, templates, serving.models) as starter,
+        open_launcher(settings, templates, serving.models) as launcher,
         open_nodes(serving, walls) as nodes,
-        tenants.open_tenants(settings, starter, quotas, walls, nodes) as registry,
+        tenants.open_tenants(settings, launcher, quotas, walls, nodes) as registry,
         anyio.create_task_group() as tasks,
     ):
         privileges.give_up(settings, ports=list_node_ports(serving))
         if calls is not None:
             tasks.start_soon(local.serve, calls, registry)
         sandboxes = Sandboxes(serving, tasks, await run_in_thread(compute_defaults, serving))
-        snapshots = TenantSnapshots(starter, sandboxes)
+        snapshots = TenantSnapshots(launcher, sandboxes)
         sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
         saved.find()
         await _find_live(nodes, tasks, sandboxes, saved, registry)
@@ -138,7 +138,7 @@ async def _compose_app(
         volumes.load()
         browsers = Browsers(keys)
         shared = Native(
-            serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
+            serving, keys, registry, browsers, Jobs(launcher), content.offer, templates, measures=Measures(exporter)
         )
         reloading.add(lambda found: _set_live(found, sandboxes, shared, quotas, walls))
         mcp = LazyMcp(keys, registry, build_policy(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
@@ -150,9 +150,9 @@ async def _compose_app(
         tasks.start_soon(volumes.run)
         tasks.start_soon(volumes.processes.run)
         content_api = VolumeContent(volumes, quotas)
-        builds = TemplateBuilds(starter, sandboxes, snapshots)
+        builds = TemplateBuilds(launcher, sandboxes, snapshots)
         tasks.start_soon(builds.run)
-        secrets = E2bSecrets(starter)
+        secrets = E2bSecrets(launcher)
         control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, content_api, secrets, builds)
         native = build_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)

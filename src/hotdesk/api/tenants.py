@@ -39,7 +39,7 @@ class Tenants:
 
     settings: Config
     tasks: TaskGroup
-    starter: LauncherClient | None = None
+    launcher: LauncherClient | None = None
     """Starts keepers once this process may not; `None`: keepers are this process's own children."""
     quotas: Quotas = field(default_factory=Quotas)
     walls: TenantWalls = field(default_factory=TenantWalls)
@@ -78,7 +78,7 @@ class Tenants:
     async def run_tenant(self, name: str, *, task_status: TaskStatus[Tenant]) -> None:
         """Keep a tenant's machine up until the server closes."""
         settings = get_settings(self.settings, name)
-        keeper = await self.starter.start_keeper(name) if self.starter is not None and self.nodes is None else None
+        keeper = await self.launcher.start_keeper(name) if self.launcher is not None and self.nodes is None else None
         async with self.make_host(settings, name, keeper) as host:
             await host.prepare()
             tenant = Tenant(name, settings, host)
@@ -91,7 +91,7 @@ class Tenants:
 
     def make_host(self, settings: Config, name: str, keeper: Started | None = None) -> MeteredHost:
         if self.nodes is not None:
-            return ClusterHost(settings, name, self.quotas, self.walls, self.nodes, self.starter)
+            return ClusterHost(settings, name, self.quotas, self.walls, self.nodes, self.launcher)
         return MeteredHost(settings, name, self.quotas, keeper, self.walls)
 
     async def replace_with_keeper(self, tenant: Tenant) -> None:
@@ -124,14 +124,14 @@ def get_settings(settings: Config, name: str) -> Config:
 @asynccontextmanager
 async def open_tenants(
     settings: Config,
-    starter: LauncherClient | None = None,
+    launcher: LauncherClient | None = None,
     quotas: Quotas | None = None,
     walls: TenantWalls | None = None,
     nodes: Nodes | None = None,
 ) -> AsyncIterator[Tenants]:
     """Yield the tenants of a server; their desks burn with it."""
     async with anyio.create_task_group() as tasks:
-        tenants = Tenants(settings, tasks, starter, quotas or Quotas(), walls or TenantWalls(), nodes)
+        tenants = Tenants(settings, tasks, launcher, quotas or Quotas(), walls or TenantWalls(), nodes)
         try:
             yield tenants
         finally:

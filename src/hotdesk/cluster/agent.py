@@ -6,7 +6,7 @@
     PUT  /tenants/NAME/desks/ID/scope  change a desk's scope; `step`: enter a step; `allow`: add rules
     PUT  /tenants/NAME/desks/ID/owner  name the server process that owns the desk
     GET  /tenants/NAME/desks/ID/opened  the signed event of its opening, with the vouched key
-    POST /tenants/NAME/desks/ID/hush  stop all of a desk but its screen, or continue it
+    POST /tenants/NAME/desks/ID/suspend  stop all of a desk but its screen, or continue it
     GET  /tenants/NAME/sealing       the key to seal secrets for, and its voucher
     GET  /tenants/NAME/images/NAME   facts about an image on this node
     GET  /tenants/NAME/questions     pending requests of desks at their doors; `POST …/ID` answers one
@@ -105,7 +105,7 @@ class NodeControl(ControlServer):
                 work = self._list_desks(sock)
             case "GET", ["desks", name, "opened"]:
                 work = self._read_opened(sock, name)
-            case "PUT" | "POST", ["desks", name, "scope" | "step" | "allow" | "owner" | "hush" as what]:
+            case "PUT" | "POST", ["desks", name, "scope" | "step" | "allow" | "owner" | "suspend" as what]:
                 work = self._change(sock, name, what, body)
             case "PUT", ["ready"]:
                 work = self._keep_ready(sock, body)
@@ -160,7 +160,7 @@ class NodeControl(ControlServer):
         await respond(sock, 200, [{**each, "owner": self.owners.get(DeskId(str(each["id"])), "")} for each in listed])
 
     async def _change(self, sock: socket.socket, name: str, what: str, body: bytes) -> None:
-        """Change a desk's scope, step, rules, owner or hush state."""
+        """Change a desk's scope, step, rules, owner or suspend state."""
         data, desk = json.loads(body), await self.runtime.find(as_id(name))
         match what:
             case "scope":
@@ -172,10 +172,10 @@ class NodeControl(ControlServer):
                 await self.machine.allow(desk.id, read(list[str], data["rules"]), Spec(by=str(data["by"])).by)
             case "owner":
                 self.owners[desk.id] = _check_owner(data["owner"])
-            case "hush":
+            case "suspend":
                 async with desk.rebooting:
-                    await desk.outside.hush(data["hushed"] is True)
-                    desk.link.hush(data["hushed"] is True)
+                    await desk.outside.suspend(data["suspended"] is True)
+                    desk.link.suspend(data["suspended"] is True)
         await respond(sock, 200, {})
 
     async def _answer(self, sock: socket.socket, number: str, body: bytes) -> None:

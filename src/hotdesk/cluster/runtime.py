@@ -223,7 +223,7 @@ class ClusterRuntime:
     async def adopt(self, desk: DeskId) -> ClusterDesk:
         calls = self.on(self.get_node(desk))
         link = await calls.borrow(desk)
-        link.obituary = functools.partial(calls.explain_break, desk)
+        link.explain_end = functools.partial(calls.explain_break, desk)
         handle = ClusterHandle(self, calls, desk)
         found = ClusterDesk(desk, link, str((link.hello or {}).get("home", "/")), handle, self.burn)
         self.desks[desk] = found
@@ -240,7 +240,7 @@ class ClusterRuntime:
             try:
                 calls = self.on(self.get_node(desk.id))
                 desk.link = await calls.borrow(desk.id)
-                desk.link.obituary = functools.partial(calls.explain_break, desk.id)
+                desk.link.explain_end = functools.partial(calls.explain_break, desk.id)
             except DeskGone:
                 self.let_go(desk.id)
             except HotdeskError:

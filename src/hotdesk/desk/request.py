@@ -18,7 +18,7 @@ from hotdesk.strict import Otherwise, Range, StrictError, compile_reader
 
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
-    "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "hush",
+    "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "suspend",
     "make-volume", "drop-volume", "read-volume",
     "may_save", "checkpoint", "hibernate", "recall", "woken", "strike",
 ]  # fmt: skip
@@ -37,7 +37,7 @@ FIELDS: dict[str, Any] = {
         Empty | Annotated[str, re.compile(r"[1-9][0-9]{0,8}", re.ASCII)], Otherwise("expected the number of a snapshot")
     ],
     "name": Annotated[str, as_name],
-    "hushed": Annotated[bool, Otherwise("expected a boolean")],
+    "suspended": Annotated[bool, Otherwise("expected a boolean")],
     "size": Annotated[
         int, Range(MIN_SIZE, MAX_SIZE), Otherwise(f"expected the size of a volume, {MIN_SIZE} to {MAX_SIZE} bytes")
     ],
@@ -55,7 +55,7 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "boot": ("snapshot",),
     "forget": ("snapshot",),
     "save": ("snapshot", "name"),
-    "hush": ("hushed",),
+    "suspend": ("suspended",),
     "make-volume": ("size", "origin"),
     "burn": ("spare_hibernated",),
     "may_save": ("stop",),
@@ -84,7 +84,7 @@ class KeeperRequest:
     snapshot: str = ""
     name: str = ""
     """The name of an image to save."""
-    hushed: bool = False
+    suspended: bool = False
     """Whether all programs but the screen and what a person uses there are frozen."""
     size: int = 0
     """Bytes of a volume."""

@@ -31,7 +31,7 @@ class Lending:
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
         if desk.id not in self.lent:
-            if desk.link.hushed:
+            if desk.link.suspended:
                 raise BriefError(f"a person has control of desk {desk.id}; try again after they hand it back")
             self.lent[desk.id] = await self.hands(desk)
         match method, parts:

@@ -143,7 +143,7 @@ class Cgroup:
         self.folders = hierarchies.get_folders(desk)
         self.places = list(dict.fromkeys(self.folders.values()))
         """Each folder once: v1 often mounts `cpu` and `cpuacct` together."""
-        self.quiet = self.get_folder("freezer") / "hushed"
+        self.quiet = self.get_folder("freezer") / "suspended"
         """The child cgroup of processes that are frozen while a person controls the desk."""
 
     def get_folder(self, controller: str) -> Path:
@@ -265,27 +265,27 @@ class Cgroup:
         else:
             self.put("freezer", "freezer.state", "FROZEN" if frozen else "THAWED")
 
-    def list_unhushed(self) -> list[int]:
+    def list_unsuspended(self) -> list[int]:
         return [int(pid) for pid in read(f"{self.get_folder('freezer')}/cgroup.procs").split()]
 
-    def hush(self, pids: Iterable[int]) -> None:
+    def suspend(self, pids: Iterable[int]) -> None:
         """Freeze some processes separately; they stay frozen when the others are thawed."""
         self.quiet.mkdir(exist_ok=True)
         for pid in pids:
             with suppress(ProcessLookupError):
                 write(f"{self.quiet}/cgroup.procs", b"%d" % pid)
-        self.freeze_hushed(True)
+        self.freeze_suspended(True)
 
-    def unhush(self) -> None:
-        """Move hushed processes back and let them continue with the others."""
+    def resume_suspended(self) -> None:
+        """Move suspended processes back and let them continue with the others."""
         while pids := read(f"{self.quiet}/cgroup.procs").split():
             for pid in pids:
                 with suppress(ProcessLookupError):
                     write(f"{self.get_folder('freezer')}/cgroup.procs", pid)
-        self.freeze_hushed(False)
+        self.freeze_suspended(False)
 
-    def freeze_hushed(self, frozen: bool) -> None:
-        """Freeze or thaw the hushed processes, if any were ever hushed."""
+    def freeze_suspended(self, frozen: bool) -> None:
+        """Freeze or thaw the suspended processes, if any were ever suspended."""
         with suppress(FileNotFoundError):
             if self.version == 2:
                 write(f"{self.quiet}/cgroup.freeze", b"%d" % frozen)
@@ -315,7 +315,7 @@ class Cgroup:
             except ProcessLookupError:
                 continue
         try:
-            self.freeze_hushed(False)
+            self.freeze_suspended(False)
             self.freeze(False)
         except OSError:
             pass  # the folder was removed meanwhile

@@ -24,7 +24,7 @@ GROWTH = 16 << 20
 SPARE = 16
 """Descriptors that may be open temporarily."""
 PARTS = {
-    "hotdesk.api.launch.launcher": "starter",
+    "hotdesk.api.launch.launcher": "launcher",
     "keeper.main()": "keeper",
     "hotdesk.keys.": "keys",
     "hotdesk.door.": "door",

@@ -92,9 +92,9 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
 
 
 def test_a_receipt_reports_that_nothing_was_left_behind() -> None:
-    clean = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ()))
+    clean = replace(receipt(), left=(), cleanup=JobBurnt(JOB, (), (), ()))
     assert format_receipt(clean)[-1] == "  left behind: nothing"
-    found = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ("a mount",)))
+    found = replace(receipt(), left=(), cleanup=JobBurnt(JOB, (), (), ("a mount",)))
     assert format_receipt(found)[-1] == "  LEFT BEHIND: a mount"
 
 

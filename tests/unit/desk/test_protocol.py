@@ -334,7 +334,7 @@ async def test_a_link_whose_guest_disconnected_waits_for_the_reason_without_spin
         return DeskGone("burnt for a reason")
 
     async with linked() as (link, guest):
-        link.obituary = slow
+        link.explain_end = slow
         channel = await link.open({})
         before = time.thread_time()
         guest.shutdown(socket.SHUT_WR)

@@ -28,7 +28,7 @@ def test_a_request_makes_the_round_trip(verb: Verb) -> None:
     said: dict[str, dict[str, Any]] = {
         "dial": {"port": 8000},
         "save": {"name": "mine", "snapshot": "3"},
-        "hush": {"hushed": True},
+        "suspend": {"suspended": True},
         "make-volume": {"size": 64 << 20, "origin": new_id()},
         "hibernate": {"token": "0a" * 32},
         "may_save": {"stop": True},

@@ -110,8 +110,8 @@ async def test_the_next_job_gets_what_one_left(tmp_path: Path) -> None:
     kept = of_kind(events, MemoryKept)
     assert [(each.kind, each.step, each.version) for each in kept] == [("fact", "leave", 1), ("file", "leave", 1)]
     assert kept[1].sha256 == hashlib.sha256(PARSER).hexdigest()
-    assert receipt.ashes is not None
-    assert sum("in the memory orders" in each for each in receipt.ashes.kept) == 2
+    assert receipt.cleanup is not None
+    assert sum("in the memory orders" in each for each in receipt.cleanup.kept) == 2
 
     receipt, second, events = await carry_out(tmp_path, find)
     assert (receipt.outcome, receipt.why) == ("done", "")

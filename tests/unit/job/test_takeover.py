@@ -84,7 +84,7 @@ class Screen:
 
 async def stop(desk: LinkedDesk, stopped: bool) -> None:
     await desk.outside.pause(stopped)
-    desk.link.hush(stopped)
+    desk.link.suspend(stopped)
 
 
 @dataclass
@@ -104,10 +104,10 @@ class Trial:
         assert self.tasks is not None
         assert isinstance(desk, LinkedDesk)
 
-        async def hush(stopped: bool) -> None:
+        async def suspend(stopped: bool) -> None:
             await stop(desk, stopped)
 
-        return Wheel(Screen(desk), hush, self.timeline.append, self.tasks)
+        return Wheel(Screen(desk), suspend, self.timeline.append, self.tasks)
 
     def hear(self, event: Event) -> None:
         """Hear of an event; at the moment have the person take over."""

@@ -35,10 +35,10 @@ def test_a_starter_removes_the_socket_of_the_server_that_is_gone_and_no_others(t
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     path = settings.run / "serve.sock"
     with listen(path):
-        starter = spawn(settings)
+        launcher = spawn(settings)
         newer = listen(path) if replaced else None
-        starter.sock.close()
-        assert os.waitstatus_to_exitcode(os.waitpid(starter.pid, 0)[1]) == 0
+        launcher.sock.close()
+        assert os.waitstatus_to_exitcode(os.waitpid(launcher.pid, 0)[1]) == 0
         assert path.exists() == replaced
         if newer is not None:
             newer.close()

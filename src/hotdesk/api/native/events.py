@@ -74,8 +74,8 @@ async def job_events(
     context: ForJobs, job: JobName, after: From = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
     """Return the past events of a job and its desks, then new events as they come."""
-    tale = await find(context, job)
-    chains = {job, *tale.desks} if isinstance(tale, JobSummary) else {job}
+    summary = await find(context, job)
+    chains = {job, *summary.desks} if isinstance(summary, JobSummary) else {job}
     return answer(context, begin(after, last), follow, chains)
 
 

@@ -75,7 +75,7 @@ class Stopped(Model):
 @router.get("", summary="All running desks and jobs")
 async def show(context: ForJobs) -> Fleet:
     """Return all running jobs and open desks, their cost, and outliers."""
-    jobs = [summarize_job(context, tale) for tale in (await context.ledger.read_summaries()).values()]
+    jobs = [summarize_job(context, summary) for summary in (await context.ledger.read_summaries()).values()]
     live, desks = [each for each in jobs if each.state in LIVE], await open_desks(context)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
@@ -86,9 +86,9 @@ async def show(context: ForJobs) -> Fleet:
 
 async def _count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
     settings = tenant.settings
-    tales = (await context.native.get_ledger(tenant).read_summaries()).values()
-    live = sum(tale.get_state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
-    costs = [each.whole_cost for each in tales]
+    summaries = (await context.native.get_ledger(tenant).read_summaries()).values()
+    live = sum(summary.get_state(is_held(settings.lib / JOBS / summary.job), 0)[0] in LIVE for summary in summaries)
+    costs = [each.whole_cost for each in summaries]
     spend = Spend(dollars=sum(each.dollars for each in costs), tokens=sum(each.tokens for each in costs))
     desks = sum(
         each["state"] not in ("ready", "opening") for each in await tenant.host.list_desks()
@@ -99,12 +99,12 @@ async def _count_share(context: RequestContext, tenant: Tenant) -> TenantShare:
 @router.post("/stop", summary="Stop everything")
 async def stop(context: ForAdmin) -> Stopped:
     """Stop every job so that it can be resumed, and burn every desk that belongs to no job."""
-    starter, name = context.native.jobs.starter, context.tenant.name
+    launcher, name = context.native.jobs.launcher, context.tenant.name
     stopped = []
     for job in context.native.jobs.read_requests(name, context.tenant.settings):
-        if starter.is_running(name, job):
+        if launcher.is_running(name, job):
             with suppress(HotdeskError):
-                await starter.signal(name, job)
+                await launcher.signal(name, job)
                 stopped.append(job)
     burnt = []
     for desk in await open_desks(context):

@@ -98,20 +98,20 @@ async def _format_numbers(context: RequestContext) -> list[str]:
     swarms = SwarmNumbers()
     for tenant in context.list_visible_tenants():
         name, settings = tenant.name, tenant.settings
-        tales = (await context.native.get_ledger(tenant).read_summaries()).values()
+        summaries = (await context.native.get_ledger(tenant).read_summaries()).values()
         found = await tenant.host.list_desks()
         for state_name, count in Counter(str(each["state"]) for each in found).items():
             desks[format_labels(tenant=name, state=state_name)] = count
         for proof, count in Counter(read_proof(each) for each in found if "proof" in each).items():
             facts = {"wall": proof.wall, "kernel": proof.kernel, "version": proof.version, "platform": proof.platform}
             walls[format_labels(tenant=name, **facts)] = count
-        live = {tale.job for tale in tales if is_held(settings.lib / JOBS / tale.job)}
-        states = Counter(tale.get_state(tale.job in live, 0)[0] for tale in tales)
+        live = {summary.job for summary in summaries if is_held(settings.lib / JOBS / summary.job)}
+        states = Counter(summary.get_state(summary.job in live, 0)[0] for summary in summaries)
         for job_state, count in states.items():
             jobs[format_labels(tenant=name, state=str(job_state))] = count
-        dollars[format_labels(tenant=name)] = sum(tale.whole_cost.dollars for tale in tales)
-        tokens[format_labels(tenant=name)] = sum(tale.whole_cost.tokens for tale in tales)
-        swarms.count(name, {tale.job: tale.items for tale in tales if tale.items is not None}, live)
+        dollars[format_labels(tenant=name)] = sum(summary.whole_cost.dollars for summary in summaries)
+        tokens[format_labels(tenant=name)] = sum(summary.whole_cost.tokens for summary in summaries)
+        swarms.count(name, {summary.job: summary.items for summary in summaries if summary.items is not None}, live)
     begun = {"": context.native.measures.begun}
     return [
         *format_values("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),

@@ -72,9 +72,9 @@ async def events(
 @router.get("/jobs/{job}/door", summary="Network requests of a job's desks")
 async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
     """List the network requests of a job's desks, each with its outcome."""
-    tale = await find(context, job)
-    desks = list(tale.desks) if isinstance(tale, JobSummary) else []
-    is_swarm = isinstance(tale, JobSummary) and tale.items is not None
+    summary = await find(context, job)
+    desks = list(summary.desks) if isinstance(summary, JobSummary) else []
+    is_swarm = isinstance(summary, JobSummary) and summary.items is not None
     if is_swarm:
         desks += [each.desk for each in (await follow(context, job)).state.items.values() if each.desk]
     rows = await anyio.to_thread.run_sync(read_rows, context, desks, DOOR, int(after or 0), limit) if desks else []

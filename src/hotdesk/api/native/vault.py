@@ -57,7 +57,7 @@ async def keep(context: ForVault, name: _SecretName, order: SecretOrder) -> Secr
     """Store a secret. An existing secret of that name is replaced, with the next version number."""
     value = order.value.encode("utf-8", "surrogatepass")
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "put", context.by))
-    await context.native.jobs.starter.keep_secret(context.tenant.name, name, order.kind, value)
+    await context.native.jobs.launcher.keep_secret(context.tenant.name, name, order.kind, value)
     return await _require_secret(context, name)
 
 
@@ -66,7 +66,7 @@ async def forget(context: ForVault, name: _SecretName) -> None:
     """Delete a secret. Desks that were granted it cannot use it any more."""
     await _require_secret(context, name)
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "removed", context.by))
-    await context.native.jobs.starter.forget_secret(context.tenant.name, name)
+    await context.native.jobs.launcher.forget_secret(context.tenant.name, name)
 
 
 async def _load_secrets(context: RequestContext) -> list[SecretShown]:

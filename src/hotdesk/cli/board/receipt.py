@@ -24,7 +24,7 @@ def format_receipt(receipt: Receipt) -> list[str]:
             *_list_results(receipt),
             *_list_door_traffic(receipt),
             *_list_expenses(receipt),
-            *_list_ashes(receipt),
+            *_list_leftovers(receipt),
         )
     )
     return [make_printable(line) for line in lines]
@@ -95,7 +95,7 @@ def describe_step(step: StepProgress) -> str:
     return f"{step.name}: {outcome}{attempts}{back}{time}"
 
 
-def _list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def _list_leftovers(receipt: Receipt) -> Iterator[tuple[str, str]]:
     for desk in receipt.burnt:
         yield "burnt", f"desk {desk}"
     for desk in receipt.left:
@@ -103,15 +103,15 @@ def _list_ashes(receipt: Receipt) -> Iterator[tuple[str, str]]:
     for wall in dict.fromkeys(each.describe() for each in receipt.walls.values()):
         desks = [desk for desk, each in receipt.walls.items() if each.describe() == wall]
         yield "wall", f"{wall}, used by {format_count(len(desks), 'desk')}: {', '.join(desks[:MAX_LINES])}"
-    if receipt.ashes is None:
+    if receipt.cleanup is None:
         return
-    for each in receipt.ashes.destroyed:
+    for each in receipt.cleanup.destroyed:
         if not any(desk in each for desk in receipt.burnt):
             yield "destroyed:", each
-    for each in receipt.ashes.kept:
+    for each in receipt.cleanup.kept:
         yield "kept on purpose:", each
-    for each in receipt.ashes.left:
+    for each in receipt.cleanup.left:
         if not any(desk in each for desk in receipt.left):
             yield "LEFT BEHIND:", each
-    if not receipt.left and not receipt.ashes.left:
+    if not receipt.left and not receipt.cleanup.left:
         yield "left behind:", "nothing"

@@ -15,7 +15,7 @@ from hotdesk.errors import BriefError, HostError
 from hotdesk.host import Host
 from hotdesk.job.record.forget import forget
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import JobSummary, find_job, tell
+from hotdesk.job.record.summary import JobSummary, find_job, summarize
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,24 +35,24 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     if os.geteuid() != 0:
         raise HostError("only root can delete the stored data of jobs; use sudo")
-    tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
-    folder = settings.lib / JOBS / tale.job
+    summary = summarize(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
+    folder = settings.lib / JOBS / summary.job
     if not folder.is_dir():
-        raise BriefError(f"the stored data of job {tale.job} is already deleted; its journal entries stay")
+        raise BriefError(f"the stored data of job {summary.job} is already deleted; its journal entries stay")
     if is_held(folder):
-        raise BriefError(f"another process is running job {tale.job}; wait for it, or stop it with Ctrl-C there")
+        raise BriefError(f"another process is running job {summary.job}; wait for it, or stop it with Ctrl-C there")
     if not arguments.yes:
-        confirm(tale)
-    forget_all(settings, [tale])
-    print(f"deleted: {tale.job}")
+        confirm(summary)
+    forget_all(settings, [summary])
+    print(f"deleted: {summary.job}")
     return 0
 
 
-def confirm(tale: JobSummary) -> None:
+def confirm(summary: JobSummary) -> None:
     if not sys.stdin.isatty():
-        raise BriefError(f"deleting {tale.job} cannot be undone; pass --yes to confirm")
-    going = "" if tale.ended else ", which has not ended and could not be resumed then,"
-    if input(f"delete {tale.job}{going} ({cut(tale.goal)})? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise BriefError(f"deleting {summary.job} cannot be undone; pass --yes to confirm")
+    going = "" if summary.ended else ", which has not ended and could not be resumed then,"
+    if input(f"delete {summary.job}{going} ({cut(summary.goal)})? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("nothing was deleted")
 
 
@@ -62,9 +62,9 @@ def forget_all(settings: Config, jobs: list[JobSummary], why: str = "") -> None:
     async def work() -> int:
         async with Host(settings, control=False) as host:
             await host.prepare()
-            for tale in jobs:
-                noted = tale.forgotten is not None
-                forget(settings.lib / JOBS, tale.job, host.note, describe_decider(), why, noted=noted)
+            for summary in jobs:
+                noted = summary.forgotten is not None
+                forget(settings.lib / JOBS, summary.job, host.note, describe_decider(), why, noted=noted)
         return 0
 
     if code := run_interruptible(work):

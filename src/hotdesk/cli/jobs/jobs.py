@@ -38,31 +38,31 @@ def main(arguments: argparse.Namespace) -> int:
     found = read_summaries(get_journal_path(settings))
     now = int(time.time() * 1000)
     if arguments.json:
-        print(json.dumps([as_dict(settings, tale, now) for tale in found], indent=1))
+        print(json.dumps([as_dict(settings, summary, now) for summary in found], indent=1))
         return 0
     rows = [("ID", "STATE", "STEP", "STARTED", "COST", "BRAIN", "GOAL")]
-    rows += [_format_row(settings, tale, now) for tale in found]
+    rows += [_format_row(settings, summary, now) for summary in found]
     print("\n".join(align_columns(rows)))
     return 0
 
 
-def _format_row(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
-    at, of = tale.place
-    started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))
+def _format_row(settings: Config, summary: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
+    at, of = summary.place
+    started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(summary.begun / 1000))
     step = f"{at} of {of}" if of else "-"
     return (
-        tale.job,
-        _format_state(settings, tale, now),
+        summary.job,
+        _format_state(settings, summary, now),
         step,
         started,
-        str(tale.whole_cost),
-        tale.brain or "-",
-        cut(tale.goal),
+        str(summary.whole_cost),
+        summary.brain or "-",
+        cut(summary.goal),
     )
 
 
-def _format_state(settings: Config, tale: JobSummary, now: int) -> str:
-    state, why = get_state(settings, tale, now)
+def _format_state(settings: Config, summary: JobSummary, now: int) -> str:
+    state, why = get_state(settings, summary, now)
     match state:
         case "waiting":
             return f"waiting for {why}"
@@ -71,8 +71,8 @@ def _format_state(settings: Config, tale: JobSummary, now: int) -> str:
     return str(state)
 
 
-def get_state(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
-    return tale.get_state(is_held(settings.lib / JOBS / tale.job), now)
+def get_state(settings: Config, summary: JobSummary, now: int) -> tuple[str, str]:
+    return summary.get_state(is_held(settings.lib / JOBS / summary.job), now)
 
 
 def cut(text: str, most: int = GOAL) -> str:
@@ -80,19 +80,19 @@ def cut(text: str, most: int = GOAL) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-def as_dict(settings: Config, tale: JobSummary, now: int) -> dict[str, object]:
-    state, why = get_state(settings, tale, now)
-    at, of = tale.place
+def as_dict(settings: Config, summary: JobSummary, now: int) -> dict[str, object]:
+    state, why = get_state(settings, summary, now)
+    at, of = summary.place
     return {
-        "id": tale.job,
+        "id": summary.job,
         "state": state,
         "why": "" if state == "waiting" else why,
-        "waits": [each.id for each in tale.waiting.open] if state == "waiting" else [],
+        "waits": [each.id for each in summary.waiting.open] if state == "waiting" else [],
         "step": at,
         "steps": of,
-        "started": tale.begun / 1000,
-        "cost": asdict(tale.whole_cost),
-        "brain": tale.brain,
-        "goal": tale.goal,
-        "forgotten": tale.forgotten is not None,
+        "started": summary.begun / 1000,
+        "cost": asdict(summary.whole_cost),
+        "brain": summary.brain,
+        "goal": summary.goal,
+        "forgotten": summary.forgotten is not None,
     }

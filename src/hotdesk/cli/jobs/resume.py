@@ -27,7 +27,7 @@ from hotdesk.errors import BriefError, make_printable
 from hotdesk.event import ItemsOffered
 from hotdesk.job.record import papers
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import tell
+from hotdesk.job.record.summary import summarize
 from hotdesk.swarm.reduce import refuse_alone
 
 _MAX_KEY_CHARS = 500
@@ -95,7 +95,7 @@ def is_running(settings: Config, job: str) -> bool:
     """Return whether a process runs a job, after waiting for one whose job has ended to exit."""
     folder, end = settings.lib / "jobs" / job, time.monotonic() + _ENDING_TIMEOUT_S
     while is_held(folder) and time.monotonic() < end:
-        if tell(get_journal_path(settings), job).ended is None:
+        if summarize(get_journal_path(settings), job).ended is None:
             return True
         time.sleep(0.1)
     return is_held(folder)

@@ -24,7 +24,7 @@ from hotdesk.event import Exchange, StepBegun, Verified
 from hotdesk.job.record import papers
 from hotdesk.job.record.door_activity import read_door
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import JobSummary, find_job, tell
+from hotdesk.job.record.summary import JobSummary, find_job, summarize
 from hotdesk.job.record.transcript import format_transcript
 
 
@@ -58,14 +58,14 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     if not get_journal_path(settings).exists():
         raise BriefError("there are no jobs yet; `hotdesk work BRIEF` starts one")
-    tale = tell(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
+    summary = summarize(get_journal_path(settings), find_job(get_journal_path(settings), arguments.job))
     if arguments.papers:
-        return journal.print_all(_read_papers(settings, tale))
+        return journal.print_all(_read_papers(settings, summary))
     if arguments.door or arguments.journal or arguments.follow:
         return journal.stream(
-            iterate_rows(settings, tale, arguments.follow), _choose_writers(arguments)[arguments.json]
+            iterate_rows(settings, summary, arguments.follow), _choose_writers(arguments)[arguments.json]
         )
-    return show(settings, tale, arguments.json)
+    return show(settings, summary, arguments.json)
 
 
 def _choose_writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
@@ -85,43 +85,44 @@ def is_trial(row: Row) -> bool:
     return False
 
 
-def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
+def show(settings: Config, summary: JobSummary, as_data: bool) -> int:
     now = int(time.time() * 1000)
-    state = get_state(settings, tale, now)
-    door = read_door(get_journal_path(settings), tale.desks)
+    state = get_state(settings, summary, now)
+    door = read_door(get_journal_path(settings), summary.desks)
     if as_data:
-        print(json.dumps(as_dict(tale, state, door.exchanges), indent=1))
+        print(json.dumps(as_dict(summary, state, door.exchanges), indent=1))
     else:
-        _tell_why(settings, tale)
-        print("\n".join(format_page(tale, state, door, _read_intents(settings, tale), now)))
+        _tell_why(settings, summary)
+        print("\n".join(format_page(summary, state, door, _read_intents(settings, summary), now)))
     return 0
 
 
-def _read_intents(settings: Config, tale: JobSummary) -> dict[str, str]:
+def _read_intents(settings: Config, summary: JobSummary) -> dict[str, str]:
     """Read the intents of steps from the plan; empty if it is gone."""
     try:
-        return plan_intents(papers.find(settings.lib / JOBS, tale.job).read_text(tale.plan_paper))
+        return plan_intents(papers.find(settings.lib / JOBS, summary.job).read_text(summary.plan_paper))
     except (BriefError, HostError, ValueError):
         return {}
 
 
-def _tell_why(settings: Config, tale: JobSummary) -> None:
-    for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
+def _tell_why(settings: Config, summary: JobSummary) -> None:
+    for attempt in (each for step in summary.course.steps.values() for each in step.tries if each.paper):
         with suppress(BriefError, HostError):
-            words = papers.find(settings.lib / JOBS, tale.job).read_text(attempt.paper)
+            words = papers.find(settings.lib / JOBS, summary.job).read_text(attempt.paper)
             attempt.note = f"{attempt.note}; the worker says: {words}".removeprefix("; ")
 
 
-def _read_papers(settings: Config, tale: JobSummary) -> Iterator[str]:
+def _read_papers(settings: Config, summary: JobSummary) -> Iterator[str]:
     """Yield the transcript from the job's papers; only root can read them."""
     if os.geteuid() != 0:
         raise HostError("only root can read the stored data of jobs; use sudo")
-    return format_transcript(read(get_journal_path(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
+    rows = read(get_journal_path(settings), summary.job)
+    return format_transcript(rows, papers.find(settings.lib / JOBS, summary.job))
 
 
-def iterate_rows(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
+def iterate_rows(settings: Config, summary: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
     """Yield the events of a job and its desks; with `going_on`, also new ones, and `None` when idle."""
-    path, chains = get_journal_path(settings), {tale.job, *tale.desks}
+    path, chains = get_journal_path(settings), {summary.job, *summary.desks}
     if not going_on:
         yield from read(path, chains)
         return
@@ -133,7 +134,7 @@ def iterate_rows(settings: Config, tale: JobSummary, going_on: bool) -> Generato
     for each in coming:
         if each is None:
             yield None
-            if not is_held(settings.lib / JOBS / tale.job):
+            if not is_held(settings.lib / JOBS / summary.job):
                 return
         elif each.id > last and each.chain in chains:
             chains |= _find_desks(each)

@@ -22,7 +22,7 @@ REFUSED = 20
 
 
 def format_page(
-    tale: JobSummary,
+    summary: JobSummary,
     state: tuple[str, str],
     door: DoorActivity,
     intents: Mapping[str, str],
@@ -30,13 +30,13 @@ def format_page(
 ) -> list[str]:
     """Format a job as lines without control characters."""
     parts = [
-        describe_job(tale, state),
-        _format_checklist(tale, intents),
-        [*_format_decisions(tale, now), *format_questions(door)],
+        describe_job(summary, state),
+        _format_checklist(summary, intents),
+        [*_format_decisions(summary, now), *format_questions(door)],
         _format_exchanges(door.exchanges),
-        [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
-        [line for each in tale.kept for line in _describe_stored(each, tale)],
-        _format_burn_receipt(tale),
+        [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in summary.checks],
+        [line for each in summary.kept for line in _describe_stored(each, summary)],
+        _format_burn_receipt(summary),
     ]
     titles = ("", "plan", "approvals and questions", "door", "checks", "kept", "receipt")
     lines: list[str] = []
@@ -45,44 +45,44 @@ def format_page(
     return [make_printable(line) for line in lines]
 
 
-def _describe_stored(stored: Kept, tale: JobSummary) -> list[str]:
+def _describe_stored(stored: Kept, summary: JobSummary) -> list[str]:
     line = f"  {stored.path}, version {stored.version}, {stored.size} bytes, sha256 {stored.sha256}"
-    return [line, f"    {describe_certificate(stored, tale.certified)}"]
+    return [line, f"    {describe_certificate(stored, summary.certified)}"]
 
 
-def describe_job(tale: JobSummary, state: tuple[str, str]) -> list[str]:
+def describe_job(summary: JobSummary, state: tuple[str, str]) -> list[str]:
     how, why = state
     status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, MAX_CHARS)}" if why else how
-    took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
+    took, acts, cost = (summary.over or summary.last) - summary.begun, summary.course.acts, summary.cost
     facts = {
-        "goal": cut(tale.goal, MAX_CHARS),
-        "begun": f"{format_moment(tale.begun)}{f' by {tale.by}' if tale.by else ''}",
-        "brain": tale.brain,
+        "goal": cut(summary.goal, MAX_CHARS),
+        "begun": f"{format_moment(summary.begun)}{f' by {summary.by}' if summary.by else ''}",
+        "brain": summary.brain,
         "took": f"{format_duration(took / 1000)}, {acts} acts, {cost.replies} model replies",
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
-        "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
-        "preflight": "" if tale.preflight is None else _describe_preflight(tale),
-        "stored data": _describe_forgetting(tale),
-        "not read": f"{tale.strange} events, written by a newer version of hotdesk" if tale.strange else "",
+        "resumed": f"{summary.resumed} time{'s' if summary.resumed > 1 else ''}" if summary.resumed else "",
+        "preflight": "" if summary.preflight is None else _describe_preflight(summary),
+        "stored data": _describe_forgetting(summary),
+        "not read": f"{summary.strange} events, written by a newer version of hotdesk" if summary.strange else "",
     }
-    return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
+    return [f"job {summary.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 
 
-def _describe_preflight(tale: JobSummary) -> str:
-    assert tale.preflight is not None
-    failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
-    return f"{len(tale.preflight.held)} passed{failed}"
+def _describe_preflight(summary: JobSummary) -> str:
+    assert summary.preflight is not None
+    failed = f", FAILED: {'; '.join(summary.preflight.failed)}" if summary.preflight.failed else ""
+    return f"{len(summary.preflight.held)} passed{failed}"
 
 
-def _describe_forgetting(tale: JobSummary) -> str:
-    if tale.forgotten is None:
+def _describe_forgetting(summary: JobSummary) -> str:
+    if summary.forgotten is None:
         return ""
-    return f"deleted by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
+    return f"deleted by {summary.forgotten.by}{f': {summary.forgotten.why}' if summary.forgotten.why else ''}"
 
 
-def _format_checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
-    lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
-    for number, step in enumerate(tale.list_steps(), 1):
+def _format_checklist(summary: JobSummary, intents: Mapping[str, str]) -> list[str]:
+    lines = [f"  digest {summary.plan[:16]}"] if summary.plan else []
+    for number, step in enumerate(summary.list_steps(), 1):
         intent = cut(step.what or intents.get(step.name, ""), MAX_CHARS)
         lines.append(f"  [{MARKS[step.outcome]}] {number} {step.name}: {intent}".rstrip(": "))
         if step.tries:
@@ -111,16 +111,16 @@ def _describe_effort(step: StepProgress) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _format_decisions(tale: JobSummary, now: int) -> list[str]:
+def _format_decisions(summary: JobSummary, now: int) -> list[str]:
     lines = []
-    for number, (kind, step) in tale.waiting.history.items():
-        decided = tale.waiting.decided.get(number)
+    for number, (kind, step) in summary.waiting.history.items():
+        decided = summary.waiting.decided.get(number)
         of = f"{KINDS[kind]}{f' in {step}' if step else ''}"
         if decided is not None:
-            by, at = f" by {decided.by}" if decided.by else "", format_moment(tale.waiting.decided_at[number])
+            by, at = f" by {decided.by}" if decided.by else "", format_moment(summary.waiting.decided_at[number])
             lines.append(f"  {number}  {of}: {decided.answer}{by} at {at}, digest {decided.digest[:16]}")
-        elif number in tale.waiting.pending:
-            lines.append(f"  {number}  {of}: WAITS, {describe_deadline(tale.waiting.pending[number], now)}")
+        elif number in summary.waiting.pending:
+            lines.append(f"  {number}  {of}: WAITS, {describe_deadline(summary.waiting.pending[number], now)}")
         else:
             lines.append(f"  {number}  {of}: not decided")
     return lines
@@ -148,12 +148,12 @@ def _format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
     return [*lines, f"  … and {rest} more refusals: see --door"] if rest > 0 else lines
 
 
-def _format_burn_receipt(tale: JobSummary) -> list[str]:
-    if tale.receipt is None:
+def _format_burn_receipt(summary: JobSummary) -> list[str]:
+    if summary.receipt is None:
         return []
-    lines = [f"  destroyed  {each}" for each in tale.receipt.destroyed]
-    lines += [f"  kept       {each}" for each in tale.receipt.kept]
-    return [*lines, *(f"  LEFT       {each}" for each in tale.receipt.left)]
+    lines = [f"  destroyed  {each}" for each in summary.receipt.destroyed]
+    lines += [f"  kept       {each}" for each in summary.receipt.kept]
+    return [*lines, *(f"  LEFT       {each}" for each in summary.receipt.left)]
 
 
 def format_duration(seconds: float) -> str:
@@ -162,19 +162,19 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def as_dict(tale: JobSummary, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
-    fields = asdict(tale)
+def as_dict(summary: JobSummary, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
+    fields = asdict(summary)
     waiting = fields.pop("waiting")
     del fields["course"]
     return {
         **fields,
-        "checking": sorted(tale.checking),
+        "checking": sorted(summary.checking),
         "state": state[0],
         "why": state[1],
-        "cost": asdict(tale.cost),
-        "steps": [step_dict(step) for step in tale.list_steps()],
-        "desks": list(tale.desks),
-        "pending": [asdict(each) for each in tale.waiting.open],
+        "cost": asdict(summary.cost),
+        "steps": [step_dict(step) for step in summary.list_steps()],
+        "desks": list(summary.desks),
+        "pending": [asdict(each) for each in summary.waiting.open],
         "decided": list(waiting["decided"].values()),
         "door": [asdict(each) for each in exchanges],
     }

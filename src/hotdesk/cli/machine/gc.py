@@ -75,10 +75,10 @@ def _forget_old(settings: Config) -> list[str]:
     found = list_due(summaries, jobs, now, days)
     if found:
         forget_all(settings, found, f"no activity for {days:g} days")
-    stray = list_strays((tale.job for tale in summaries), jobs, now, days)
+    stray = list_strays((summary.job for summary in summaries), jobs, now, days)
     for folder in stray:
         destroy(folder)
-    return [*(tale.job for tale in found), *(folder.name for folder in stray)]
+    return [*(summary.job for summary in found), *(folder.name for folder in stray)]
 
 
 def bury(settings: Config) -> list[str]:

@@ -29,7 +29,7 @@ from hotdesk.drive.journal_audit import verify as prove
 from hotdesk.drive.outbox import take_in_at
 from hotdesk.drive.signing import compute_fingerprint, load_own_public, load_public
 from hotdesk.errors import BriefError, make_printable
-from hotdesk.job.record.summary import find_job, tell
+from hotdesk.job.record.summary import find_job, summarize
 
 PLAIN = re.compile(r'[^\s"=,]+')
 _FAULTY = 1
@@ -160,8 +160,8 @@ def export(arguments: argparse.Namespace) -> int:
     """
     chains = None
     if arguments.job is not None:
-        tale = tell(get_path(), find_job(get_path(), arguments.job))
-        chains = [tale.job, *tale.desks]
+        summary = summarize(get_path(), find_job(get_path(), arguments.job))
+        chains = [summary.job, *summary.desks]
     lines = export_lines(get_path(), chains)
     if arguments.file == "-":
         return print_all(lines)

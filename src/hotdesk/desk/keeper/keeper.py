@@ -108,7 +108,7 @@ class Keeper:
                 self.memory.turn()
                 self.roots.turn()
                 self.reboots.turn()
-                operations.keep_hushed(self.desks.values())
+                operations.keep_suspended(self.desks.values())
                 self.burn_due()
                 self.burn_flooded()
                 self.burning.turn()

@@ -85,7 +85,7 @@ class MemorySaves:
                 f"desk {desk} cannot be hibernated: its disk is lost when its keeper process ends. Set "
                 'disk = "btrfs" in config.toml, or pause the desk in memory'
             )
-        if tracked.paused or tracked.hushed or tracked.down or tracked.runtime or tracked.spare:
+        if tracked.paused or tracked.suspended or tracked.down or tracked.runtime or tracked.spare:
             raise DeskError(f"the memory of desk {desk} cannot be saved: {_explain_state(tracked)}")
         self.has_room()
 
@@ -219,7 +219,7 @@ def hear(writer: MemoryWriter) -> bool:
 
 
 def _explain_state(tracked: TrackedDesk) -> str:
-    if tracked.hushed:
+    if tracked.suspended:
         return "a person has control of the desk; try again after they hand it back"
     if tracked.runtime:
         return "the desk is starting; try again"

@@ -18,7 +18,7 @@ _FREEZE_TIMEOUT_S = 0.25
 THAW_AFTER_S, THAW_S = 0.04, 0.002
 """Seconds after which a desk that has not frozen is thawed briefly, and for how long."""
 _HUSH_INTERVAL_S = 0.1
-"""Seconds between two checks of a hushed desk for processes that its screen or browser has started."""
+"""Seconds between two checks of a suspended desk for processes that its screen or browser has started."""
 
 
 def read_usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
@@ -61,9 +61,9 @@ def resume(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     return {}
 
 
-def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
+def suspend(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Freeze all but the desk's screen, window manager and browser, or thaw it."""
-    if request.hushed and not tracked.hushed:
+    if request.suspended and not tracked.suspended:
         if not tracked.wall.traits.can_stop_programs:
             raise BriefError(f"the wall {tracked.wall.name} of desk {tracked.room.desk} cannot stop single programs")
         if tracked.paused or tracked.down or tracked.spare:
@@ -71,12 +71,12 @@ def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
         try:
             silence(tracked)
         except OSError:
-            tracked.room.cgroup.unhush()
+            tracked.room.cgroup.resume_suspended()
             raise
-        tracked.hushed, tracked.look = True, read_clock()
-    elif tracked.hushed and not request.hushed:
-        tracked.room.cgroup.unhush()
-        tracked.hushed = False
+        tracked.suspended, tracked.look = True, read_clock()
+    elif tracked.suspended and not request.suspended:
+        tracked.room.cgroup.resume_suspended()
+        tracked.suspended = False
         tracked.touched = read_clock()
     return {}
 
@@ -87,15 +87,15 @@ def silence(tracked: TrackedDesk) -> None:
     freeze(tracked)
     try:
         stays = screen_programs.find_spared_programs(room.folder, room.base)
-        room.cgroup.hush([pid for pid in room.cgroup.list_unhushed() if not screen_programs.runs(pid, stays)])
+        room.cgroup.suspend([pid for pid in room.cgroup.list_unsuspended() if not screen_programs.runs(pid, stays)])
     finally:
         room.cgroup.freeze(False)
 
 
-def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
+def keep_suspended(desks: Iterable[TrackedDesk]) -> None:
     """Hush the processes that a screen or browser has started since the last check."""
     for tracked in list(desks):
-        if tracked.hushed and tracked.look <= read_clock():
+        if tracked.suspended and tracked.look <= read_clock():
             tracked.look = read_clock() + _HUSH_INTERVAL_S
             if not (tracked.paused or tracked.busy or tracked.down):
                 with suppress(OSError, DeskError):  # one that does not freeze now is tried again
@@ -104,13 +104,13 @@ def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
 
 def _silence_newcomers(tracked: TrackedDesk) -> None:
     stays = screen_programs.find_spared_programs(tracked.room.folder, tracked.room.base)
-    if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.list_unhushed()):
+    if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.list_unsuspended()):
         silence(tracked)
 
 
 def iterate_waits(desks: Iterable[TrackedDesk]) -> Iterator[float]:
-    """Yield seconds until the next check of each hushed desk."""
-    return (tracked.look - read_clock() for tracked in desks if tracked.hushed)
+    """Yield seconds until the next check of each suspended desk."""
+    return (tracked.look - read_clock() for tracked in desks if tracked.suspended)
 
 
 def freeze(tracked: TrackedDesk) -> None:
@@ -189,7 +189,7 @@ ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
     "usage": read_usage,
     "pause": pause,
     "resume": resume,
-    "hush": hush,
+    "suspend": suspend,
     "forget": forget,
     "claim": claim,
 }

@@ -47,7 +47,7 @@ class Reboots:
             return
         if tracked.runtime or tracked.down:
             raise DeskError(f"desk {tracked.room.desk} is starting or stopping; try again")
-        tracked.down, tracked.number, tracked.paused, tracked.hushed = "halting", number, False, False
+        tracked.down, tracked.number, tracked.paused, tracked.suspended = "halting", number, False, False
         tracked.hard = min(tracked.ends, read_clock() + STUCK_AFTER_S)
         tracked.record.note(state="halting")
         self.advance(tracked)

@@ -50,7 +50,7 @@ class Roots:
         desk = tracked.room.desk
         if tracked.room.sudo is None:
             raise BriefError(f"desk {desk} was opened without root; open a desk with root (`--root`)")
-        if tracked.hushed:
+        if tracked.suspended:
             raise DeskError(f"a person has control of desk {desk}; try again after they hand it back")
         if tracked.paused or tracked.down:
             raise DeskError(f"desk {desk} is {tracked.down or 'paused'}; resume it first")

@@ -53,10 +53,10 @@ class TrackedDesk:
     proof: WallProof | None = None
     """The facts checked about its wall before it was handed over."""
     paused: bool = False
-    hushed: bool = False
+    suspended: bool = False
     """Whether all but its screen, window manager and browser are frozen, because a person has control."""
     look: float = 0.0
-    """When a hushed desk is checked next for new processes."""
+    """When a suspended desk is checked next for new processes."""
     spare: bool = False
     """Whether it is a ready desk of the pool that was not claimed yet."""
     scoped: bool = False
@@ -78,7 +78,7 @@ class TrackedDesk:
     def compute_due_time(self) -> tuple[float, str]:
         """Return when the desk must burn, and why. A paused or starting desk is not idle."""
         idle = self.touched + self.spec.idle
-        never_idle = self.paused or self.hushed or self.down or self.spare or self.runtime
+        never_idle = self.paused or self.suspended or self.down or self.spare or self.runtime
         return (self.hard, "deadline") if self.hard <= idle or never_idle else (idle, "idle")
 
     def is_starting(self) -> bool:
@@ -99,7 +99,7 @@ class TrackedDesk:
     def find_knock_socket(self) -> int | None:
         if self.room.sudo is None or self.knocked or self.root is not None:
             return None
-        if self.runtime or self.paused or self.hushed or self.down or self.rest > read_clock():
+        if self.runtime or self.paused or self.suspended or self.down or self.rest > read_clock():
             return None
         return self.room.sudo.fileno()
 

@@ -327,13 +327,13 @@ class LinkedDesk:
 
     async def end_all(self, snapshot: str) -> None:
         """Halt the desk and end the link to its guest. An error leaves everything unchanged."""
-        link, was_up, obituary = self.link, self.down is None, self.link.obituary
-        link.obituary = functools.partial(explain_stop, self.id)
+        link, was_up, explain_end = self.link, self.down is None, self.link.explain_end
+        link.explain_end = functools.partial(explain_stop, self.id)
         self.down = self.down or anyio.Event()
         try:
             await self.outside.halt(snapshot)
         except BaseException:
-            link.obituary = obituary
+            link.explain_end = explain_end
             if was_up:
                 self.let_go_on()
             raise

@@ -24,7 +24,7 @@ class Handle(Protocol):
         """Freeze or thaw the desk."""
         ...
 
-    async def hush(self, hushed: bool) -> None:
+    async def suspend(self, suspended: bool) -> None:
         """Freeze all of the desk except its screen, window manager and browser, or thaw it."""
         ...
 
@@ -82,7 +82,7 @@ class NoHandle:
     async def pause(self, paused: bool) -> None:
         raise HostError("a desk of the local test runtime cannot be paused")
 
-    async def hush(self, hushed: bool) -> None:
+    async def suspend(self, suspended: bool) -> None:
         raise HostError("a desk of the local test runtime cannot be paused")
 
     async def halt(self, snapshot: str = "") -> None:

@@ -66,16 +66,16 @@ class Link:
         self.greeted = anyio.Event()
         self.writing = anyio.Lock(fast_acquire=True)
         self.ended = anyio.Event()
-        self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = _make_hung_up_error
+        self.explain_end: Callable[[], Awaitable[DeskGone | LinkError]] = _make_hung_up_error
         """Returns the reason why the other end is gone."""
         self.ending: LinkError | None = None
         """The guest's protocol violation, if there was one."""
         self.paused = False
         """Whether the desk was stopped deliberately, so that silence is no failure."""
-        self.hushed = False
+        self.suspended = False
         """Whether the guest is frozen because a person has control."""
         self.clock = DeskClock()
-        """Stopped while the guest is hushed: a program's time limit does not run while a person has control."""
+        """Stopped while the guest is suspended: a program's time limit does not run while a person has control."""
         self.carried = 0
         """Channels that carry connections to ports. An open connection alone does not count as use of the desk."""
         self.moves = 0
@@ -102,7 +102,7 @@ class Link:
                 await self.bridge(self.gap)
                 if self.sock.fileno() < 0:
                     break  # the link ended before the guest connected again
-            self.fail(self.ending or await self.obituary())
+            self.fail(self.ending or await self.explain_end())
         finally:
             if self.sock.fileno() >= 0:
                 loop.remove_reader(self.sock)
@@ -360,15 +360,15 @@ class Link:
             if not begun or self.failure is not None:
                 raise
 
-    def hush(self, hushed: bool) -> None:
-        self.hushed = hushed
-        if hushed:
+    def suspend(self, suspended: bool) -> None:
+        self.suspended = suspended
+        if suspended:
             self.clock.stop()
         else:
             self.clock.go_on()
 
     def may_be_silent(self) -> bool:
-        return self.paused or self.hushed
+        return self.paused or self.suspended
 
     async def wait_for_drain(self) -> None:
         """Give a guest a moment to take the rest of a frame whose writer was cancelled, or end the link."""

@@ -57,7 +57,7 @@ class KeeperHandle:
         self.dialling = anyio.Semaphore(_MAX_DIALS)
         self.ledger = RootLedger(desk, runtime.note)
         self.paused = False
-        self.hushed = False
+        self.suspended = False
         self.parked: tuple[Link, str] | None = None
         """While the desk is hibernated: the link that continues afterwards, and the token its guest will send."""
         self.thawing: anyio.Event | None = None
@@ -82,15 +82,15 @@ class KeeperHandle:
         self.paused = paused
         self.settle()
 
-    async def hush(self, hushed: bool) -> None:
+    async def suspend(self, suspended: bool) -> None:
         """Freeze or thaw all but screen, window manager and browser, but not while root starts."""
-        async with self.rising if hushed else contextlib.nullcontext():
-            await self.runtime.keeper.ask(KeeperRequest("hush", self.desk, hushed=hushed))
-        self.hushed = hushed
+        async with self.rising if suspended else contextlib.nullcontext():
+            await self.runtime.keeper.ask(KeeperRequest("suspend", self.desk, suspended=suspended))
+        self.suspended = suspended
         self.settle()
 
     def settle(self) -> None:
-        still = self.paused or self.hushed
+        still = self.paused or self.suspended
         if self.roots is not None:
             self.roots.paused = still
         if still:
@@ -111,18 +111,18 @@ class KeeperHandle:
         self.thawing = self.thawing or anyio.Event()
         async with self.rising:
             link, self.roots = self.roots, None
-            obituary = link.obituary if link is not None else None
+            explain_end = link.explain_end if link is not None else None
             try:
                 if link is not None:
-                    link.obituary = functools.partial(explain_stop, self.desk)
+                    link.explain_end = functools.partial(explain_stop, self.desk)
                 await self.runtime.keeper.ask(KeeperRequest("halt", self.desk, snapshot=snapshot))
             except BaseException:
-                if link is not None and obituary is not None:
-                    link.obituary, self.roots = obituary, link
+                if link is not None and explain_end is not None:
+                    link.explain_end, self.roots = explain_end, link
                 if was_up:
                     self.thaw()
                 raise
-        self.paused = self.hushed = False
+        self.paused = self.suspended = False
         self.parked = None
         if link is not None:
             link.break_off(await explain_stop(self.desk))
@@ -250,11 +250,11 @@ class KeeperHandle:
             self.roots.hang_up()
 
 
-async def hush(desk: LinkedDesk, hushed: bool) -> None:
+async def suspend(desk: LinkedDesk, suspended: bool) -> None:
     """Freeze all of a desk but its screen, window manager and browser, or thaw it. Calls to it wait meanwhile."""
     async with desk.rebooting:
-        await desk.outside.hush(hushed)
-        desk.link.hush(hushed)
+        await desk.outside.suspend(suspended)
+        desk.link.suspend(suspended)
 
 
 def as_usage(body: dict[str, object]) -> Usage:

@@ -109,7 +109,7 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
     link = Link(sock)
     link.hello = hello
     link.greeted.set()
-    link.obituary = lambda: runtime.keeper.explain_end(desk, False)
+    link.explain_end = lambda: runtime.keeper.explain_end(desk, False)
     runtime.tasks.start(link.run)
     try:
         with anyio.fail_after(_REJOIN_SECONDS):

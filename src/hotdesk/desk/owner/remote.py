@@ -55,9 +55,9 @@ class RemoteHandle:
     async def pause(self, paused: bool) -> None:
         await self.runtime.call("POST", f"/desks/{self.desk}/{'pause' if paused else 'resume'}")
 
-    async def hush(self, hushed: bool) -> None:
+    async def suspend(self, suspended: bool) -> None:
         """Freeze all of the desk except its screen, window manager and browser, or thaw it, through the owner."""
-        await self.runtime.call("POST", f"/desks/{self.desk}/hush", {"hushed": hushed})
+        await self.runtime.call("POST", f"/desks/{self.desk}/suspend", {"suspended": suspended})
 
     async def halt(self, snapshot: str = "") -> None:
         await self.runtime.call("POST", f"/desks/{self.desk}/halt", {"snapshot": snapshot})

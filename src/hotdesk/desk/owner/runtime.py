@@ -272,7 +272,7 @@ class KeeperRuntime:
         if link is None:
             why = self.keeper.ended.get(desk, "hotdesk's process in it does not respond")
             raise DeskGone(f"desk {desk} did not start: {why}{_read_console(console)}")
-        link.obituary = lambda: self.keeper.explain_end(desk, root)
+        link.explain_end = lambda: self.keeper.explain_end(desk, root)
         self.tasks.start(link.run)
         try:
             await link.wait_for_hello()
@@ -382,10 +382,10 @@ async def bury(config: Config) -> None:
 
     A confined process cannot start one that works; then the next command's keeper cleans up.
     """
-    undertaker = KeeperClient(start(config))
+    keeper = KeeperClient(start(config))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(undertaker.run)
-        await undertaker.close()
+        tasks.start_soon(keeper.run)
+        await keeper.close()
         tasks.cancel_scope.cancel()
 
 

@@ -91,14 +91,14 @@ class Wheel:
     def __init__(
         self,
         seat: Seat,
-        hush: Callable[[bool], Awaitable[None]],
+        suspend_desk: Callable[[bool], Awaitable[None]],
         note: Note,
         tasks: Background,
         secrets: Mapping[str, str] | None = None,
         has_worker: Callable[[], bool] = lambda: True,
     ) -> None:
         self.seat = seat
-        self.hush = hush
+        self.suspend_desk = suspend_desk
         """Freezes all of the desk except its screen, window manager and browser, or thaws it."""
         self.note = note
         self.tasks = tasks
@@ -116,7 +116,7 @@ class Wheel:
         self.free = anyio.Event()
         """Set while no person has control."""
         self.free.set()
-        self.hushed = False
+        self.desk_suspended = False
         self.suspended = ExitStack()
         self.under_way: set[RunningCall] = set()
 
@@ -248,7 +248,7 @@ class Wheel:
         end = time.monotonic() + self.stopping
         while True:
             try:
-                await self.hush(True)
+                await self.suspend_desk(True)
             except DeskGone:
                 raise
             except DeskError:
@@ -256,7 +256,7 @@ class Wheel:
                     raise
                 await anyio.sleep(STOP_AGAIN)
             else:
-                self.hushed = True
+                self.desk_suspended = True
                 return
 
     def leave(self) -> None:
@@ -310,10 +310,10 @@ class Wheel:
             acted = (await self.seat.ask("view.acted")).value
         if not confirmed:
             self.seat.close()  # otherwise the person might act at the same time as the worker
-        if self.has_worker() or self.hushed:
+        if self.has_worker() or self.desk_suspended:
             with suppress(DeskGone):
-                await self.hush(False)
-            self.hushed = False
+                await self.suspend_desk(False)
+            self.desk_suspended = False
         match acted:
             case {"clicks": int(clicks), "keys": int(keys)}:
                 return clicks, keys

@@ -21,7 +21,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
 from hotdesk.desk.owner.control import NOTHING, name_caller, parse_behind, respond, switch
-from hotdesk.desk.owner.keeper_handle import KeeperHandle, hush
+from hotdesk.desk.owner.keeper_handle import KeeperHandle, suspend
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, HotdeskError
 from hotdesk.event import Note
@@ -67,7 +67,7 @@ class Watching:
     def get_wheel(self, desk: LinkedDesk) -> Wheel:
         if desk.id not in self.wheels:
             secrets, has_worker = _get_placeholders(desk), lambda: desk.id not in self.personal
-            stop = functools.partial(hush, desk)
+            stop = functools.partial(suspend, desk)
             self.wheels[desk.id] = Wheel(self.seat(desk), stop, self.note, self.tasks, secrets, has_worker)
         return self.wheels[desk.id]
 
@@ -148,7 +148,7 @@ class Watching:
                 (mark(name) for name, each in viewers.items() if holder and each.number == holder.viewer), ""
             ),
             "secrets": sorted(wheel.secrets) if holder is not None else [],
-            "stopped": wheel.hushed,
+            "stopped": wheel.desk_suspended,
             "worker": wheel.has_worker(),
             "seconds": round(time.monotonic() - holder.since, 1) if holder is not None else 0.0,
         }

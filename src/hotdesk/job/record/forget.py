@@ -63,15 +63,15 @@ def overwrite(path: Path) -> None:
             os.close(place)
 
 
-def list_due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
+def list_due(summaries: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
     """List the jobs to forget: not running, without an open question, and without events for `days` days."""
     return [
-        tale
-        for tale in tales
-        if now - tale.last >= days * DAY
-        and (jobs / tale.job).is_dir()
-        and not is_held(jobs / tale.job)
-        and not any(each.until > now for each in tale.waiting.open)
+        summary
+        for summary in summaries
+        if now - summary.last >= days * DAY
+        and (jobs / summary.job).is_dir()
+        and not is_held(jobs / summary.job)
+        and not any(each.until > now for each in summary.waiting.open)
     ]
 
 

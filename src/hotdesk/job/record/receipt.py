@@ -58,7 +58,7 @@ class Receipt:
     alarms: tuple[Alarm, ...] = ()
     certified: tuple[Certified, ...] = ()
     """The latest certificate of each file that has one."""
-    ashes: JobBurnt | None = None
+    cleanup: JobBurnt | None = None
     """What the burn destroyed, kept on purpose and left behind, or `None` if that was not recorded."""
     walls: Mapping[str, WallProof] = field(default_factory=dict)
     """What keepers proved about the walls of its desks, by desk."""
@@ -85,9 +85,10 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
 
 def _make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
     """Make the receipt of a job that does not run: everything under way counts as interrupted."""
-    progress, ashes = summary.course, summary.receipt
+    progress, cleanup = summary.course, summary.receipt
     progress.break_off(progress.last)
-    destroyed = ashes.destroyed if ashes is not None else ()  # the receipt event also names desks without an end event
+    # The event of the clean-up also names desks without an end event.
+    destroyed = cleanup.destroyed if cleanup is not None else ()
     gone = {desk: burnt or f"desk {desk}" in destroyed for desk, burnt in progress.desks.items()}
     outcome, why = summary.outcome
     return Receipt(
@@ -108,5 +109,5 @@ def _make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
         unknown=tuple(progress.unknown),
         alarms=tuple(door.alarms),
         certified=tuple({each.path: each for each in summary.certified}.values()),
-        ashes=ashes,
+        cleanup=cleanup,
     )

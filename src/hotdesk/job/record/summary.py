@@ -243,13 +243,13 @@ def read_rows(journal: Path) -> Iterator[Row]:
     return read(journal, names=[kind.__name__ for kind in LINE])
 
 
-def tell(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary:
+def summarize(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary:
     """Summarize one job. `items`: a swarm's counts from an earlier call, so that its item events are not read again."""
-    tale = JobSummary(job)
+    summary = JobSummary(job)
     for row in read(journal, job, names=_list_names_but_items() if items is not None else ()):
-        tale.take_row(row)
-    tale.items = items or tale.items
-    return tale
+        summary.take_row(row)
+    summary.items = items or summary.items
+    return summary
 
 
 @cache

@@ -26,18 +26,18 @@ _DESK_EVENTS = tuple(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered
 
 def gather(journal: Path, jobs: Path, job: str) -> JobReport:
     now = int(time.time() * 1000)
-    tale, story = JobSummary(job), Timeline(PaperReader(jobs, job))
+    summary, story = JobSummary(job), Timeline(PaperReader(jobs, job))
     for row in read(journal, job):
         try:
             event = row.read_event()
         except (ValueError, RecursionError):
-            tale.strange += 1
+            summary.strange += 1
             continue
-        tale.take(event, row.at)
+        summary.take(event, row.at)
         story.take(event, row.at)
-    report = JobReport(tale, tale.get_state(is_held(jobs / job), now), now, timeline=story.timeline)
+    report = JobReport(summary, summary.get_state(is_held(jobs / job), now), now, timeline=story.timeline)
     _gather_desks(report, story, journal)
-    report.plan = story.reading.read_plan(tale.plan_paper) if tale.plan_paper else []
+    report.plan = story.reading.read_plan(summary.plan_paper) if summary.plan_paper else []
     report.decisions = _list_decisions(report)
     report.timeline.sort(key=lambda each: each.at)
     _open_papers(report, story)
@@ -45,7 +45,7 @@ def gather(journal: Path, jobs: Path, job: str) -> JobReport:
 
 
 def _gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
-    desks = list(report.tale.desks)
+    desks = list(report.summary.desks)
     report.walls = read_walls(journal, desks)
     for row in read(journal, desks, names=_DESK_EVENTS) if desks else ():
         with suppress(ValueError, RecursionError):
@@ -57,7 +57,9 @@ def _gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
 def _open_papers(report: JobReport, story: Timeline) -> None:
     """Read the papers that the report shows: verdicts, pages and screens."""
     album = Album()
-    report.delivered = {path: _deliver(each, story, album) for path, each in report.tale.group_deliverables().items()}
+    report.delivered = {
+        path: _deliver(each, story, album) for path, each in report.summary.group_deliverables().items()
+    }
     album.unread += story.unread
     screens = [act for act in story.acts.values() if act.has_picture]
     chosen = spread(len(screens), album.screens)
@@ -85,7 +87,7 @@ def _show_screen(act: ToolUse, story: Timeline, album: Album) -> None:
 
 
 def _list_decisions(report: JobReport) -> list[ReportedDecision]:
-    waiting, found = report.tale.waiting, []
+    waiting, found = report.summary.waiting, []
     for number, (kind, step) in waiting.history.items():
         decided, what = waiting.decided.get(number), f"{KINDS[kind]}{f' in step {step}' if step else ''}"
         found.append(_decide(waiting.decided_at.get(number, 0), what, decided, decided.digest if decided else ""))

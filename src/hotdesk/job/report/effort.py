@@ -35,7 +35,7 @@ def render_effort(report: JobReport) -> Markup:
         paid = measure(describe_cost(each.cost), each.cost.dollars / dearest) if dearest else describe_cost(each.cost)
         lines.append([isolate(each.name, 80), time, paid, acts, f"{each.attempts}" if each.attempts else ""])
     head = ("Step", "Time", "Cost", "Acts", "Attempts")
-    cost = report.tale.cost
+    cost = report.summary.cost
     total = f"Total: {format_duration(compute_work_seconds(report))}. " + _describe_spending(cost)
     return render_section(
         "effort", "Time and cost", tag("p", total), render_table("Time and cost by step", head, lines, "chart")
@@ -46,15 +46,15 @@ def _list_bars(report: JobReport) -> list[Bar]:
     """Return the rows: each step, the checks, and the remaining time."""
     steps = [
         Bar(each.name, each.seconds, each.cost, each.acts, len(each.tries), each.failed)
-        for each in report.tale.list_steps()
+        for each in report.summary.list_steps()
     ]
     planning = Cost()
-    for (part, _), share in report.tale.course.shares.items():
+    for (part, _), share in report.summary.course.shares.items():
         if part == "plan":
             planning = add(planning, share)
-    rest = compute_work_seconds(report) - sum(each.seconds for each in steps) - report.tale.course.checking
+    rest = compute_work_seconds(report) - sum(each.seconds for each in steps) - report.summary.course.checking
     others = Bar("planning, approvals, opening desks", max(rest, 0.0), planning)
-    return [*steps, Bar("checks in a clean desk", report.tale.course.checking, Cost()), others]
+    return [*steps, Bar("checks in a clean desk", report.summary.course.checking, Cost()), others]
 
 
 def add(one: Cost, other: Cost) -> Cost:

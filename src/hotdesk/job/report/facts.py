@@ -124,7 +124,7 @@ class PlannedStep:
 class JobReport:
     """The facts of one job for its report."""
 
-    tale: JobSummary
+    summary: JobSummary
     state: tuple[State, str]
     created: int
     """Time the report was made, in milliseconds since 1970."""

@@ -40,7 +40,7 @@ def render_page(report: JobReport) -> str:
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"Report of job {report.tale.job}"),
+        tag("title", f"Report of job {report.summary.job}"),
         tag("style", Markup(text)),
     )
     body = tag("body", render_header(report), _render_contents(), main(report), _render_footer())

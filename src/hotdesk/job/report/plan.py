@@ -23,7 +23,7 @@ def render_plan(report: JobReport) -> Markup:
 def _render_steps(report: JobReport) -> Markup:
     intents = {each.name: each for each in report.plan}
     items = []
-    for step in report.tale.list_steps():
+    for step in report.summary.list_steps():
         planned = intents.get(step.name) or PlannedStep(step.name, step.what)
         word, tone = STANDS[step.outcome]
         head = tag("div", tag("h3", isolate(step.name, 80)), render_pill(word, tone), class_="title")
@@ -39,13 +39,13 @@ def _render_means(step: PlannedStep) -> Markup | None:
 
 
 def _render_digest(report: JobReport) -> Markup | None:
-    if not report.tale.plan:
+    if not report.summary.plan:
         return None
-    tried = report.tale.preflight
+    tried = report.summary.preflight
     preflight = (
         f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not checked"
     )
-    return render_facts(("Digest of the plan", render_hash(report.tale.plan)), ("Requirements", preflight))
+    return render_facts(("Digest of the plan", render_hash(report.summary.plan)), ("Requirements", preflight))
 
 
 def _render_approvals(decisions: list[ReportedDecision]) -> Markup:

@@ -18,15 +18,15 @@ SOURCE = (
 
 
 def render_receipt(report: JobReport) -> Markup:
-    ashes = report.tale.receipt
-    if ashes is None:
+    cleanup = report.summary.receipt
+    if cleanup is None:
         return render_section(
             "receipt", "Receipt", note("wait", "The receipt was not recorded, so it is unknown what was left behind.")
         )
-    leftovers = _render_column("Left behind", ashes.left, "Nothing.")
+    leftovers = _render_column("Left behind", cleanup.left, "Nothing.")
     columns = (
-        _render_column("Destroyed", ashes.destroyed, "Nothing."),
-        _render_column("Kept on purpose, and until when", ashes.kept, "Nothing."),
+        _render_column("Destroyed", cleanup.destroyed, "Nothing."),
+        _render_column("Kept on purpose, and until when", cleanup.kept, "Nothing."),
         leftovers,
         *([_render_column("Walls, as verified", _list_walls(report), "")] if report.walls else []),
     )
@@ -45,22 +45,22 @@ def _render_column(title: str, lines: Sequence[str], none: str) -> Markup:
 
 
 def _list_unknowns(report: JobReport) -> list[str]:
-    tale, sentences = report.tale, []
-    if tale.forgotten is not None:
+    summary, sentences = report.summary, []
+    if summary.forgotten is not None:
         sentences.append(
-            f"The job's stored data was deleted by {tale.forgotten.by}: model replies, tool calls and results "
+            f"The job's stored data was deleted by {summary.forgotten.by}: model replies, tool calls and results "
             "are not available."
         )
     elif report.missing:
         sentences.append(
             f"{format_count(report.missing, 'stored file')} could not be read; the content is missing here."
         )
-    if tale.course.unknown or tale.course.running:
-        acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
+    if summary.course.unknown or summary.course.running:
+        acts = [*summary.course.unknown, *(f"{act} {tool}" for act, (tool, _) in summary.course.running.items())]
         listed = ", ".join(acts[:MAX_ITEMS])
         sentences.append(f"Acts that were started, but have no recorded outcome: {listed}.")
-    if tale.strange:
-        sentences.append(f"{format_count(tale.strange, 'event')} of a newer version of hotdesk could not be read.")
+    if summary.strange:
+        sentences.append(f"{format_count(summary.strange, 'event')} of a newer version of hotdesk could not be read.")
     if report.left_out:
         sentences.append(f"{format_count(report.left_out, 'picture')} are omitted, to keep this file small.")
     if report.unread:
@@ -73,13 +73,13 @@ def _list_unknowns(report: JobReport) -> list[str]:
 
 def render_about(report: JobReport) -> Markup:
     found = _list_unknowns(report)
-    brief = render_hash(report.tale.brief or "unknown")
+    brief = render_hash(report.summary.brief or "unknown")
     return render_section(
         "about",
         "About this report",
         tag("p", SOURCE, tag("code", "hotdesk journal verify"), " verifies the journal."),
         tag("p", "Output of desks and models is quoted as text; invisible characters are written as escapes."),
         render_bullets(map(isolate, found), "unknown") if found else tag("p", "The report is complete."),
-        tag("p", "Job ", tag("code", report.tale.job), ", brief ", brief, class_="quiet"),
+        tag("p", "Job ", tag("code", report.summary.job), ", brief ", brief, class_="quiet"),
         tag("p", f"Made {format_utc(report.created)}. All times are UTC.", class_="quiet"),
     )

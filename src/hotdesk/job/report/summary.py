@@ -29,8 +29,8 @@ _MAX_HEADLINE_CHARS = 120
 
 def render_header(report: JobReport) -> Markup:
     """Render the finding, or the goal if there is none, and the outcome."""
-    tale, how = report.tale, report.state[0]
-    goal, found = tale.goal or "The goal is not known", _get_finding(report)
+    summary, how = report.summary, report.state[0]
+    goal, found = summary.goal or "The goal is not known", _get_finding(report)
     small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
     return tag(
         "header",
@@ -45,7 +45,7 @@ def render_header(report: JobReport) -> Markup:
             class_="outcome",
         ),
         _render_figures(report),
-        render_brain(report.tale.brain),
+        render_brain(report.summary.brain),
     )
 
 
@@ -54,7 +54,7 @@ def _get_finding(report: JobReport) -> str:
 
     It is the summary of the last step that made a stored file, or that of the last step.
     """
-    stored = {each.path for each in report.tale.kept}
+    stored = {each.path for each in report.summary.kept}
     if report.state[0] != "done" or not stored:
         return ""
     makers = {step.name for step in report.plan if stored.intersection(step.makes)}
@@ -98,11 +98,11 @@ def _render_outcome(report: JobReport) -> Markup:
 
 
 def resume(report: JobReport) -> Markup:
-    return tag("code", f"hotdesk resume {report.tale.job}")
+    return tag("code", f"hotdesk resume {report.summary.job}")
 
 
 def _render_results(report: JobReport) -> Markup:
-    stored = list(dict.fromkeys(each.path for each in report.tale.kept))
+    stored = list(dict.fromkeys(each.path for each in report.summary.kept))
     if not stored:
         return tag("span", "No file was stored.")
     links = [part for path in stored for part in (", ", tag("a", isolate(path), href=f"#{anchor(report, path)}"))]
@@ -119,20 +119,20 @@ def anchor(report: JobReport, path: str) -> str:
 
 
 def compute_work_seconds(report: JobReport) -> float:
-    course = report.tale.course
+    course = report.summary.course
     return course.compute_elapsed(course.last)
 
 
 def _render_figures(report: JobReport) -> Markup:
-    tale = report.tale
+    summary, steps = report.summary, report.summary.list_steps()
     refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
     passed = len(report.door.exchanges) - refused
     return render_facts(
-        ("Began", _format_date(tale.begun)),
+        ("Began", _format_date(summary.begun)),
         ("Worked", format_duration(compute_work_seconds(report))),
-        ("Steps", f"{sum(each.outcome == 'done' for each in tale.list_steps())} of {len(tale.list_steps())} done"),
-        ("Acts", f"{tale.course.acts:,}"),
-        ("Model costs", describe_cost(tale.cost)),
+        ("Steps", f"{sum(each.outcome == 'done' for each in steps)} of {len(steps)} done"),
+        ("Acts", f"{summary.course.acts:,}"),
+        ("Model costs", describe_cost(summary.cost)),
         ("Network requests", f"{passed:,} admitted, {refused:,} refused"),
         class_="figures",
     )

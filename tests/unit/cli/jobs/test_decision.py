@@ -53,7 +53,7 @@ def test_an_ambiguous_job_id_decides_nothing(ledger: Ledger) -> None:
     pending = ledger.ask(ledger.begin())
     ledger.begin(OTHER)
     ledger.note(type(pending)(OTHER, pending.id, "plan", "ab" * 32, pending.paper, pending.until))
-    with pytest.raises(BriefError, match="2 pending requests"):
+    with pytest.raises(BriefError, match="2 requests have ids"):
         decision.find_case(ledger.settings, pending.id)
 
 

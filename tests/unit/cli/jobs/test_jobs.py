@@ -17,7 +17,7 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
 from hotdesk.job.record.door_activity import DoorActivity
 from hotdesk.job.record.lock import hold_lock
-from hotdesk.job.record.summary import JobSummary, tell
+from hotdesk.job.record.summary import JobSummary, summarize
 
 WAITS, PAUSED, KILLED = ("i" + letter * 20 for letter in "wpk")
 
@@ -183,8 +183,8 @@ def test_papers_are_shown_on_request(ledger: Ledger, capsys: pytest.CaptureFixtu
 @pytest.mark.slow
 def test_following_continues_while_a_worker_runs_and_includes_new_desks(ledger: Ledger) -> None:
     whole_job(ledger)
-    tale = tell(ledger.path, JOB)
-    rows = show.iterate_rows(ledger.settings, tale, True)
+    summary = summarize(ledger.path, JOB)
+    rows = show.iterate_rows(ledger.settings, summary, True)
     with hold_lock(ledger.jobs / JOB):
         past = list(iter(lambda: next(rows), None))
         assert past[-1] is not None
@@ -200,13 +200,13 @@ def test_following_continues_while_a_worker_runs_and_includes_new_desks(ledger: 
 
 
 def test_an_interrupted_attempt_counts_with_its_time() -> None:
-    tale = JobSummary(JOB)
+    summary = JobSummary(JOB)
     events = (JobBegun(JOB, "g", "b"), Planned(JOB, "ab", ("read",), "p"), StepBegun(JOB, "read", "r"))
     for event in (*events, JobPaused(JOB, "stopped")):
-        tale.take(event, tale.last + 1000)
-    assert "        1 attempt, 0 acts, 1.0 s" in format_page(tale, ("paused", ""), DoorActivity(), {}, 0)
+        summary.take(event, summary.last + 1000)
+    assert "        1 attempt, 0 acts, 1.0 s" in format_page(summary, ("paused", ""), DoorActivity(), {}, 0)
 
 
 def test_a_job_with_few_events_still_has_a_page(ledger: Ledger) -> None:
     ledger.note(JobBegun(JOB, "", ""))
-    assert format_page(tell(ledger.path, JOB), ("killed", ""), DoorActivity(), {}, 0)[0] == f"job {JOB}  killed"
+    assert format_page(summarize(ledger.path, JOB), ("killed", ""), DoorActivity(), {}, 0)[0] == f"job {JOB}  killed"

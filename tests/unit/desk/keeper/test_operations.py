@@ -25,7 +25,7 @@ def tracked(**fields: object) -> TrackedDesk:
 def test_a_takeover_is_refused_where_the_wall_cannot_stop_programs() -> None:
     wall = SimpleNamespace(name="another", traits=replace(ContainerWall.traits, can_stop_programs=False))
     with pytest.raises(BriefError, match=f"the wall another of desk {DESK} cannot stop single programs"):
-        operations.hush(tracked(wall=wall, hushed=False), KeeperRequest("hush", DESK, hushed=True))
+        operations.suspend(tracked(wall=wall, suspended=False), KeeperRequest("suspend", DESK, suspended=True))
 
 
 def test_a_desk_kept_ready_behind_another_wall_is_not_given_away() -> None:

@@ -44,9 +44,9 @@ class Script:
     def close(self) -> None:
         self.asked.append("close")
 
-    async def hush(self, hushed: bool) -> None:
-        self.asked.append(f"hush {hushed}")
-        if hushed and self.refusals:
+    async def suspend(self, suspended: bool) -> None:
+        self.asked.append(f"suspend {suspended}")
+        if suspended and self.refusals:
             self.refusals -= 1
             raise DeskError("the desk does not hold still")
 
@@ -69,7 +69,7 @@ async def drive() -> AsyncIterator[Drive]:
     async with local_runtime() as runtime, background() as tasks:
         script = Script(await runtime.open(Spec()))
         events: list[Event] = []
-        yield Drive(script, Wheel(script, script.hush, events.append, tasks, {"erp-token": "hd-1"}), events)
+        yield Drive(script, Wheel(script, script.suspend, events.append, tasks, {"erp-token": "hd-1"}), events)
         await runtime.burn(script.desk.id)
 
 
@@ -116,7 +116,7 @@ async def test_a_click_under_way_ends_by_itself_before_a_person_is_let_at_the_de
         tasks.start_soon(partial(drive.wheel.drive, work, stands_still=False, repeatable=False))
         await until(lambda: bool(drive.wheel.under_way))
         await drive.wheel.take(7, ME)
-    assert drive.script.asked.index("clicked") < drive.script.asked.index("hush True")
+    assert drive.script.asked.index("clicked") < drive.script.asked.index("suspend True")
     await drive.wheel.hand_back(7, ME)
 
 
@@ -186,8 +186,8 @@ async def test_a_viewer_whose_screen_is_gone_does_not_stop_the_worker(drive: Dri
 async def test_a_busy_desk_that_does_not_stop_at_once_is_stopped_a_little_later(drive: Drive) -> None:
     drive.script.refusals = 3
     await drive.wheel.take(7, ME)
-    assert drive.wheel.hushed
-    assert drive.script.asked.count("hush True") == 4
+    assert drive.wheel.desk_suspended
+    assert drive.script.asked.count("suspend True") == 4
     await drive.wheel.hand_back(7, ME)
 
 
@@ -195,7 +195,7 @@ async def test_programs_of_a_desk_that_no_worker_uses_are_not_stopped(drive: Dri
     drive.wheel.has_worker = lambda: False
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(7, ME)
-    acts = [each for each in drive.script.asked if each.startswith(("hush", "view.lease"))]
+    acts = [each for each in drive.script.asked if each.startswith(("suspend", "view.lease"))]
     assert acts == ["view.lease 7", "view.lease 0"]
 
 
@@ -210,11 +210,11 @@ async def test_a_desk_that_ends_while_a_person_drives_lets_its_worker_learn_it(d
     assert back.note == "its desk ended"
 
 
-async def test_the_desk_is_hushed_before_a_key_reaches_it_and_continues_after_the_last(drive: Drive) -> None:
+async def test_the_desk_is_suspended_before_a_key_reaches_it_and_continues_after_the_last(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(7, ME)
-    acts = [each for each in drive.script.asked if each.startswith(("hush", "view"))]
-    assert acts == ["view.present 7", "hush True", "view.lease 7", "view.lease 0", "view.acted", "hush False"]
+    acts = [each for each in drive.script.asked if each.startswith(("suspend", "view"))]
+    assert acts == ["view.present 7", "suspend True", "view.lease 7", "view.lease 0", "view.acted", "suspend False"]
 
 
 async def test_acts_of_a_person_are_recorded_as_theirs(drive: Drive) -> None:
@@ -239,15 +239,15 @@ async def test_one_person_drives_at_a_time(drive: Drive) -> None:
     assert [type(event) for event in drive.events] == [TookOver, HandedBack] * 2
 
 
-@pytest.mark.parametrize("failing", ["hush", "view.lease"])
+@pytest.mark.parametrize("failing", ["suspend", "view.lease"])
 async def test_a_desk_that_cannot_be_frozen_cannot_be_taken_over(drive: Drive, failing: str) -> None:
     drive.script.failing = failing
-    drive.script.refusals = 10**6 if failing == "hush" else 0
+    drive.script.refusals = 10**6 if failing == "suspend" else 0
     drive.wheel.stopping = 0.05
     with pytest.raises(DeskError):
         await drive.wheel.take(7, ME)
     assert drive.wheel.explain_refusal() is None
-    assert drive.script.asked[-1] == "hush False"
+    assert drive.script.asked[-1] == "suspend False"
     assert [type(event) for event in drive.events] == [TookOver, HandedBack]
 
 
@@ -258,7 +258,7 @@ async def test_a_takeover_that_cannot_be_recorded_is_refused(drive: Drive) -> No
     drive.wheel.note = full
     with pytest.raises(DeskError, match="journal"):
         await drive.wheel.take(7, ME)
-    assert "hush True" not in drive.script.asked
+    assert "suspend True" not in drive.script.asked
     assert drive.wheel.explain_refusal() is None
 
 
@@ -315,10 +315,10 @@ async def test_a_desk_that_says_nothing_still_gets_its_worker_back(drive: Drive)
 async def test_a_desk_that_is_gone_is_handed_back_all_the_same(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
 
-    async def gone(hushed: bool) -> None:
+    async def gone(suspended: bool) -> None:
         raise DeskGone("it burnt")
 
-    drive.wheel.hush = gone
+    drive.wheel.suspend_desk = gone
     await drive.wheel.hand_back(7, ME)
     assert drive.wheel.explain_refusal() is None
 
@@ -339,7 +339,7 @@ async def test_a_reader_that_does_not_return_control_is_ended(drive: Drive) -> N
     await drive.wheel.take(7, ME)
     drive.script.failing = "view.lease"
     await drive.wheel.hand_back(7, ME)
-    assert drive.script.asked[-2:] == ["close", "hush False"]
+    assert drive.script.asked[-2:] == ["close", "suspend False"]
     assert drive.wheel.explain_refusal() is None
 
 

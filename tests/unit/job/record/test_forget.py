@@ -14,7 +14,7 @@ from hotdesk.event import Event, Forgotten, JobEnded, JobPaused
 from hotdesk.job.record import papers
 from hotdesk.job.record.forget import DAY, destroy, forget, list_due, list_strays, overwrite
 from hotdesk.job.record.lock import hold_lock
-from hotdesk.job.record.summary import read_summaries, tell
+from hotdesk.job.record.summary import read_summaries, summarize
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_forgotten_job_leaves_nothing_but_a_whole_journal(ledger: Ledger) -> N
     assert list(ledger.jobs.iterdir()) == []
     assert verify(ledger.path, SIGNER.public).faults == ()
     assert verify(ledger.path, SIGNER.public).events == before + 1
-    assert tell(ledger.path, JOB).forgotten == Forgotten(JOB, "uid 0 pid 1", "asked")
+    assert summarize(ledger.path, JOB).forgotten == Forgotten(JOB, "uid 0 pid 1", "asked")
     with pytest.raises(BriefError, match="was deleted"):
         papers.find(ledger.jobs, JOB)
 
@@ -42,7 +42,7 @@ def test_a_running_job_is_not_forgotten(ledger: Ledger) -> None:
     with hold_lock(ledger.jobs / JOB), pytest.raises(BriefError, match="another process is running"):
         forget(ledger.jobs, JOB, ledger.note, "me")
     papers.find(ledger.jobs, JOB)
-    assert tell(ledger.path, JOB).forgotten is None
+    assert summarize(ledger.path, JOB).forgotten is None
 
 
 def test_a_job_is_not_forgotten_if_that_cannot_be_recorded(ledger: Ledger) -> None:
@@ -62,7 +62,7 @@ def test_interrupted_forgetting_is_completed_later(ledger: Ledger) -> None:
     (ledger.jobs / JOB / papers.KEY).unlink()
     forget(ledger.jobs, JOB, ledger.note, "me", noted=True)
     assert not (ledger.jobs / JOB).exists()
-    assert sum(isinstance(each, Forgotten) for each in [tell(ledger.path, JOB).forgotten]) == 1
+    assert sum(isinstance(each, Forgotten) for each in [summarize(ledger.path, JOB).forgotten]) == 1
     destroy(ledger.jobs / JOB)
 
 
@@ -86,12 +86,12 @@ def test_jobs_without_events_for_long_are_due(ledger: Ledger) -> None:
     ledger.note(JobEnded(gone, "done"))
     destroy(ledger.jobs / gone)
     known = read_summaries(ledger.path)
-    now = max(tale.last for tale in known)
+    now = max(summary.last for summary in known)
     assert list_due(known, ledger.jobs, now + 30 * DAY - 60_000) == []
-    assert [tale.job for tale in list_due(known, ledger.jobs, now + 30 * DAY)] == [JOB, paused]
-    assert [tale.job for tale in list_due(known, ledger.jobs, now + 99 * DAY)] == [JOB, paused, waiting, stopped]
+    assert [summary.job for summary in list_due(known, ledger.jobs, now + 30 * DAY)] == [JOB, paused]
+    assert [summary.job for summary in list_due(known, ledger.jobs, now + 99 * DAY)] == [JOB, paused, waiting, stopped]
     with hold_lock(ledger.jobs / paused):
-        assert [tale.job for tale in list_due(known, ledger.jobs, now + DAY, days=1)] == [JOB]
+        assert [summary.job for summary in list_due(known, ledger.jobs, now + DAY, days=1)] == [JOB]
 
 
 def test_a_folder_of_which_nothing_was_written_down_is_a_stray(ledger: Ledger) -> None:

@@ -148,7 +148,7 @@ def test_idle_time_does_not_count(end: Event) -> None:
 
 
 def test_a_receipt_has_cost_steps_time_and_what_was_burnt() -> None:
-    ashes = JobBurnt(JOB, ("desk i2",), ("papers",), ())
+    cleanup = JobBurnt(JOB, ("desk i2",), ("papers",), ())
     receipt = fold_timed(
         JOB,
         [
@@ -160,10 +160,10 @@ def test_a_receipt_has_cost_steps_time_and_what_was_burnt() -> None:
             (105, Observed(JOB, "read", 1, "done", 9, "p")),
             (107, StepEnded(JOB, "read", "done")),
             (109, JobEnded(JOB, "done")),
-            (110, ashes),
+            (110, cleanup),
         ],
     )
-    assert (receipt.brain, receipt.acts, receipt.ashes, receipt.unknown) == (BEGUN.brain, 1, ashes, ())
+    assert (receipt.brain, receipt.acts, receipt.cleanup, receipt.unknown) == (BEGUN.brain, 1, cleanup, ())
     assert [(step.name, step.stand, step.seconds, step.acts) for step in receipt.steps] == [
         ("read", "done", 4, 1),
         ("write", "to come", 0, 0),

@@ -26,7 +26,7 @@ from hotdesk.event import (
     Thought,
 )
 from hotdesk.job.record.progress import Cost
-from hotdesk.job.record.summary import CHECKING, JobSummary, find_job, read_summaries, tell
+from hotdesk.job.record.summary import CHECKING, JobSummary, find_job, read_summaries, summarize
 
 NOW, LATER = 1_000, 2_000
 PENDING = Pending(JOB, "1a2b3c4d", "plan", "ab" * 32, "cd" * 32, LATER)
@@ -40,10 +40,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def told(*events: Event) -> JobSummary:
-    tale = JobSummary(JOB)
+    summary = JobSummary(JOB)
     for event in (JobBegun(JOB, "g", "b"), *events):
-        tale.take(event, NOW)
-    return tale
+        summary.take(event, NOW)
+    return summary
 
 
 BOUND = "uid 0 pid 1"
@@ -76,20 +76,20 @@ def test_the_state_of_a_job_is_summarised(
 
 def test_a_job_tells_its_steps_attempts_acts_and_cost(ledger: Ledger) -> None:
     whole_job(ledger)
-    tale = tell(ledger.path, JOB)
-    read, write = tale.list_steps()
+    summary = summarize(ledger.path, JOB)
+    read, write = summary.list_steps()
     assert [(each.outcome, each.rolled_back) for each in read.tries] == [("failed", True), ("done", False)]
     assert (read.outcome, dict(read.tools), read.failed, read.unknown) == ("done", {"shell": 2}, 1, set())
     assert (write.outcome, write.unknown) == ("begun", {3})
-    assert (tale.place, str(tale.cost), tale.goal) == ((2, 2), "$0.0100", "compare the invoices")
-    assert tale.receipt is not None
-    assert tale.receipt.left == ("mount /x",)
+    assert (summary.place, str(summary.cost), summary.goal) == ((2, 2), "$0.0100", "compare the invoices")
+    assert summary.receipt is not None
+    assert summary.receipt.left == ("mount /x",)
 
 
 def test_an_act_without_a_result_has_an_unknown_outcome() -> None:
-    tale = told(StepBegun(JOB, "s", "w"), Acted(JOB, "s", 1, "shell", "p"), Acted(JOB, "s", 2, "shell", "p"))
-    tale.take(Observed(JOB, "s", 1, "done", 3, "p"), NOW)
-    assert tale.course.steps["s"].unknown == {2}
+    summary = told(StepBegun(JOB, "s", "w"), Acted(JOB, "s", 1, "shell", "p"), Acted(JOB, "s", 2, "shell", "p"))
+    summary.take(Observed(JOB, "s", 1, "done", 3, "p"), NOW)
+    assert summary.course.steps["s"].unknown == {2}
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_every_job_is_reported_in_one_pass_and_desks_are_none(ledger: Ledger) ->
     whole_job(ledger)
     paused_job(ledger, "i" + "b" * 20)
     found = read_summaries(ledger.path)
-    assert [(tale.job, tale.get_state(False, 0)[0]) for tale in found] == [(JOB, "done"), ("i" + "b" * 20, "paused")]
+    assert [(each.job, each.get_state(False, 0)[0]) for each in found] == [(JOB, "done"), ("i" + "b" * 20, "paused")]
     assert read_summaries(ledger.path.with_name("none.db")) == []
 
 
 def test_a_line_needs_no_more_than_the_page_tells(ledger: Ledger) -> None:
     whole_job(ledger)
-    line, page = read_summaries(ledger.path)[0], tell(ledger.path, JOB)
+    line, page = read_summaries(ledger.path)[0], summarize(ledger.path, JOB)
     for each in ("place", "goal", "brain", "ended", "cost", "plan"):
         assert getattr(line, each) == getattr(page, each)
 
@@ -136,8 +136,8 @@ def test_an_event_of_a_later_version_is_passed_over_and_counted(ledger: Ledger) 
     ledger.begin()
     row = ledger.path
     ledger.journal._db.execute("UPDATE events SET version = 2 WHERE name = 'Planned'")
-    assert tell(row, JOB).strange == 1
-    assert tell(row, JOB).goal == "compare the invoices"
+    assert summarize(row, JOB).strange == 1
+    assert summarize(row, JOB).goal == "compare the invoices"
 
 
 def test_a_job_is_found_by_its_id_or_what_only_its_id_begins_with(ledger: Ledger) -> None:
@@ -154,12 +154,12 @@ def test_a_job_is_found_by_its_id_or_what_only_its_id_begins_with(ledger: Ledger
 
 def test_a_step_that_was_given_another_desk_during_it_ends_there() -> None:
     plan = Planned(JOB, "ab", ("read",), "p")
-    tale = told(plan, StepBegun(JOB, "read", "r", "i1"), StepEnded(JOB, "read", "done", "", "i2"))
-    assert [step.outcome for step in tale.list_steps()] == ["done"]
+    summary = told(plan, StepBegun(JOB, "read", "r", "i1"), StepEnded(JOB, "read", "done", "", "i2"))
+    assert [step.outcome for step in summary.list_steps()] == ["done"]
 
 
 def test_the_parts_of_the_line_are_no_steps_and_every_desk_is_known() -> None:
-    tale = told(
+    summary = told(
         Planned(JOB, "ab", ("read", "write"), "p"),
         StepBegun(JOB, "desk", "with the inputs", "i1"),
         StepBegun(JOB, "read", "read it", "i1"),
@@ -169,7 +169,7 @@ def test_the_parts_of_the_line_are_no_steps_and_every_desk_is_known() -> None:
         StepBegun(JOB, "verify", "a.xlsx", "i3"),
         StepBegun(JOB, "write", CHECKING, "i2"),
     )
-    assert tale.checking == {"i3"}
-    assert [step.name for step in tale.list_steps()] == ["read", "write"]
-    assert tale.place == (2, 2)
-    assert list(tale.desks) == ["i1", "i2", "i3"]
+    assert summary.checking == {"i3"}
+    assert [step.name for step in summary.list_steps()] == ["read", "write"]
+    assert summary.place == (2, 2)
+    assert list(summary.desks) == ["i1", "i2", "i3"]

@@ -39,7 +39,7 @@ class TemplateBuildRun:
     """One build, from its request to an image."""
 
     store: TenantTemplates
-    starter: LauncherClient
+    launcher: LauncherClient
     snapshots: TenantSnapshots
     sandboxes: Sandboxes
     template: str
@@ -180,7 +180,7 @@ class TemplateBuildRun:
         layer = self.store.expect(key)
         await self.store.write()
         try:
-            await self.starter.import_image(self.store.tenant.name, layer.image, place)
+            await self.launcher.import_image(self.store.tenant.name, layer.image, place)
         except HotdeskError as e:
             raise registry.describe_import(e) from None
         picture = image.find(self.store.tenant.settings.images, layer.image)

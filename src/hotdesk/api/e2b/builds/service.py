@@ -34,8 +34,8 @@ _RUNS_REMEMBERED = 200
 
 
 class TemplateBuilds:
-    def __init__(self, starter: LauncherClient, sandboxes: Sandboxes, snapshots: TenantSnapshots) -> None:
-        self.starter = starter
+    def __init__(self, launcher: LauncherClient, sandboxes: Sandboxes, snapshots: TenantSnapshots) -> None:
+        self.launcher = launcher
         """Deletes and imports images; this process may not."""
         self.sandboxes = sandboxes
         self.snapshots = snapshots
@@ -72,7 +72,7 @@ class TemplateBuilds:
             raise E2bError(
                 429, f"{_MAX_WAITING} builds are running or queued, which is the limit. Wait until one ends."
             )
-        run = TemplateBuildRun(store, self.starter, self.snapshots, self.sandboxes, template.id, build, order, by)
+        run = TemplateBuildRun(store, self.launcher, self.snapshots, self.sandboxes, template.id, build, order, by)
         self.runs[key] = run
         self.forget_runs()
         places = self.places.setdefault(key[0], anyio.CapacityLimiter(_BUILDS_AT_ONCE))
@@ -146,7 +146,7 @@ class TemplateBuilds:
     async def remove(self, store: TenantTemplates, name: str) -> bool:
         """Remove an image; `False` while a desk uses it."""
         try:
-            await self.starter.remove_image(store.tenant.name, name)
+            await self.launcher.remove_image(store.tenant.name, name)
         except BriefError:
             return not get_record_path(store.tenant.settings.images, name).exists()
         except HotdeskError as e:

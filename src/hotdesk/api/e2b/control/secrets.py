@@ -63,8 +63,8 @@ class NewSecretValue(SecretValue):
 
 
 class E2bSecrets:
-    def __init__(self, starter: LauncherClient) -> None:
-        self.starter = starter
+    def __init__(self, launcher: LauncherClient) -> None:
+        self.launcher = launcher
         """Writes to vaults; this process may not."""
         self.writing = anyio.Lock()
 
@@ -106,7 +106,7 @@ class E2bSecrets:
     async def put(self, caller: Caller, tenant: Tenant, name: str, body: SecretValue) -> dict[str, object]:
         stored = VAULT_PREFIX + name
         await self.note(tenant, VaultChanged(new_id(), stored, "put", caller.described))
-        await self.starter.keep_secret(tenant.name, stored, "token", body.value.encode("utf-8", "surrogatepass"))
+        await self.launcher.keep_secret(tenant.name, stored, "token", body.value.encode("utf-8", "surrogatepass"))
         if body.metadata is not None:
             await self.write(tenant, name, body.metadata)
         return await self.describe(tenant, name)
@@ -116,7 +116,7 @@ class E2bSecrets:
         await self.find(tenant, name)
         stored = VAULT_PREFIX + name
         await self.note(tenant, VaultChanged(new_id(), stored, "removed", caller.described))
-        await self.starter.forget_secret(tenant.name, stored)
+        await self.launcher.forget_secret(tenant.name, stored)
         await self.write(tenant, name, None)
         return answer_empty()
 

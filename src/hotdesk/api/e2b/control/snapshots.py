@@ -68,8 +68,8 @@ _RECORDS = TypeAdapter(list[Snapshot])
 class TenantSnapshots:
     """The snapshots of every tenant, each in a file below its own state directory."""
 
-    def __init__(self, starter: LauncherClient, sandboxes: Sandboxes) -> None:
-        self.starter = starter
+    def __init__(self, launcher: LauncherClient, sandboxes: Sandboxes) -> None:
+        self.launcher = launcher
         """Deletes images; this process may not."""
         self.sandboxes = sandboxes
         self.tenants: dict[str, Tenant] = {}
@@ -141,7 +141,7 @@ class TenantSnapshots:
     async def forget(self, tenant: Tenant, snapshot: Snapshot) -> bool:
         """Remove a snapshot's image; `False` while sandboxes use it."""
         try:
-            await self.starter.remove_image(tenant.name, snapshot.image)
+            await self.launcher.remove_image(tenant.name, snapshot.image)
         except BriefError:
             return not get_record_path(tenant.settings.images, snapshot.image).exists()
         except HotdeskError as e:

@@ -244,7 +244,7 @@ async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[Desk
 
 async def load_desks(context: RequestContext) -> list[DeskShown]:
     summaries = (await context.ledger.read_summaries()).values()
-    jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
+    jobs = {desk: summary.job for summary in summaries for desk in summary.desks if not summary.ended}
     found = [record for record in await context.tenant.host.list_desks() if record["state"] in SHOWN]
     return [as_shown(record, jobs.get(str(record["id"]), "")) for record in found]
 

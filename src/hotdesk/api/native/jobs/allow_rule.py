@@ -39,14 +39,14 @@ class Allowed(Model):
 @router.post("/allow", summary="Allow a job's desks one more egress rule")
 async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> Allowed:
     """Add a rule for this job's desks, now and later. Its brief's deny rules and the operator's ceiling still apply."""
-    tale = await find(context, job)
+    summary = await find(context, job)
     rule = parse_rule(allowance.rule)
     require_public([rule])
     desks = [each.id for each in await open_desks(context) if each.job == job]
-    if not isinstance(tale, JobSummary) or not desks:
+    if not isinstance(summary, JobSummary) or not desks:
         why = "has no open desk to apply the rule to; try again while a step of the job runs"
         raise ProblemError(409, "job.still", f"job {job} {why}")
-    require_other(context, tale)
+    require_other(context, summary)
     return Allowed(rule=rule_text(rule), desks=await _allow_at_desks(context, desks, rule_text(rule)))
 
 

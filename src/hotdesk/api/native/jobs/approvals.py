@@ -93,41 +93,41 @@ async def list_approvals(context: ForApproval, limit: Limit = 100, after: After 
 @router.post("/{id}", summary="Decide")
 async def decide(context: ForApproval, id: _ApprovalId, decision: Decision) -> Settled:
     """Approve, refuse, edit or answer a pending approval, once. The digest must match what is pending."""
-    for tale in (await context.ledger.read_summaries()).values():
-        if (pending := tale.waiting.pending.get(id)) is not None:
-            case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, tale.waiting, pending)
-            return await settle(context, tale, case, decision)
+    for summary in (await context.ledger.read_summaries()).values():
+        if (pending := summary.waiting.pending.get(id)) is not None:
+            case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, summary.waiting, pending)
+            return await settle(context, summary, case, decision)
     return await _answer_door(context, id, decision)
 
 
 async def list_cases(context: RequestContext) -> list[Approval]:
     now = int(time.time() * 1000)
     found = []
-    for tale in (await context.ledger.read_summaries()).values():
-        for pending in tale.waiting.open if tale.ended is None else ():
+    for summary in (await context.ledger.read_summaries()).values():
+        for pending in summary.waiting.open if summary.ended is None else ():
             if pending.until > now:
-                case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, tale.waiting, pending)
-                found.append(_of_case(context, tale, case))
+                case = await anyio.to_thread.run_sync(load_decision, context.tenant.settings, summary.waiting, pending)
+                found.append(_of_case(context, summary, case))
     return found
 
 
-def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> Approval:
+def _of_case(context: RequestContext, summary: JobSummary, case: OpenDecision) -> Approval:
     pending, card = case.pending, case.card
     return Approval(
         id=pending.id, kind=pending.kind, job=pending.job, desk=None, card=format_card(case),
-        task=get_task(context, tale),
+        task=get_task(context, summary),
         plan_text=draft(card.subject) if card is not None and pending.kind in PLANS else "", digest=pending.digest,
-        asked=None, until=pending.until / 1000, by=_get_requester(context, tale),
+        asked=None, until=pending.until / 1000, by=_get_requester(context, summary),
     )  # fmt: skip
 
 
-def _get_requester(context: RequestContext, tale: JobSummary) -> str:
-    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
-    return request.by if request is not None else tale.by
+def _get_requester(context: RequestContext, summary: JobSummary) -> str:
+    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(summary.job)
+    return request.by if request is not None else summary.by
 
 
-def require_other(context: RequestContext, tale: JobSummary) -> None:
-    if not context.native.serving.requester_may_approve and _get_requester(context, tale) == context.caller.name:
+def require_other(context: RequestContext, summary: JobSummary) -> None:
+    if not context.native.serving.requester_may_approve and _get_requester(context, summary) == context.caller.name:
         raise ProblemError(
             403,
             "approval.requester",
@@ -155,8 +155,8 @@ def draft(subject: str) -> str:
         return ""
 
 
-async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, decision: Decision) -> Settled:
-    require_other(context, tale)
+async def settle(context: RequestContext, summary: JobSummary, case: OpenDecision, decision: Decision) -> Settled:
+    require_other(context, summary)
     answer = _interpret_decision(case, decision)
     edited = from_draft(decision.plan) if decision.answer == "edit" else ""
     try:
@@ -194,13 +194,13 @@ def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
 
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
-    tales = (await context.ledger.read_summaries()).values()
-    jobs = {desk: tale for tale in tales for desk in tale.desks}
+    summaries = (await context.ledger.read_summaries()).values()
+    jobs = {desk: summary for summary in summaries for desk in summary.desks}
     waiting = await questions.ask_all_owners(context.tenant.settings)
     return [_of_question(context, each.question, jobs.get(each.question.desk)) for each in waiting]
 
 
-def _of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
+def _of_question(context: RequestContext, question: Question, summary: JobSummary | None) -> Approval:
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "not stated"}
     place = {"domain": get_registrable_domain(question.host), "host": question.host}
     facts = {**place, "method": question.method, "path": question.path, **size, "adds": question.rule}
@@ -209,10 +209,10 @@ def _of_question(context: RequestContext, question: Question, tale: JobSummary |
         words=clean(question.reason[:MAX_QUOTE_CHARS]), subject=clean(question.rule),
     )  # fmt: skip
     return Approval(
-        id=question.id, kind="door", job=tale.job if tale is not None else None,
-        task=get_task(context, tale) if tale is not None else "", desk=question.desk, card=card, plan_text="",
+        id=question.id, kind="door", job=summary.job if summary is not None else None,
+        task=get_task(context, summary) if summary is not None else "", desk=question.desk, card=card, plan_text="",
         digest=question.digest, asked=None, until=time.time() + question.seconds,
-        by=_get_requester(context, tale) if tale is not None else "",
+        by=_get_requester(context, summary) if summary is not None else "",
     )  # fmt: skip
 
 
@@ -232,11 +232,11 @@ async def _answer_door(context: RequestContext, number: str, decision: Decision)
         waiting = questions.select_question(found, number, decision.digest)
     except BriefError as e:
         raise ProblemError(409, "approval.closed", str(e)) from None
-    tale = next(
+    summary = next(
         (each for each in (await context.ledger.read_summaries()).values() if waiting.question.desk in each.desks), None
     )
-    if tale is not None:
-        require_other(context, tale)
+    if summary is not None:
+        require_other(context, summary)
     done = await questions.answer(waiting, decision.answer == "approve", context.by)
     answer = "approved" if decision.answer == "approve" else "refused"
     return Settled(id=done.id, answer=answer, by=context.by, digest=done.digest)

@@ -41,7 +41,7 @@ from hotdesk.desk.seam import new_id
 from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.record.forget import forget
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import JobSummary, tell
+from hotdesk.job.record.summary import JobSummary, summarize
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=document_errors(409))
 _TOGETHER = (64, 32, 16, 8, 4, 2, 1)
@@ -158,7 +158,7 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
         options |= {"template": order.template} if scripted else {}
         options["wall"] = context.native.tenants.walls.of(context.tenant.name)
         take = partial(context.tenant.host.take, **request.takes)
-        start_process = jobs.starter.work if swarm is None else jobs.starter.start_swarm
+        start_process = jobs.launcher.work if swarm is None else jobs.launcher.start_swarm
         options |= swarm.model_dump(exclude_none=True) if swarm is not None else {}
         await start_process(context.tenant.name, job, take, requester=context.caller.name, **options)
     except BaseException:
@@ -237,7 +237,7 @@ async def list_jobs(context: ForJobs, limit: Limit = 100, after: After = "") -> 
     """List the tenant's jobs, the newest first."""
     summaries = await context.ledger.read_summaries()
     requests = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings)
-    lines = [summarize_job(context, tale) for tale in summaries.values()]
+    lines = [summarize_job(context, summary) for summary in summaries.values()]
     lines += [
         JobLine.model_validate(build_unborn_fields(context, each))
         for each in requests.values()
@@ -251,22 +251,22 @@ async def list_jobs(context: ForJobs, limit: Limit = 100, after: After = "") -> 
 @router.get("/{job}", summary="One job")
 async def get_job(context: ForJobs, job: JobName) -> JobShown:
     """Return a job: its plan, steps, pending approvals, deliverables and cost."""
-    tale = await find(context, job)
-    if isinstance(tale, RequestedJob):
-        return describe_unborn(context, tale)
+    summary = await find(context, job)
+    if isinstance(summary, RequestedJob):
+        return describe_unborn(context, summary)
     desks = [each.id for each in await open_desks(context)]
-    return await anyio.to_thread.run_sync(describe_job, context, tale, desks)
+    return await anyio.to_thread.run_sync(describe_job, context, summary, desks)
 
 
 @router.post("/{job}/stop", status_code=202, summary="Stop a job")
 async def stop(context: ForJobs, job: JobName) -> JobShown:
     """Let a job finish its current act and stop, so that it can be resumed. A second call burns its desks at once."""
-    tale = await find(context, job)
-    is_over = isinstance(tale, JobSummary) and tale.ended is not None
-    if is_over or not context.native.jobs.starter.is_running(context.tenant.name, job):
+    summary = await find(context, job)
+    is_over = isinstance(summary, JobSummary) and summary.ended is not None
+    if is_over or not context.native.jobs.launcher.is_running(context.tenant.name, job):
         why = "has ended already" if is_over else "is not run by a process of this server, so there is nothing to stop"
         raise ProblemError(409, "job.still", f"job {job} {why}")
-    await context.native.jobs.starter.signal(context.tenant.name, job)
+    await context.native.jobs.launcher.signal(context.tenant.name, job)
     return await get_job(context, job)
 
 
@@ -275,16 +275,16 @@ async def resume(
     context: ForJobs, job: JobName, order: Annotated[ResumeOrder | None, Body(title="Changes")] = None
 ) -> JobShown:
     """Resume a job that stopped, was killed, or reached a limit."""
-    tale = await find(context, job)
+    summary = await find(context, job)
     order = order or ResumeOrder(models=[])
-    retries = isinstance(tale, JobSummary) and tale.items is not None and order.quarantine == "retry"
-    if isinstance(tale, RequestedJob):
+    retries = isinstance(summary, JobSummary) and summary.items is not None and order.quarantine == "retry"
+    if isinstance(summary, RequestedJob):
         raise ProblemError(
             409, "job.over", f"job {job} has not started, so there is nothing to resume; start a new job"
         )
-    if tale.ended is not None and not (retries and tale.ended.outcome == "done"):
+    if summary.ended is not None and not (retries and summary.ended.outcome == "done"):
         raise ProblemError(409, "job.over", f"job {job} has ended and cannot be resumed; start a new job")
-    if order.quarantine is not None and tale.items is None:
+    if order.quarantine is not None and summary.items is None:
         raise ProblemError(409, "job.one", f"job {job} is not a swarm, so it has no items in quarantine")
     await go_on(context, job, order, {"quarantine": order.quarantine} if order.quarantine is not None else {})
     return await get_job(context, job)
@@ -292,13 +292,13 @@ async def resume(
 
 async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dict[str, object]) -> None:
     """Start a job's process again, if possible; `more` has options for swarms."""
-    tale = (await context.ledger.read_summaries())[job]
+    summary = (await context.ledger.read_summaries())[job]
     folder = context.tenant.settings.lib / JOBS / job
-    if tale.forgotten is not None or not folder.is_dir():
+    if summary.forgotten is not None or not folder.is_dir():
         raise ProblemError(
             409, "job.forgotten", f"job {job} cannot be resumed: its stored state was deleted; start a new job"
         )
-    if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
+    if context.native.jobs.launcher.is_running(context.tenant.name, job) or is_held(folder):
         raise ProblemError(409, "job.running", f"job {job} is running already")
     if not get_folder(context.tenant.settings, job).is_dir():
         raise ProblemError(
@@ -310,22 +310,22 @@ async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dic
     options |= {"requester": context.caller.name, "wall": context.native.tenants.walls.of(context.tenant.name)}
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(job)
     take = partial(context.tenant.host.take, **(request.takes if request is not None else compute_demand()))
-    starter, key = context.native.jobs.starter, order.key.get_secret_value().encode() if order.key else b""
+    launcher, key = context.native.jobs.launcher, order.key.get_secret_value().encode() if order.key else b""
     if key:
-        await starter.resume_with_key(context.tenant.name, job, take, key, **options)
+        await launcher.resume_with_key(context.tenant.name, job, take, key, **options)
     else:
-        await starter.resume(context.tenant.name, job, take, **options)
+        await launcher.resume(context.tenant.name, job, take, **options)
 
 
 @router.delete("/{job}", status_code=204, summary="Forget a job")
 async def forget_job(context: ForJobs, job: JobName) -> None:
     """Delete a job's stored data. Its deliverables stay in the drive, and its events in the journal."""
-    tale = await find(context, job)
+    summary = await find(context, job)
     settings, folder = context.tenant.settings, context.tenant.settings.lib / JOBS / job
-    if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
+    if context.native.jobs.launcher.is_running(context.tenant.name, job) or is_held(folder):
         raise ProblemError(409, "job.running", f"job {job} is running; stop it first, with POST /jobs/{job}/stop")
-    if isinstance(tale, JobSummary) and folder.is_dir():
-        noted = tale.forgotten is not None
+    if isinstance(summary, JobSummary) and folder.is_dir():
+        noted = summary.forgotten is not None
         forget(settings.lib / JOBS, job, context.tenant.host.note, context.by, noted=noted)
     context.native.stories.forget(context.tenant.name, job)
     context.native.swarms.forget(context.tenant.name, job)
@@ -348,7 +348,7 @@ async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=
 async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
     """Return one of the tenant's jobs in full; 404 for another tenant's, as for an unknown one."""
     if (summary := (await context.ledger.read_summaries()).get(job)) is not None:
-        return await anyio.to_thread.run_sync(tell, get_journal_path(context.tenant.settings), job, summary.items)
+        return await anyio.to_thread.run_sync(summarize, get_journal_path(context.tenant.settings), job, summary.items)
     request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(job)
     if request is None:
         raise ProblemError(404, "job.missing", f"job {job} not found; GET /jobs lists the jobs")

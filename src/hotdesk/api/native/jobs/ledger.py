@@ -24,7 +24,7 @@ class JobLedger:
 
     def __init__(self, settings: Config) -> None:
         self.journal = get_journal_path(settings)
-        self.tales: dict[str, JobSummary] = {}
+        self.summaries: dict[str, JobSummary] = {}
         self.last = 0
         self.last_stamp: object = None
         self.reading = anyio.Lock()
@@ -34,15 +34,15 @@ class JobLedger:
             if (now := stamp(self.journal)) != self.last_stamp:
                 await anyio.to_thread.run_sync(self.read_on)
                 self.last_stamp = now
-        return self.tales
+        return self.summaries
 
     def read_on(self) -> None:
         if not self.journal.exists():
             return
         for row in read(self.journal, names=NAMES, after=self.last):
             self.last = row.id
-            if row.name == JobBegun.__name__ or row.chain in self.tales:
-                self.tales.setdefault(row.chain, JobSummary(row.chain)).take_row(row)
+            if row.name == JobBegun.__name__ or row.chain in self.summaries:
+                self.summaries.setdefault(row.chain, JobSummary(row.chain)).take_row(row)
 
 
 def stamp(journal: Path) -> object:

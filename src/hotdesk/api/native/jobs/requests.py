@@ -70,7 +70,7 @@ class RequestedJob:
 
 @dataclass(slots=True)
 class Jobs:
-    starter: LauncherClient
+    launcher: LauncherClient
     by_tenant: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
     """Requested jobs, by tenant and job."""
 

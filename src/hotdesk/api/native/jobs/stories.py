@@ -136,14 +136,14 @@ async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
 
 async def _find_story(context: RequestContext, job: str) -> Remembered | None:
     """Return a job's timeline as far as it was read; `None` if the job has not begun."""
-    tale = await find(context, job)
-    if not isinstance(tale, JobSummary):
+    summary = await find(context, job)
+    if not isinstance(summary, JobSummary):
         return None
 
     def begin() -> Following:
         return Following(job, Timeline(PaperReader(context.tenant.settings.lib / JOBS, job)))
 
-    if tale.forgotten is not None:  # its papers are deleted, so what was cached of them is dropped
+    if summary.forgotten is not None:  # its papers are deleted, so what was cached of them is dropped
         context.native.stories.forget(context.tenant.name, job)
         return Remembered(begin())
     return context.native.stories.find(context.tenant.name, job, begin)

@@ -150,14 +150,14 @@ async def list_items(
 @router.post("/items", status_code=202, summary="Add items to a swarm")
 async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobShown:
     """Add items to a swarm that is running, paused or done. Its plan applies to them, and the report is rebuilt."""
-    tale = (await context.ledger.read_summaries()).get(job)
-    if tale is None or tale.items is None:
+    summary = (await context.ledger.read_summaries()).get(job)
+    if summary is None or summary.items is None:
         raise ProblemError(
             404,
             "swarm.missing",
             f"job {job} has no items: it is not a swarm, or it is about to list them; GET /jobs/{job} shows its state",
         )
-    if tale.ended is not None and tale.ended.outcome != "done":
+    if summary.ended is not None and summary.ended.outcome != "done":
         raise ProblemError(
             409, "job.over", f"swarm {job} ended without success, so no items can be added; start another swarm"
         )
@@ -173,7 +173,7 @@ async def _have_offer_taken(context: RequestContext, job: str) -> None:
     A process that is about to end takes no more items, so the next one does. A process that waits for a person takes
     them later.
     """
-    running = context.native.jobs.starter.is_running
+    running = context.native.jobs.launcher.is_running
     with anyio.move_on_after(_OFFER_TIMEOUT_S):
         while running(context.tenant.name, job):
             if not (await follow(context, job)).state.is_offered:
@@ -287,8 +287,8 @@ def _replace_table(context: RequestContext, upload: str, target: FilePath) -> No
 
 async def follow(context: RequestContext, job: str) -> FollowedSwarm:
     """Return one of the tenant's swarms, read up to now; 404 for a job that is no swarm."""
-    tale = (await context.ledger.read_summaries()).get(job)
-    if tale is None or tale.items is None:
+    summary = (await context.ledger.read_summaries()).get(job)
+    if summary is None or summary.items is None:
         raise ProblemError(
             404,
             "swarm.missing",

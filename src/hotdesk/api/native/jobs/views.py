@@ -18,7 +18,7 @@ from hotdesk.job.record.decisions import JOBS, get_journal_path
 from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
-from hotdesk.job.record.summary import JobSummary, tell
+from hotdesk.job.record.summary import JobSummary, summarize
 
 _NOT_CALLED = ("could not be called", "could not be asked")
 """Texts in the reason of a paused job whose model failed; the second one is from older journals."""
@@ -116,59 +116,61 @@ class JobShown(JobLine):
     receipt: ReceiptShown | None
 
 
-def summarize_job(context: RequestContext, tale: JobSummary) -> JobLine:
-    return JobLine.model_validate(_build_line_fields(context, _refresh_summary(context, tale)))
+def summarize_job(context: RequestContext, summary: JobSummary) -> JobLine:
+    return JobLine.model_validate(_build_line_fields(context, _refresh_summary(context, summary)))
 
 
-def _refresh_summary(context: RequestContext, tale: JobSummary) -> JobSummary:
+def _refresh_summary(context: RequestContext, summary: JobSummary) -> JobSummary:
     """Read a summary again if its job looks killed: the job's process may just have ended normally."""
-    state, _ = tale.get_state(_is_live(context, tale.job), int(time.time() * 1000))
-    return tell(get_journal_path(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
+    state, _ = summary.get_state(_is_live(context, summary.job), int(time.time() * 1000))
+    if state != "killed":
+        return summary
+    return summarize(get_journal_path(context.tenant.settings), summary.job, summary.items)
 
 
 def _is_live(context: RequestContext, job: str) -> bool:
     """Return whether a job's process exists; until it has ended, the job cannot be resumed."""
-    here = context.native.jobs.starter.is_running(context.tenant.name, job)
+    here = context.native.jobs.launcher.is_running(context.tenant.name, job)
     return here or is_held(context.tenant.settings.lib / JOBS / job)
 
 
-def _build_line_fields(context: RequestContext, tale: JobSummary) -> dict[str, object]:
-    settings, live = context.tenant.settings, _is_live(context, tale.job)
-    state, why = tale.get_state(live, int(time.time() * 1000))
-    at, of = tale.place
-    cost, items = tale.whole_cost, tale.items
-    request = context.native.jobs.read_requests(context.tenant.name, settings).get(tale.job)
+def _build_line_fields(context: RequestContext, summary: JobSummary) -> dict[str, object]:
+    settings, live = context.tenant.settings, _is_live(context, summary.job)
+    state, why = summary.get_state(live, int(time.time() * 1000))
+    at, of = summary.place
+    cost, items = summary.whole_cost, summary.items
+    request = context.native.jobs.read_requests(context.tenant.name, settings).get(summary.job)
     return {
-        "id": tale.job,
-        "task": get_task(context, tale),
+        "id": summary.job,
+        "task": get_task(context, summary),
         "state": state,
         "live": live,
         "why": "" if state == "waiting" else clean(why),
         "needs_model": state == "paused" and any(each in why for each in _NOT_CALLED),
-        "by": request.by if request is not None else tale.by,
-        "begun": tale.begun / 1000,
-        "ended": tale.over / 1000 if tale.ended is not None else None,
+        "by": request.by if request is not None else summary.by,
+        "begun": summary.begun / 1000,
+        "ended": summary.over / 1000 if summary.ended is not None else None,
         "step": at,
         "of": of,
-        "pending": [each.id for each in tale.waiting.open] if state == "waiting" else [],
-        "brain": clean(tale.brain),
+        "pending": [each.id for each in summary.waiting.open] if state == "waiting" else [],
+        "brain": clean(summary.brain),
         "cost": None if cost.replies and cost.unpriced == cost.replies else cost.dollars,
         "tokens": cost.tokens,
-        "acts": tale.whole_acts,
-        "forgotten": tale.forgotten is not None,
+        "acts": summary.whole_acts,
+        "forgotten": summary.forgotten is not None,
         "items": ItemsEnded(total=items.total, done=items.done, quarantined=items.quarantined) if items else None,
     }
 
 
-def get_task(context: RequestContext, tale: JobSummary) -> str:
+def get_task(context: RequestContext, summary: JobSummary) -> str:
     """Return a job's task as it was requested; a swarm's goal has additions for its planner."""
-    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(tale.job)
-    return clean(request.task if request is not None else tale.goal)
+    request = context.native.jobs.read_requests(context.tenant.name, context.tenant.settings).get(summary.job)
+    return clean(request.task if request is not None else summary.goal)
 
 
 def build_unborn_fields(context: RequestContext, request: RequestedJob) -> dict[str, object]:
     """Return the view of a requested job that has not begun."""
-    running = context.native.jobs.starter.is_running(context.tenant.name, request.job)
+    running = context.native.jobs.launcher.is_running(context.tenant.name, request.job)
     return {
         "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
         "state": "starting" if running else "broken", "live": running,
@@ -179,25 +181,25 @@ def build_unborn_fields(context: RequestContext, request: RequestedJob) -> dict[
     }  # fmt: skip
 
 
-def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
-    tale = _refresh_summary(context, tale)
-    walls = read_walls(get_journal_path(context.tenant.settings), tale.desks)
+def describe_job(context: RequestContext, summary: JobSummary, open_desks: Sequence[str]) -> JobShown:
+    summary = _refresh_summary(context, summary)
+    walls = read_walls(get_journal_path(context.tenant.settings), summary.desks)
     return JobShown.model_validate({
-        **_build_line_fields(context, tale),
-        "plan": tale.plan,
-        "plan_text": _read_plan_text(context, tale),
-        "steps": [describe_step(each) for each in tale.list_steps()],
+        **_build_line_fields(context, summary),
+        "plan": summary.plan,
+        "plan_text": _read_plan_text(context, summary),
+        "steps": [describe_step(each) for each in summary.list_steps()],
         "desks": [
             DeskOfJob(
                 id=each,
                 gone=each not in open_desks,
-                checking=each in tale.checking,
+                checking=each in summary.checking,
                 wall=clean(walls[each].describe()) if each in walls else "",
             )
-            for each in tale.desks
+            for each in summary.desks
         ],
-        "deliverables": _describe_deliverables(tale),
-        "receipt": _describe_receipt(tale.receipt),
+        "deliverables": _describe_deliverables(summary),
+        "receipt": _describe_receipt(summary.receipt),
     })  # fmt: skip
 
 
@@ -207,12 +209,13 @@ def describe_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
     return JobShown.model_validate({**build_unborn_fields(context, request), **rest})
 
 
-def _read_plan_text(context: RequestContext, tale: JobSummary) -> str:
+def _read_plan_text(context: RequestContext, summary: JobSummary) -> str:
     """Read the plan as editable TOML; empty if there is none, or it was deleted."""
-    if not tale.plan_paper:
+    if not summary.plan_paper:
         return ""
     try:
-        return clean(as_draft(papers.find(context.tenant.settings.lib / JOBS, tale.job).read_text(tale.plan_paper)))
+        stored = papers.find(context.tenant.settings.lib / JOBS, summary.job)
+        return clean(as_draft(stored.read_text(summary.plan_paper)))
     except HotdeskError:
         return ""
 
@@ -226,15 +229,15 @@ def describe_step(step: StepProgress) -> StepShown:
     )  # fmt: skip
 
 
-def _describe_deliverables(tale: JobSummary) -> list[DeliverableShown]:
+def _describe_deliverables(summary: JobSummary) -> list[DeliverableShown]:
     """Describe the files of a job, each with its latest state."""
     found = []
-    for each in tale.group_deliverables().values():
+    for each in summary.group_deliverables().values():
         last = [check for check in each.checks if check.sha256 == each.checks[-1].sha256]
         verdict = ("passed" if all(check.outcome == "passed" for check in last) else "failed") if last else ""
         file = each.stored
         found.append(DeliverableShown(
-            path=clean(each.path), name=f"{tale.job}/{each.path}" if file is not None else None,
+            path=clean(each.path), name=f"{summary.job}/{each.path}" if file is not None else None,
             size=file.size if file is not None else None,
             sha256=file.sha256 if file is not None else last[-1].sha256, verdict=verdict,
             findings=[clean(one) for check in last for one in check.findings],
