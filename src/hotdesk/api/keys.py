@@ -191,7 +191,8 @@ def check(name: str, tenant: str, powers: Collection[Power], seconds: float | No
         )
     if not TENANT_SHAPE.fullmatch(tenant):
         raise BriefError(
-            f"{make_printable(tenant[:40])!r} is not a valid tenant name; use lower-case letters, digits and hyphens"
+            f"{make_printable(tenant[:40])!r} is not a valid tenant name; use up to 32 lower-case letters, digits "
+            "and hyphens"
         )
     if not powers or not set(powers) <= POWERS:
         raise BriefError(f"a key needs at least one power; the powers are {', '.join(sorted(POWERS))}")

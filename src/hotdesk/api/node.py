@@ -54,7 +54,7 @@ class NodeSettings:
         """Return this node's name; `BriefError` if its certificate is for another node."""
         certified = read_name(self.identity, "node")
         if certified == ANY_NODE and not self.name:
-            raise BriefError("this node's certificate was made with --pool and names no node; add --name NAME")
+            raise BriefError("this node's certificate, from `node enroll --pool`, has no node name; add --name NAME")
         if self.name and certified not in (self.name, ANY_NODE):
             raise BriefError(
                 f"the certificate is for node {certified}, not for {self.name}; pass --name {certified}, or enroll "

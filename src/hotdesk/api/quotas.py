@@ -159,7 +159,7 @@ def _explain_excess(tenant: str, kind: str, has: float, requested: float, most: 
         return f"{requested:.15g} {what} exceed the quota of tenant {tenant}, which is {most:.15g}; request less"
     return (
         f"tenant {tenant} uses {has:.15g} of its quota of {most:.15g} {what} and requests {requested:.15g} more; "
-        "end some, or ask the operator for more"
+        "end desks or jobs, or ask the operator for a larger quota"
     )
 
 

@@ -329,7 +329,8 @@ async def _renewing(serving: Serving, challenges: socket.socket | None) -> Async
 def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log errors of the event loop; a lack of file descriptors is logged only once in a while."""
     if context.get("message") == "socket.accept() out of system resource":
-        LOG.write_seldom("descriptors", "no connection can be accepted: too many files are open")
+        why = "no connection can be accepted: too many files are open; raise the limit (`ulimit -n`, LimitNOFILE)"
+        LOG.write_seldom("descriptors", why)
     else:
         loop.default_exception_handler(context)
 

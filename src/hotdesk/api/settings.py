@@ -141,7 +141,7 @@ def read(table: object) -> Serving:
 
 def check(serving: Serving, has_keys: bool) -> Serving:
     if serving.host == "localhost":
-        raise BriefError("host must be an IP address; 127.0.0.1 serves this machine only")
+        raise BriefError("host must be an IP address, not a name; use 127.0.0.1 to serve this machine only")
     if serving.acme and not (serving.tls_port and serving.names):
         raise BriefError(
             "ACME obtains certificates for host names: set `names` and `tls_port`, or pass --name and --tls-port"

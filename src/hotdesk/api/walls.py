@@ -16,7 +16,10 @@ from hotdesk.errors import BriefError, WallError
 from hotdesk.walls import NOMINAL_CATALOG, WallCatalog, explain_missing
 
 SHARED_KERNEL = "host"
-REMEDY = '`hotdesk setup --wall gvisor` sets up a stronger wall; to accept this, write wall = "container" below [serve]'
+REMEDY = (
+    "`hotdesk setup --wall gvisor` sets up a stronger wall; to accept a shared kernel, write "
+    'wall = "container" below [serve]'
+)
 
 
 def _count_one() -> int:
@@ -50,8 +53,8 @@ class TenantWalls:
         """Refuse a wall with the host's kernel, which only the operator may choose for several tenants."""
         if not wall or self.catalog.find(wall).traits.kernel == SHARED_KERNEL:
             raise WallError(
-                "this server has several tenants, and its strongest available wall "
-                f"({wall or 'none'}) lets them share the host's kernel; {REMEDY}"
+                "this server has several tenants, but every wall that works on this machine lets them share the "
+                f"host's kernel; {REMEDY}"
             )
 
     def find_faults(self, tenants: Iterable[str]) -> Iterator[str]:

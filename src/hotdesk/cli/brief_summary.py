@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -104,11 +104,16 @@ def _describe_deliverable(item: Deliverable) -> str:
 
 def _describe_models(job: Brief) -> list[str]:
     lines = (
-        [f"plans: {', then '.join(job.models.plan)}"] if job.models.plan else ["the model given on the command line"]
+        [f"planning: {_list_models(job.models.plan)}"] if job.models.plan else ["the model given on the command line"]
     )
     if job.models.act:
-        lines.append(f"acts: {', then '.join(job.models.act)}")
-    return [*lines, f"looks at pictures: {job.look}"] if job.look else lines
+        lines.append(f"acting: {_list_models(job.models.act)}")
+    return [*lines, f"looking at pictures: {job.look}"] if job.look else lines
+
+
+def _list_models(models: Sequence[str]) -> str:
+    first, *fallbacks = models
+    return f"{first} (fallback: {', '.join(fallbacks)})" if fallbacks else first
 
 
 def _describe_budget(job: Brief) -> str:

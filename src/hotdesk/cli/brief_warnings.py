@@ -42,7 +42,7 @@ def _explain_empty_input(path: Path, name: str) -> str:
         return f"the input {name!r} is an empty file; write its content, or remove it from inputs"
     if not measure_input(path)[0]:
         return f"the input {name!r} is a folder without files; put the files there, or remove it from inputs"
-    return f"every file of the input {name!r} is empty; write their content, or remove it from inputs"
+    return f"every file of the input {name!r} is empty; fill these files, or remove {name!r} from inputs"
 
 
 def list_rule_warnings(job: Brief, settings: Config) -> Iterator[str]:

@@ -77,7 +77,10 @@ class HttpResponse:
         async for piece in self.iterate_pieces():
             found += piece
             if len(found) > MAX_BODY_BYTES:
-                raise HostError(f"the response has more than {MAX_BODY_BYTES >> 30} GiB; read it as a stream")
+                raise HostError(
+                    f"the response has more than {MAX_BODY_BYTES >> 30} GiB, the limit of this client; fetch a larger "
+                    "file from the HTTP API directly"
+                )
         return bytes(found)
 
 

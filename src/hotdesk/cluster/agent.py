@@ -215,7 +215,10 @@ class NodeControl(ControlServer):
 
 def _check_owner(name: object) -> str:
     if not isinstance(name, str) or not _OWNER.fullmatch(name):
-        raise BriefError(f"{str(name)[:80]!r} in `owner` is not a valid name of a server process")
+        raise BriefError(
+            f"{str(name)[:80]!r} in `owner` is not a valid name of a server process; use up to 40 lower-case letters, "
+            "digits and `-`"
+        )
     return name
 
 
@@ -279,7 +282,8 @@ class NodeAgent:
             if not server:
                 raise HostError(
                     "a caller was rejected: its certificate is from this cluster's authority, but is not that of a "
-                    "server; write one with `hotdesk node enroll --server NAME --authority FOLDER --out FOLDER`"
+                    "server; write a server's certificate with `hotdesk node enroll --server NAME --authority FOLDER "
+                    "--out FOLDER`"
                 )
             await self.carry(tunnel, server)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):

@@ -51,7 +51,7 @@ def read_opened(settings: Config, desk: DeskId) -> SignedOpening:
     folder = settings.lib / _KEYS
     rows = list(islice(read(folder / FILE, desk), 1)) if (folder / FILE).exists() else []
     if not rows:
-        raise HostError(f"the journal has no record that desk {desk} was opened")
+        raise HostError(f"the journal of this node has no record that desk {desk} was opened; open another desk")
     return SignedOpening(as_line(rows[0]), (folder / PUBLIC).read_text())
 
 
@@ -109,7 +109,7 @@ class PulledJournal:
         return len(lines)
 
     def _find_walk(self, pem: str) -> Walk:
-        key = _parse_key(pem)
+        key = _parse_key(pem, self.folder.name)
         name = f"{compute_fingerprint(key)}.jsonl"
         if self.walk is None or self.name != name:
             walk = Walk(key, {}, thorough=True)
@@ -138,11 +138,11 @@ class PulledJournal:
             os.close(fd)
 
 
-def _parse_key(pem: str) -> Ed25519PublicKey:
+def _parse_key(pem: str, node: str) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(pem.encode())
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise KeeperError("a node sent no valid public key with its journal events")
+        raise KeeperError(f"node {node} sent no valid public key with its journal events")
     return key

@@ -248,7 +248,9 @@ class ClusterRuntime:
 
     async def find(self, desk: DeskId) -> ClusterDesk:
         if (found := self.desks.get(desk)) is None:
-            raise DeskGone(f"desk {desk} is not open on this server; it may be burnt, or belong to another server")
+            raise DeskGone(
+                f"desk {desk} is not open on this server; it may have been burnt, or belong to another server"
+            )
         return found
 
     async def burn(self, desk: DeskId) -> None:

@@ -212,7 +212,7 @@ def require_plain(path: Path) -> None:
     except OSError as e:
         raise HostError(f"the drive's catalog {path} cannot be used: {e.strerror}") from e
     if not stat.S_ISREG(kind):
-        raise HostError(f"the drive's catalog {path} is not a regular file; move it away")
+        raise HostError(f"the drive's catalog {path} is not a regular file; replace it with a backup of that file")
 
 
 def set_up(db: sqlite3.Connection) -> None:
@@ -221,7 +221,7 @@ def set_up(db: sqlite3.Connection) -> None:
     if mode != "wal":
         raise HostError(
             f"the drive's file system does not support SQLite's write-ahead log (it uses journal_mode={mode}); "
-            "use a local file system"
+            "set HOTDESK_HOME to a folder on a local file system"
         )
     with transaction(db):
         (version,) = db.execute("PRAGMA user_version").fetchone()

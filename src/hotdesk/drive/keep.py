@@ -95,7 +95,7 @@ class Drive:
     def read_certificate(self, version: Version) -> bytes:
         """Return a version's certificate; raise `BriefError` if it has none."""
         if not version.certificate:
-            why = "its brief required no check" if version.job else "no job delivered it, it was stored by hand"
+            why = "its brief required no check" if version.job else "it was stored by hand, not delivered by a job"
             raise BriefError(f"{format_name(version.name)}@{version.number} has no certificate: {why}")
         return b"".join(self.blobs.read(version.certificate, self.blobs.measure_size(version.certificate, LARGEST)))
 

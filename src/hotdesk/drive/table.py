@@ -55,7 +55,7 @@ def require_plain(path: Path) -> None:
     except OSError as e:
         raise BriefError(f"there is no journal at {path}: {e.strerror}") from e
     if not stat.S_ISREG(kind):
-        raise HostError(f"the journal {path} is not a regular file; move it away")
+        raise HostError(f"the journal {path} is not a regular file; replace it with a backup of that file")
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -75,7 +75,7 @@ def set_up(db: sqlite3.Connection) -> None:
     if mode != "wal":
         raise HostError(
             f"the journal's file system does not support SQLite's write-ahead log (it uses journal_mode={mode}); "
-            "use a local file system"
+            "set HOTDESK_HOME to a folder on a local file system"
         )
     db.execute("PRAGMA synchronous=FULL")
     with transaction(db):

@@ -100,11 +100,12 @@ def _describe_job(event: Event) -> EventText:
             return EventText(line, ("The plan was amended after approval", f"digest {event.digest[:16]}", "plain"))
         case Preflight(failed=()):
             count = len(event.held)
-            line = ("", "tried", f"{count} requirements of the plan met")
+            line = ("", "tried", f"{format_count(count, 'requirement')} of the plan met")
             return EventText(line, ("The requirements of the plan were checked", f"{count} of {count} met", "good"))
         case Preflight():
             failed = "; ".join(event.failed)
-            line = ("bad", "tried", f"{len(event.held)} requirements of the plan met; not met: {failed}")
+            met = format_count(len(event.held), "requirement")
+            line = ("bad", "tried", f"{met} of the plan met; not met: {failed}")
             return EventText(line, ("A requirement of the plan is not met", failed, "bad"))
         case StepBegun(step="desk"):
             return EventText(("dim", "desk", f"{event.desk}, {event.what}"), ("A desk was opened", event.what, "plain"))
@@ -116,7 +117,8 @@ def _describe_job(event: Event) -> EventText:
         case Resumed():
             acts = ", ".join(event.unknown)
             end, text = f"; the outcome of {acts} is unknown", f"; the outcome of {acts} is unknown"
-            line = ("", "resumed", f"by {event.by}{_of_step(event.step)}{end if event.unknown else ''}")
+            where = f" at step {event.step}" if event.step else ""
+            line = ("", "resumed", f"by {event.by}{where}{end if event.unknown else ''}")
             return EventText(line, ("The job was resumed", f"by {event.by}{text if event.unknown else ''}", "plain"))
         case JobEnded():
             entry: _TimelineEntry = (f"The job ended: {event.outcome}", event.why, ENDS.get(event.outcome, "bad"))
@@ -135,7 +137,7 @@ def _describe_job(event: Event) -> EventText:
             )
         case MemoryDropped():
             text = f"{event.name} of the memory {event.memory}: {event.why}"
-            line = ("warn", "memory", f"without {text}")
+            line = ("warn", "memory", f"left out {text}")
             return EventText(line, ("An item of the memory was left out", text, "bad"))
     return _UNMENTIONED
 
@@ -162,10 +164,10 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
                 _answer_line(event), (f"The request at the door was {event.answer}", by, ANSWERS[event.answer])
             )
         case TookOver():
-            line = ("warn", "wheel", f"{event.by} took over {event.desk}")
+            line = ("warn", "control", f"{event.by} took over desk {event.desk}")
             return EventText(line, ("A person took control", event.by, "wait"))
         case HandedBack():
-            line = ("", "wheel", f"handed back after {format_duration(event.seconds)} {event.note}".rstrip())
+            line = ("", "control", f"handed back after {format_duration(event.seconds)} {event.note}".rstrip())
             note = f"; {event.note}" if event.note else ""
             text = f"{event.seconds:.0f} s, {event.clicks} clicks, {event.keys} keys{note}"
             return EventText(line, ("Control was handed back", text, "plain"))
@@ -195,12 +197,23 @@ def _describe_desk(event: Exchange | Alarm | Revoked | Proven) -> BoardLine | No
         case Exchange(verdict="deny" | "broken") if event.step:
             return "warn", "refused", f"{describe_target(event)}: {event.rule}"
         case Alarm():
-            return "bad", "ALARM", f"{event.what} of {event.secret} at {event.host} {event.note}"
+            return "bad", "ALARM", describe_alarm(event)
         case Revoked():
             return "warn", "revoked", f"{event.grant}: {event.why}"
         case Proven() if event.failed:
             return "bad", "door", f"self-test failed: {'; '.join(event.failed)}"
     return None
+
+
+def describe_alarm(alarm: Alarm) -> str:
+    """Describe an alarm in one sentence, followed by its note."""
+    if alarm.what == "placeholder":
+        what = f"the door refused a request to {alarm.host} that had the placeholder of the secret {alarm.secret}"
+    elif alarm.what == "leak":
+        what = f"{alarm.host} returned the secret {alarm.secret}, so its grant was revoked"
+    else:
+        what = f"the door refused a request to {alarm.host} that had a credential of the desk's own"
+    return f"{what}: {alarm.note}" if alarm.note else what
 
 
 def _answer_line(event: Decided | Answered) -> BoardLine:

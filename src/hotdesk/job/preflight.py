@@ -162,7 +162,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
     what = f"input {name}"
     try:
         if drive is None:
-            raise BriefError("the drive of this machine is empty")
+            raise BriefError("the drive of this machine is empty; add the file with `hotdesk drive put`")
         label, version = parse_reference(name.removeprefix(DRIVE))
         stored = Drive(drive).get_version(label, version, who=get_current_user())
         found.tell(f"{what}, version {stored.number}, {stored.size:,} bytes")

@@ -90,7 +90,7 @@ def test_a_sandbox_that_is_left_continues_under_its_id_and_leaves_nothing_once_k
         sandbox = Sandbox.create(metadata={"whose": "ours"}, envs={"WORD": "kept"}, timeout=600, **server.e2b)
         sandbox.commands.run("echo on > note; sudo sh -c 'echo root > /opt/note'")
         token, started = sandbox.connection_config.headers, sandbox.get_info().started_at
-    assert server.log.read_text().count("hotdesk: 1 sandboxes are hibernated") == 1
+    assert server.log.read_text().count("hotdesk: sandboxes hibernated: 1") == 1
     [record] = state.records
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700

@@ -72,7 +72,7 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
         "  checked  a.xlsx by xlsx: passed",
         "  door     2 x allow GET erp.test with token in header authorization",
         "  refused  1 x deny GET evil.test",
-        "  ALARM    placeholder of token at evil.test",
+        "  ALARM    the door refused a request to evil.test that had the placeholder of the secret token",
         "  brain    recorded script 1a2b3c4d",
         "  cost     planning, anthropic:large: ~$0.0312; 1,200 tokens read (5,000 more from the provider's cache), "
         "340 written;"

@@ -129,8 +129,8 @@ class AcmeClient:
                 return found
             if status not in ("pending", "processing", "ready"):
                 raise AcmeError(
-                    f"the certificate authority reports the status {make_printable(status[:40])}: "
-                    f"{describe_problem(found)}"
+                    f"the certificate authority rejected the order for a certificate (status "
+                    f"{make_printable(status[:40])}): {describe_problem(found)}"
                 )
             pause = reply.headers.get("retry-after", "")
             seconds = float(pause) if pause.isdecimal() and len(pause) < 6 else _POLL_S
@@ -155,8 +155,8 @@ class AcmeClient:
                     f"the certificate authority responded with status {reply.status}: {describe_problem(problem)}"
                 )
         raise AcmeError(
-            f"the certificate authority rejected {_NONCE_TRIES} requests in a row because of a one-time value (nonce) "
-            "that it had issued itself"
+            f"the certificate authority rejected the nonces of {_NONCE_TRIES} requests in a row, although it had "
+            "issued them"
         )
 
     def _new_nonce(self) -> str:
@@ -210,10 +210,10 @@ def _check_chain(chain: bytes, key: ec.EllipticCurvePrivateKey, names: Sequence[
     try:
         leaf = x509.load_pem_x509_certificates(chain)[0]
     except (ValueError, IndexError):
-        raise AcmeError("the issued certificate cannot be read") from None
+        raise AcmeError("the certificate that the authority issued is not valid PEM") from None
     raw = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if leaf.public_key().public_bytes(*raw) != key.public_key().public_bytes(*raw) or list_names(leaf) != set(names):
-        raise AcmeError("the issued certificate does not match the requested key and host names")
+        raise AcmeError("the certificate that the authority issued is not for the requested key and host names")
 
 
 def list_names(leaf: x509.Certificate) -> set[str]:

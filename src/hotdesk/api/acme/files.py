@@ -28,7 +28,7 @@ def prepare(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def read_account(folder: Path) -> ec.EllipticCurvePrivateKey:
-    return load_key(private_files.read(folder, ACCOUNT) or b"")
+    return load_key(private_files.read(folder, ACCOUNT) or b"", folder / ACCOUNT)
 
 
 def read_certificate(folder: Path) -> x509.Certificate | None:

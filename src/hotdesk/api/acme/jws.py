@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -47,14 +48,15 @@ def new_key() -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+def load_key(pem: bytes, path: Path | str = "account.key") -> ec.EllipticCurvePrivateKey:
     try:
         key = load_pem_private_key(pem, None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise HostError(
-            "the key file of the ACME account is damaged; delete the file, and the server creates a new account"
+            f"the key of the ACME account in {path} is damaged; delete the file and restart the server, which then "
+            "creates a new account"
         )
     return key
 

@@ -67,7 +67,7 @@ def _require_public(host: str) -> None:
     except ValueError:
         return
     if address in METADATA or any(address in special for special, _ in SPECIAL if special.version == address.version):
-        raise BriefError(f"egressProxy is at {address}, which is not a public internet address")
+        raise BriefError(f"egressProxy is at {address}, which is not a public internet address; use a public proxy")
 
 
 def _require_certificates(pem: str) -> None:

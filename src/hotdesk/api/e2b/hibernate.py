@@ -198,7 +198,7 @@ class SavedSandboxes:
         here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
         if not here:
             return
-        say(f"hibernating {len(here)} sandboxes; a second stop signal burns them instead")
+        say(f"sandboxes being hibernated: {len(here)}; a second stop signal burns them instead")
         for sandbox in here:
             self.stop(sandbox)
         saved: list[Sandbox] = []
@@ -208,8 +208,8 @@ class SavedSandboxes:
                 for _, group in groupby(sorted(here, key=_describe_owner), _describe_owner):
                     tasks.start_soon(self.keep_all, list(group), places, saved)
         if burning := len(here) - len(saved):
-            say(f"{burning} sandboxes could not be hibernated and were burnt")
-        say(f"{len(saved)} sandboxes are hibernated")
+            say(f"sandboxes that could not be hibernated and were burnt: {burning}")
+        say(f"sandboxes hibernated: {len(saved)}")
 
     async def burn_paused(self) -> None:
         """Burn sandboxes that this server hibernated, if none are left for the next one; keepers burn the others."""
@@ -294,7 +294,7 @@ def read(place: Path) -> Iterator[SavedSandbox]:
                 continue
         except (HotdeskError, ValidationError):
             pass
-        log(HostError(f"{place / name} is not a sandbox record, or is damaged; it was removed"))
+        log(HostError(f"the sandbox record {place / name} is damaged; the server removes it"))
         with suppress(HotdeskError):
             private_files.remove(place, name)
 

@@ -68,11 +68,9 @@ async def start(desk: Desk, image: str) -> None:
         done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
     if not done.ok and (image == _INTERPRETER or done.exit_code != MISSING):
         if image == _INTERPRETER:
-            raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
+            raise DeskError(f"the sandbox's code interpreter did not start (exit status {done.exit_code}); try again")
         lines = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines() or [f"status {done.exit_code}"]
-        raise E2bError(
-            500, f"the start command of this template did not become ready: {make_printable(lines[-1][:300])}"
-        )
+        raise E2bError(500, f"this template did not start: {make_printable(lines[-1][:300])}")
 
 
 async def _introduce(desk: Desk) -> bool:

@@ -97,8 +97,8 @@ def build_errand_command(message: Mapping[str, object]) -> list[str]:
         case {"verb": "adopt", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
             return ["image", "import", "/dev/stdin", "--name", name]
     raise BriefError(
-        f"the launcher does not know the request {make_printable(str(message.get('verb'))[:40])!r}, or the name in it "
-        "is invalid"
+        "the server's launcher process does not support the request "
+        f"{make_printable(str(message.get('verb'))[:40])!r}, or the name in the request is invalid"
     )
 
 
@@ -154,7 +154,7 @@ def _build_script_args(template: object, templates: tuple[Path, ...]) -> list[st
     if template is None:
         return []
     if not isinstance(template, str) or not NAME_SHAPE.fullmatch(template):
-        raise BriefError("invalid template name")
+        raise BriefError("the template name is invalid; use up to 64 lower-case letters, digits and hyphens")
     for folder in templates:
         if (script := folder / template / SCRIPT).is_file():
             return ["--script", str(script)]

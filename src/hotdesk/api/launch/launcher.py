@@ -157,7 +157,7 @@ class Starting:
                 return self.signal(tenant, job, number)
             case {"verb": str(verb), "tenant": str(tenant), "n": int(number)} if verb in _ERRANDS:
                 return self.run_errand(tenant, number, message, fds)
-        raise BriefError("unknown request to the launcher")
+        raise BriefError("the server's launcher process does not support this request; this is a bug in hotdesk")
 
     def start_keeper(self, tenant: str, fd: int) -> int:
         settings = get_tenant_settings(self.settings, tenant)
@@ -230,7 +230,7 @@ class Starting:
         os.close(output)
         self.reply(
             number,
-            BriefError(words or f"the command that the server ran for this request ended with exit status {code}")
+            BriefError(words or f"the server's command for this request failed with exit status {code}; try again")
             if code
             else pid,
         )

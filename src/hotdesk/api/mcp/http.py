@@ -35,7 +35,7 @@ MAX_SESSIONS_PER_TENANT = 32
 """Concurrent sessions of one tenant, however many keys it has."""
 MAX_SESSIONS_PER_KEY = 16
 """Concurrent sessions of one key."""
-_WHOSE = "unknown key; create one with `hotdesk key new` and send it as `Authorization: Bearer KEY`"
+_WHOSE = "unknown key; create one with `hotdesk key new --name NAME` and send it as `Authorization: Bearer KEY`"
 
 
 @dataclass(slots=True)
@@ -116,9 +116,11 @@ class Mcp:
         own = [each for each in self.live.values() if each.tenant == caller.tenant]
         of_key = sum(each.key == caller.key for each in own)
         if len(self.live) >= MAX_SESSIONS or len(own) >= MAX_SESSIONS_PER_TENANT or of_key >= MAX_SESSIONS_PER_KEY:
-            await _make_fault_response(429, "too many sessions are open; end one, or wait until one ends")(
-                scope, receive, send
-            )
+            await _make_fault_response(
+                429,
+                f"too many MCP sessions are open (at most {MAX_SESSIONS_PER_KEY} per key, {MAX_SESSIONS_PER_TENANT} "
+                f"per tenant, {MAX_SESSIONS} in all); end one, or wait until one ends",
+            )(scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
         live = LiveSession(transport, caller.key, caller.tenant)
@@ -175,12 +177,13 @@ def _find_refusal(request: Request, caller: Caller | None) -> Response | None:
         return _make_fault_response(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
     if not caller.may("desks"):
         return _make_fault_response(
-            403, "this key lacks the power 'desks'; create a key with `hotdesk key new --power desks`"
+            403, "this key lacks the power 'desks'; use a key created with `hotdesk key new --name NAME --power desks`"
         )
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
         supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version[:64]}
-        why = "a desk needs a session, which this protocol version lacks; use a supported one, start with `initialize`"
+        versions = ", ".join(HANDSHAKE_PROTOCOL_VERSIONS)
+        why = f"this server does not support this MCP version; send `initialize` with one of {versions}"
         return _error_to_response(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
     return None
 

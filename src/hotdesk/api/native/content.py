@@ -55,7 +55,9 @@ async def link(context: Anybody, order: ContentOrder, request: Request) -> Conte
     """Create a link to one file, served from a separate origin without cookies and scripts."""
     offer = context.native.offer
     if offer is None:
-        raise ProblemError(409, "content.none", "previews are off: this server has no separate origin for them")
+        raise ProblemError(
+            409, "content.none", "this server has no separate origin for previews, so it makes none; download the file"
+        )
     if not context.caller.may(NEEDS[order.kind]):
         raise ProblemError(
             403, "key.power", f"your key lacks the power {NEEDS[order.kind]!r}, which this preview needs"
@@ -98,5 +100,5 @@ async def read_content(context: RequestContext, order: ContentOrder) -> tuple[by
     raise ProblemError(
         400,
         "content.what",
-        f"a preview of kind {order.kind!r} needs {_FIELDS[order.kind]}; add what is missing",
+        f"a preview of kind {order.kind!r} needs {_FIELDS[order.kind]} in the request",
     )

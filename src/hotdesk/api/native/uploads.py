@@ -51,7 +51,7 @@ async def upload(
         raise ProblemError(
             429,
             "upload.many",
-            f"{MAX_UPLOADS} uploaded files are stored, which is the limit; each is deleted an hour after its upload",
+            f"{MAX_UPLOADS} uploaded files are stored, which is the limit; try later: each is deleted after an hour",
         )
     number = secrets.token_hex(16)
     size = await save_body(request, folder / number, _MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)

@@ -119,6 +119,7 @@ def _list_facts(state: State, now: float) -> list[Row]:
         (1, spend(state)),
         (6, _show_model_traffic(state)),
         (4, _show_door(state)),
+        (6, _show_checkpoints(state)),
         *((ALWAYS, line) for line in _show_waits(state, now)),
     ]
 
@@ -176,7 +177,7 @@ def _show_model_traffic(state: State) -> Line:
 
 
 def _show_door(state: State) -> Line:
-    """Show the number of admitted and refused requests, alarms and checkpoints."""
+    """Show the number of admitted and refused requests, and of alarms."""
     spans: list[Span] = []
     if state.admitted or state.refused:
         spans.append(("", f"{state.admitted:,} admitted  "))
@@ -184,9 +185,12 @@ def _show_door(state: State) -> Line:
         spans.append(("warn", f"{state.refused:,} refused, last {state.refused_host[:60]}  "))
     if state.alarms:
         spans.append(("bad", f"{format_count(state.alarms, 'alarm')}  "))
-    if state.checkpoints:
-        spans.append(("dim", f"{format_count(state.checkpoints, 'checkpoint')}, last {format_size(state.checkpoint)}"))
     return _begin_row("door", *spans) if spans else []
+
+
+def _show_checkpoints(state: State) -> Line:
+    times = f"{format_count(state.checkpoints, 'time')}, last {format_size(state.checkpoint)}"
+    return _begin_row("saved", ("dim", f"the desk's files {times}")) if state.checkpoints else []
 
 
 def _show_waits(state: State, now: float) -> list[Line]:

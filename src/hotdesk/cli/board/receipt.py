@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.errors import make_printable
 from hotdesk.event import Certified, Kept
+from hotdesk.job.event_text import describe_alarm
 from hotdesk.job.format import format_cost, format_count, format_duration, format_size
 from hotdesk.job.record.progress import ModelCost, StepProgress
 from hotdesk.job.record.receipt import Receipt, Requests
@@ -51,7 +52,7 @@ def _list_door_traffic(receipt: Receipt) -> Iterator[tuple[str, str]]:
     yield from _list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
     yield from _list_requests("refused", refused, receipt.job)
     for alarm in receipt.alarms[:MAX_LINES]:
-        yield "ALARM", f"{alarm.what} of {alarm.secret} at {alarm.host} {alarm.note}".rstrip()
+        yield "ALARM", describe_alarm(alarm)
 
 
 def _list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,11 @@ from hotdesk.host import burn
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desks", nargs="*", metavar="ID", help="the ids of the desks to burn")
-    parser.add_argument("--all", action="store_true", help="burn every desk of this state directory")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="burn every open desk of the tenant in $HOTDESK_TENANT (default: the tenant `default`)",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -48,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-holder",
         action="store_true",
-        help="open the desk in this process, without the resident holder (a background process)",
+        help="open the desk in this process, without the background helper (the holder)",
     )
     options.add_command(parser)
 

@@ -65,7 +65,9 @@ def main(arguments: argparse.Namespace) -> int:
     """
     if arguments.desk and (conflicting := [name for name in SCOPE if getattr(arguments, name)]):
         option = conflicting[0].replace("_", "-")
-        raise BriefError(f"--{option} applies to a new desk only; leave out the id, or pass it to `hotdesk open`")
+        raise BriefError(
+            f"--{option} applies to a new desk only; leave out the desk's id, or pass --{option} to `hotdesk open`"
+        )
     spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
     scope = options.make_scope(arguments)
     if not (os.isatty(0) and os.isatty(1)):

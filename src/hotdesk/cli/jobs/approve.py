@@ -64,8 +64,8 @@ def decide(arguments: argparse.Namespace, approved: bool) -> int:
         return _decide_case(settings, case, arguments, approved)
     if getattr(arguments, "edit", False) or getattr(arguments, "reason", ""):
         raise BriefError(
-            f"--edit and --reason are for requests of jobs, and no job has a pending request {arguments.question!r}; "
-            "leave them out for a request of a desk, or choose an id that `hotdesk approve` lists"
+            f"{arguments.question!r} is not a pending request of a job, and --edit and --reason apply only to those; "
+            "leave out these options, or choose an id that `hotdesk approve` lists"
         )
     return _decide_question(settings, arguments, approved)
 

@@ -129,8 +129,8 @@ def _check_hosts(job: Brief, settings: Config) -> None:
         return
     if outside := find_beyond_ceiling(job.scope, tuple(map(parse_rule, settings.ceiling))):
         raise BriefError(
-            f"{', '.join(outside)}: beyond the operator's ceiling; remove this from the brief, or ask the operator to "
-            "extend `[door] ceiling` in config.toml"
+            f"the operator's ceiling does not allow {', '.join(outside)}; remove this from the brief, or ask the "
+            "operator to extend `[door] ceiling` in config.toml"
         )
     if job.scope.names:
         raise BriefError(

@@ -87,14 +87,14 @@ def _add_ls(parser: argparse.ArgumentParser) -> None:
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "memory", help="the name that briefs have under `memory`; jobs with the same name share facts and files"
+        "memory", help="the name that a brief has in `memory`; jobs with the same name there share facts and files"
     )
     parser.add_argument("item", nargs="?", default="", help="show only this fact or file (default: all)")
 
 
 def _add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "memory", help="the name that briefs have under `memory`; jobs with the same name share facts and files"
+        "memory", help="the name that a brief has in `memory`; jobs with the same name there share facts and files"
     )
     parser.add_argument("item", nargs="?", default="", help="the fact or file to remove (default: the whole memory)")
 
@@ -210,7 +210,7 @@ def _find_items(arguments: argparse.Namespace) -> tuple[MemoryStore, list[Memory
             else f"no memory {name}"
         )
         raise BriefError(
-            f"There is {what}; `hotdesk memory ls` lists memories, `hotdesk memory show` lists the contents of one."
+            f"There is {what}; `hotdesk memory ls` lists memories, `hotdesk memory show NAME` the contents of one."
         )
     return store, items
 

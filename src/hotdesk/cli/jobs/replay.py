@@ -16,7 +16,7 @@ from hotdesk.job.record import papers
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="the id of a job whose stored data was not deleted")
+    parser.add_argument("job", metavar="JOB", help="the id of the job to repeat; its stored data must not be deleted")
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="copy the results to this folder (default: ./out/JOB)"
     )

@@ -71,7 +71,10 @@ def _read_record(number: int, line: bytes) -> ItemEnded:
     try:
         event = from_json(ItemEnded.__name__, line.decode())
     except (ValueError, RecursionError) as e:
-        raise BriefError(f"line {number} of {RECORDS} is not the record of an item: {str(e)[:200]}") from None
+        raise BriefError(
+            f"line {number} of {RECORDS} is not the record of an item: {str(e)[:200]}; copy the file again, or pass "
+            "the item's proof with --proof"
+        ) from None
     assert isinstance(event, ItemEnded)
     return event
 

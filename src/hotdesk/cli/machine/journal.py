@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def add_show(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--desk", metavar="ID", help="print only the events of this desk")
-    chosen.add_argument("--chain", help="print only the events of this chain (the id of a job or desk)")
+    chosen.add_argument("--chain", help="print only the events of one chain, named by the id of its job or desk")
     parser.add_argument("--follow", action="store_true", help="keep printing new events")
     parser.add_argument("--limit", type=parse_count, metavar="N", help="print only the newest N events")
     options.add_json(parser)
@@ -53,8 +53,8 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "--since",
         action="append",
         metavar="HEAD",
-        help="a line that `hotdesk journal head` printed (the number and hash of a chain's last event), or a file of "
-        "such lines: also verify that no event was removed from the end of these chains since; repeatable",
+        help="also verify that no event was removed from the end of a chain since `hotdesk journal head` printed this "
+        "line (the number and hash of the chain's last event); or a file of such lines; repeatable",
     )
     parser.add_argument(
         "--key",
@@ -73,7 +73,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 def _add_head(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chain",
-        help="print only the head (number and hash of the last event) of this chain (the id of a job or desk)",
+        help="print only the head of one chain, named by the id of its job or desk",
     )
 
 

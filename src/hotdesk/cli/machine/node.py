@@ -31,7 +31,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--identity", required=True, metavar="FOLDER", help="the folder that `hotdesk node enroll` wrote"
     )
     parser.add_argument(
-        "--name", help=f"the name of this node, needed if its certificate is for a pool (default: ${NAME_VARIABLE})"
+        "--name",
+        help="the name of this node; needed if `hotdesk node enroll --pool` wrote its identity "
+        f"(default: ${NAME_VARIABLE})",
     )
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)"
@@ -127,7 +129,7 @@ def _enroll_identity(arguments: argparse.Namespace) -> int:
       hotdesk node enroll --server home --authority ~/authority --out home --days 90
     """
     if bool(arguments.name) == arguments.pool:
-        raise BriefError("pass either the name of the node or server, or --pool for any number of nodes")
+        raise BriefError("pass either the name of the node or server, or --pool to enroll any number of nodes")
     if not 1 <= arguments.days <= _MAX_DAYS:
         raise BriefError(f"--days must be 1 to {_MAX_DAYS}, not {arguments.days}")
     name = ANY_NODE if arguments.pool else arguments.name

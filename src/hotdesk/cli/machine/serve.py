@@ -90,8 +90,8 @@ def main(arguments: argparse.Namespace) -> int:
     import hotdesk.api.server  # noqa: F401  imported only now, after the settings were checked: it takes seconds
 
     plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
-    tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
-    challenges = listen(serving.host, serving.acme_port) if serving.acme else None
+    tls = listen(serving.host, serving.tls_port, "--tls-port") if serving.tls_port else None
+    challenges = listen(serving.host, serving.acme_port, "`[serve] acme_port`") if serving.acme else None
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
     if not serving.nodes:
@@ -199,12 +199,12 @@ def _parse_ready_count(text: str) -> tuple[str, int]:
     return name, int(count[:9])
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as e:
-        raise HostError(f"cannot listen on {host} port {port}: {e.strerror}; choose another with --port") from e
+        raise HostError(f"cannot listen on {host} port {port}: {e.strerror}; choose another with {option}") from e
     listener.setsockopt(
         socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
     )  # otherwise a response's body waits 40 ms for the ACK of its head

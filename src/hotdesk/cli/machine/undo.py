@@ -69,7 +69,7 @@ def confirm(settings: Config, arguments: argparse.Namespace) -> None:
     """Ask a person before desks or users' own data are destroyed."""
     desks = [str(each["id"]) for each in list_desks(settings)]
     private = _list_private_paths(settings) if arguments.all else []
-    reasons = [f"burns {len(desks)} open desk(s): {', '.join(desks[:5])}"] if desks else []
+    reasons = [f"burns {len(desks)} open desk{'s' * (len(desks) != 1)}: {', '.join(desks[:5])}"] if desks else []
     reasons += [f"destroys {', '.join(map(str, private))}"] if private else []
     if not reasons or arguments.yes:
         return
@@ -125,8 +125,8 @@ def burn_desks(settings: Config) -> SetupStep:
         bury(each)
     if remaining := list_desks(settings):
         raise HostError(
-            f"{len(remaining)} desk(s) are still open; stop the process that opens them, then run "
-            "`hotdesk setup --undo` again."
+            f"These desks are still open ({len(remaining)}): {', '.join(str(each['id']) for each in remaining[:5])}. "
+            "Stop the process that opens them, then run `hotdesk setup --undo` again."
         )
     return SetupStep("desks", f"{len(desks)} burnt" if desks else "none open", bool(desks))
 
@@ -138,8 +138,8 @@ def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None
     while owners := [pid for each in _list_tenants(settings) for pid in _list_owners(each)]:
         if time.monotonic() > deadline:
             raise HostError(
-                f"Process {', '.join(map(str, owners))} still uses {settings.run}: it is a `hotdesk serve`, or a "
-                "program that opens desks. Stop it, then run `hotdesk setup --undo` again."
+                f"{settings.run} is still in use by `hotdesk serve` or another program that opens desks (process "
+                f"{', '.join(map(str, owners))}). Stop that, then run `hotdesk setup --undo` again."
             )
         time.sleep(0.2)
 

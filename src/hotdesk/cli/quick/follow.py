@@ -187,8 +187,7 @@ class Follower:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
                 raise LinkError(
-                    "hotdesk's process in the desk did not greet with this protocol version; rebuild the "
-                    "image with `hotdesk setup`"
+                    "hotdesk's process in the desk uses another protocol version; burn the desk and open another"
                 )
             self.greeted = True
         elif kind == wire.REPLY and number == 0:
@@ -203,10 +202,8 @@ class Follower:
             if len(payload) < 2:
                 raise wire.WireError("unexpected empty frame")
             if payload[0] not in (wire.STDOUT, wire.STDERR) or not self.started:
-                raise LinkError(
-                    f"hotdesk's process in the desk sent output on the unknown stream {payload[0]}; "
-                    "burn the desk and open another"
-                )
+                where = f"on the unknown stream {payload[0]}" if self.started else "before the program started"
+                raise LinkError(f"hotdesk's process in the desk sent output {where}; burn the desk and open another")
             write_all(payload[0], payload[1:], self.signals)
             self.give_back(wire.compute_cost(payload))
         elif kind == wire.EVENT:

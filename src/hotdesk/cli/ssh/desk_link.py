@@ -88,7 +88,7 @@ class ProgramChannel:
             elif payload[0] in (wire.STDOUT, wire.STDERR) and self.is_started:
                 self.follower.take_output(payload[0], payload[1:], cost)
             else:
-                raise wire.WireError("unknown stream")
+                raise wire.WireError("output on an unknown stream, or before the program started")
         elif kind == wire.CREDIT:
             count = int.from_bytes(payload, "big")
             self.credit += count
@@ -164,8 +164,7 @@ class DeskLink:
             body = wire.decode(payload, wire.MAX_PARTS)
             if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
                 raise LinkError(
-                    "hotdesk's process in the desk did not greet with this protocol version; rebuild the "
-                    "image with `hotdesk setup`"
+                    "hotdesk's process in the desk uses another protocol version; burn the desk and open another"
                 )
             self.greeted = True
         elif (channel := self.channels.get(number)) is not None:

@@ -143,7 +143,7 @@ class Session(SshChannel):
             try:
                 data = b"" if stream == wire.STDERR else self.replies.check(data)
             except SftpError as e:
-                self.abort(f"the desk's SFTP server broke the protocol: {e}")
+                self.abort(f"the desk's SFTP server broke the protocol: {e}; burn the desk and open another")
                 return
         self.waiting.append((stream, data, cost))
 

@@ -33,7 +33,7 @@ def format_card(pending: Pending, card: Card | None, now: int) -> str:
         **({} if card is None else _encode_hosts(card.facts)),
         "digest": pending.digest[:16],
         "job": pending.job,
-        "left": describe_deadline(pending, now),
+        "time left": describe_deadline(pending, now),
     }
     title = "the details of this request are missing, so it can only be refused" if card is None else card.title
     lines = [

@@ -19,6 +19,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import find_cover
 from hotdesk.brief.names import get_registrable_domain, put_domain_first
 from hotdesk.errors import BriefError, make_printable
+from hotdesk.job.format import format_count
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 from hotdesk.plan import Plan, Step, to_json
 
@@ -34,7 +35,9 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     stakes = is_risky(plan, job.scope)
     facts = {
         "steps": str(len(plan.steps)),
-        "at stake": f"{len(stakes)} things, listed below" if stakes else "nothing: it only reads, without credentials",
+        "at stake": f"{format_count(len(stakes), 'thing')}, listed below"
+        if stakes
+        else "nothing: it only reads, without credentials",
         "preflight": f"{len(held_lines)} passed, {len(failed)} failed",
         "brief": job.digest,
         "digest": plan.digest,
@@ -115,7 +118,7 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
         "attempt": str(attempt),
         "acts so far": str(len(lost)),
         "acts with an unknown outcome": ", ".join(unknown) or "none",
-        "sent outside the desk": f"requests that may have changed something: {len(sent)}"
+        "sent outside the desk": f"{format_count(len(sent), 'request')} that may have changed something"
         if sent
         else "no request that may have changed something",
     }

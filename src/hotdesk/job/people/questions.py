@@ -12,7 +12,7 @@ import anyio
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.remote import NoOwnerError, remote_runtime
-from hotdesk.errors import BriefError, HostError, HotdeskError
+from hotdesk.errors import BriefError, HostError, HotdeskError, make_printable
 from hotdesk.event import Asked
 
 _OWNER_TIMEOUT_S = 5.0
@@ -68,8 +68,10 @@ def select_question(found: list[PendingQuestion], number: str, digest: str = "")
     if not matching:
         raise BriefError(f"no request {number!r} is pending; `hotdesk approve` lists pending requests")
     if len(matching) > 1:
+        desks = ", ".join(sorted({repr(make_printable(each.question.desk[:64])) for each in matching}))
         raise BriefError(
-            f"several desks show a request {number}, so one of them is not to be trusted: burn them with `hotdesk burn`"
+            f"more than one request has the id {number}, although ids are unique, so one of the desks that sent them "
+            f"may be hostile; end the desks with `hotdesk burn`: {desks}"
         )
     return matching[0]
 

@@ -128,8 +128,8 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
         raise BriefError(describe_decision(earlier, waiting.decided_at[pending.id]))
     if not pending.digest.startswith(digest):
         raise BriefError(
-            f"request {pending.id} has the digest {pending.digest[:16]}, not {digest[:80]}; it is still pending, "
-            f"`hotdesk approve` shows it"
+            f"request {pending.id} has the digest {pending.digest[:16]}, not {digest[:80]}, so it was not "
+            "decided; `hotdesk approve` shows the pending requests"
         )
     if now >= pending.until:
         raise BriefError(

@@ -22,7 +22,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileNotFoundError as e:
-        raise BriefError(f"the stored data of job {folder.name} was deleted") from e
+        raise BriefError(f"the stored data of job {folder.name} was deleted; `hotdesk jobs` lists the jobs") from e
     except OSError as e:
         raise BriefError(f"the stored data of job {folder.name} cannot be used: {e.strerror}") from e
     try:

@@ -81,9 +81,9 @@ async def test_sandboxes_that_cannot_be_saved_in_time_are_burnt_and_the_others_k
     assert [each.id for each in read(get_folder(tenant))] == IDS[:1]
     assert sorted(noted.images) == sorted(each.saved_image for each in sandboxes.by_id.values())
     said = capsys.readouterr().err
-    assert "hibernating 3 sandboxes" in said
+    assert "sandboxes being hibernated: 3;" in said
     assert "the disk is full" in said
-    assert "2 sandboxes could not be hibernated and were burnt" in said
+    assert "sandboxes that could not be hibernated and were burnt: 2" in said
 
 
 async def test_a_record_has_everything_the_client_requested(tmp_path: Path) -> None:

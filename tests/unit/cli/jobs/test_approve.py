@@ -74,7 +74,7 @@ def test_a_question_is_found_by_its_whole_id_and_digest() -> None:
 
 
 def test_an_id_that_two_questions_have_answers_neither() -> None:
-    with pytest.raises(BriefError, match="several"):
+    with pytest.raises(BriefError, match="more than one request has the id"):
         select_question([PendingQuestion(Path("a"), ASKED), PendingQuestion(Path("b"), ASKED)], "1a2b3c4d")
 
 

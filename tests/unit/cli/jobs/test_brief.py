@@ -91,8 +91,8 @@ def test_models_names_and_tools_are_shown_where_there_are_any(run: Run, brief: P
     more += 'tools = ["shell", "file_*"]\n'
     brief.write_text(f'{more}names = {{"erp.test" = "127.0.0.1:1"}}\n{BRIEF}')
     told = run("check", str(brief))
-    assert "models        plans: anthropic:a, then openai:b\n              acts: chat:c\n" in told
-    assert "              looks at pictures: openai:d\n" in told
+    assert "models        planning: anthropic:a (fallback: openai:b)\n              acting: chat:c\n" in told
+    assert "              looking at pictures: openai:d\n" in told
     assert "tools         shell, file_*\n" in told
     assert "names         erp.test maps to 127.0.0.1:1\n" in told
 
@@ -135,11 +135,11 @@ def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief
         ("[ceiling]\ngrants = []", "does not allow the secret erp-token (allowed: none); remove its grant"),
         (
             '[ceiling]\nhosts = ["read other.test"]',
-            "GET https://erp.test/orders/*, erp-token@erp.test: beyond the operator's ceiling; remove this from the",
+            "the operator's ceiling does not allow GET https://erp.test/orders/*, erp-token@erp.test; remove this from",
         ),
         (
             '[door]\nceiling = ["read other.test"]',
-            "GET https://erp.test/orders/*, erp-token@erp.test: beyond the operator's ceiling; remove this from the",
+            "the operator's ceiling does not allow GET https://erp.test/orders/*, erp-token@erp.test; remove this from",
         ),
         ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: "),
     ],

@@ -97,7 +97,7 @@ def test_images_in_use_by_a_desk_are_kept(settings: Config) -> None:
 def test_a_process_that_uses_the_state_directory_is_named(settings: Config) -> None:
     (settings.run / "control").mkdir()
     (settings.run / f"control/{os.getpid()}.sock").touch()
-    with pytest.raises(HostError, match=f"Process {os.getpid()} still uses"):
+    with pytest.raises(HostError, match=f"is still in use by .* \\(process {os.getpid()}\\)"):
         undo.wait_for_owners(settings, 0.0)
 
 

@@ -187,7 +187,7 @@ def test_credit_is_given_back_as_output_is_written() -> None:
         pytest.param(b"\xff" * 9, b"broke the protocol", id="a huge frame"),
         pytest.param(wire.encode_frame(wire.OPEN, 1), b"broke the protocol", id="a host's frame"),
         pytest.param(HELLO + wire.encode_frame(wire.DATA, 2, b"\1x"), b"broke the protocol", id="another channel"),
-        pytest.param(HELLO + said(1, b"early"), b"unknown stream", id="output before the start"),
+        pytest.param(HELLO + said(1, b"early"), b"before the program started", id="output before the start"),
         pytest.param(HELLO + STARTED + said(3, b"x"), b"unknown stream", id="another stream"),
         pytest.param(
             HELLO + STARTED + wire.encode_frame(wire.DATA, 1, b"\1"), b"broke the protocol", id="an empty frame"

@@ -32,7 +32,7 @@ def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
         "  adds      POST apple.test/x",
         "  digest    f0f0f0f0f0f0f0f0",
         f"  job       {JOB}",
-        "  left      42 s, then refused",
+        "  time left 42 s, then refused",
         "  | 1 read",
         "  | 2 write",
         '  the worker says (unchecked): "I need it"',
@@ -74,7 +74,7 @@ def test_omitted_lines_are_reported() -> None:
      (-3_600_000 * 4, "4 h, then refused"), (41_600, "none: already refused")],
 )  # fmt: skip
 def test_how_long_is_left_is_reported_as_people_count(now: int, text: str) -> None:
-    assert f"  left      {text}" in format_card(PENDING, CARD, now).splitlines()
+    assert f"  time left {text}" in format_card(PENDING, CARD, now).splitlines()
 
 
 def test_a_card_that_is_gone_says_what_can_still_be_done() -> None:

@@ -188,7 +188,7 @@ class BuildDesk:
         if done.exit_code:
             lines = self.log.get_tail("finalize")
             reason = str(lines[-1]["message"]).rpartition("]: ")[2] if lines else describe(done)
-            raise StepError("finalize", f"the start command did not become ready: {reason}")
+            raise StepError("finalize", f"the template did not start: {reason}")
 
     async def follow(self, process: Process, number: str) -> Done:
         """Write a program's output to the log until it ends."""

@@ -44,7 +44,7 @@ class BuildStep(Body):
         count = len(self.args)
         fewest = {"COPY": 2, "ENV": 2}.get(self.type, 1)
         if count < fewest:
-            raise ValueError(f"{self.type} takes at least {fewest} arguments")
+            raise ValueError(f"{self.type} needs at least {'one argument' if fewest == 1 else f'{fewest} arguments'}")
         if self.type == "ENV" and count % 2:
             raise ValueError("ENV needs a value for every name: its arguments are pairs of name and value")
         if self.type == "COPY" and self.files_hash is None:

@@ -201,7 +201,9 @@ class PullOutput:
         line, newline, self.rest = line.partition(b"\n")
         shape = _FOUND.fullmatch(line + newline)
         if shape is None:
-            raise StepError("base", "the image cannot be fetched: the download program reported no digest")
+            raise StepError(
+                "base", "the image cannot be fetched: the download program reported no digest; start the build again"
+            )
         return shape[1].decode()
 
     async def save(self, place: Path, floor: int) -> None:

@@ -225,7 +225,7 @@ class TemplateBuildRun:
         try:
             yield BuildDesk(desk, picture.python, self.log)
         except DeskError as e:
-            raise StepError(step, f"the desk of this step failed: {e}") from e
+            raise StepError(step, f"the desk that ran this build step failed: {e}") from e
         finally:
             with anyio.move_on_after(_BURN_TIMEOUT_S, shield=True):
                 await host.burn(desk.id)

@@ -90,7 +90,7 @@ def main() -> None:
     try:
         os.chdir(ORDER["workdir"] or os.environ.get("HOME", "/"))
     except OSError as e:
-        sys.exit("the working folder {!r}: {}".format(ORDER["workdir"], e.strerror))
+        sys.exit("the working folder {!r} cannot be used: {}".format(ORDER["workdir"], e.strerror))
     builds = sys.argv[1:] == ["build"]
     command = start(builds) if ORDER["start"] else None
     ready = not ORDER["ready"] or wait_ready(time.monotonic() + ORDER["seconds"], command)
@@ -101,7 +101,7 @@ def main() -> None:
     if not ready and ended:
         sys.exit("the start command ended with exit status %d" % ended)
     if not ready:
-        sys.exit("the start command was not ready within %d s" % ORDER["seconds"])
+        sys.exit("the ready command did not succeed within %d s" % ORDER["seconds"])
 
 
 if __name__ == "__main__":

@@ -112,7 +112,8 @@ class ControlPlane:
         if not caller.may("sandboxes"):
             raise E2bError(
                 401,
-                "this key lacks the power 'sandboxes'; create one with `hotdesk key new --name NAME --power sandboxes`",
+                "this key lacks the power 'sandboxes'; use a key created with `hotdesk key new --name NAME --power "
+                "sandboxes`",
             )
         return caller
 

@@ -34,6 +34,10 @@ from hotdesk.vault import VaultEntry, exists, ls
 from hotdesk.vault.kinds import MAX_VALUE_BYTES
 
 _FILE = "secrets.json"
+_NO_POWER = (
+    "this key lacks the power 'vault'; use a key created with `hotdesk key new --name NAME --power sandboxes --power "
+    "vault`"
+)
 _ID_PREFIX = "sec_"
 _MAX_SECRETS = 1000
 _MAX_METADATA, _MAX_METADATA_BYTES = 32, 8192
@@ -70,7 +74,7 @@ class E2bSecrets:
 
     async def respond(self, caller: Caller, tenant: Tenant, request: Request, rest: list[str]) -> Response:
         if not caller.may("vault"):
-            raise E2bError(403, "this key lacks the power 'vault'; create a key with `hotdesk key new --power vault`")
+            raise E2bError(403, _NO_POWER)
         match request.method, rest:
             case "GET", []:
                 return await self.ls(tenant, request.query_params)
@@ -126,7 +130,7 @@ class E2bSecrets:
         if not named:
             return
         if not caller.may("vault"):
-            raise E2bError(403, "this key lacks the power 'vault'; create a key with `hotdesk key new --power vault`")
+            raise E2bError(403, _NO_POWER)
         if missing := sorted(named - (await self.list_entries(tenant)).keys()):
             raise E2bError(400, f"there is no secret '{make_printable(missing[0][:80])}'; create it first")
 

@@ -28,7 +28,9 @@ def make(sandbox: Sandbox, serving: Serving, order: NewShare) -> dict[str, objec
     """Create a link; it expires with the sandbox at the latest."""
     if order.port in _UNSHARED:
         raise E2bError(
-            400, f"port {order.port} cannot be shared: a client of this port can run commands in the sandbox"
+            400,
+            f"port {order.port} cannot be shared: its clients could run commands in the sandbox, or use its egress "
+            "proxy; share another port",
         )
     if not sandbox.share_key:
         raise E2bError(400, "share links need a sandbox with an access token; create the sandbox with secure true")

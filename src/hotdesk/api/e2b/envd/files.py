@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def choose_act(request: Request) -> signing.Act:
     if request.method not in ("GET", "HEAD", "POST"):
-        raise E2bError(405, "files are read with GET and written with POST")
+        raise E2bError(405, "files support GET and HEAD (read) and POST (write) only")
     return "write" if request.method == "POST" else "read"
 
 

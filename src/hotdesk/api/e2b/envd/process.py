@@ -136,7 +136,7 @@ async def stream_input(call: EnvdCall) -> Response:
             program = find_program(call, begin)
         elif (data := get_field(message, "data", dict)) is not None:
             if program is None:
-                raise RpcError("invalid_argument", "the first message must select a process")
+                raise RpcError("invalid_argument", "the first message must have `start`, which selects the process")
             await feed(program, get_table(data, "input"))
 
     async def tell(say: Say) -> None:

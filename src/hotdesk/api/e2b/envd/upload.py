@@ -190,5 +190,5 @@ def parse_metadata(headers: Headers) -> dict[str, str]:
         if not VALUE.fullmatch(value):
             raise E2bError(400, f"the value of metadata '{key[:100]}' must be printable ASCII")
     if sum(len(key) + len(value) for key, value in found.items()) > _MAX_METADATA_BYTES:
-        raise E2bError(400, f"the metadata has more than {_MAX_METADATA_BYTES} bytes, the limit of a file; shorten it")
+        raise E2bError(400, f"the metadata of the file has more than {_MAX_METADATA_BYTES} bytes; shorten it")
     return found

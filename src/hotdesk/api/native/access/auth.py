@@ -24,7 +24,9 @@ BROWSER = APIKeyCookie(
     name=COOKIE, auto_error=False, description="The session cookie of a browser that signed in with `POST /session`."
 )
 UNKNOWN = "unknown key; create one with `hotdesk key new --name NAME` and send it as `Authorization: Bearer KEY`"
-MISSING = "the request has no key; send one that `hotdesk key new` created, as `Authorization: Bearer KEY`"
+MISSING = (
+    "the request has no key; create one with `hotdesk key new --name NAME` and send it as `Authorization: Bearer KEY`"
+)
 T = TypeVar("T")
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
@@ -90,7 +92,9 @@ async def _authorize(connection: HTTPConnection, power: Power | None) -> Request
     caller = authenticate_caller(connection)
     if power is not None and not caller.may(power):
         raise ProblemError(
-            403, "key.power", f"this key lacks the power {power!r}; create one with `hotdesk key new --power {power}`"
+            403,
+            "key.power",
+            f"this key lacks the power {power!r}; use a key created with `hotdesk key new --name NAME --power {power}`",
         )
     native = get_native(connection)
     return RequestContext(native, caller, await native.tenants.get_tenant(caller.tenant), find_key(connection) is None)

@@ -48,7 +48,7 @@ class Browsers:
         caller = self.keys.find(key)
         if caller is None:
             self.tries.setdefault(address, []).append(now)
-            raise ProblemError(401, "key.unknown", "unknown key; create one with `hotdesk key new`")
+            raise ProblemError(401, "key.unknown", "unknown key; create one with `hotdesk key new --name NAME`")
         self.sessions = {
             name: each for name, each in list(self.sessions.items())[-MAX_SESSIONS + 1 :] if each.until > now
         }

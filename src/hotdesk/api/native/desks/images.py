@@ -9,4 +9,4 @@ from hotdesk.api.native.problems import ProblemError
 def require_template(image: str) -> None:
     """Refuse an image that is a snapshot, even by name: images are shared by all tenants."""
     if image.startswith(PREFIX):
-        raise ProblemError(404, "image.missing", "image not found; snapshots can only be opened through the E2B API")
+        raise ProblemError(404, "image.missing", "this API cannot open snapshots; open them through the E2B API")

@@ -186,11 +186,11 @@ def _interpret_decision(case: OpenDecision, decision: Decision) -> Answer:
         case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
     takes = (
-        "`answer`, with a text in `words`, or `refuse`"
+        '"answer" with a text in `words`, or "refuse"'
         if kind == "question"
-        else "`approve` or `refuse`; for a plan also `edit`, with the plan in `plan`"
+        else '"approve" or "refuse"; for a plan also "edit" with the plan in `plan`'
     )
-    raise ProblemError(400, "approval.kind", f"approval {case.pending.id} is of kind {kind}; `answer` must be {takes}")
+    raise ProblemError(400, "approval.kind", f"for approval {case.pending.id} ({kind}), `answer` must be {takes}")
 
 
 async def _list_door_approvals(context: RequestContext) -> list[Approval]:
@@ -221,7 +221,8 @@ async def _answer_door(context: RequestContext, number: str, decision: Decision)
         raise ProblemError(
             400,
             "approval.kind",
-            f"approval {number} is not pending, or is a request at the door, which takes `approve` or `refuse` only",
+            f"approval {number} is not pending, or is a request at the door; for such a request, `answer` must be "
+            '"approve" or "refuse"',
         )
     found = [each for each in await questions.ask_all_owners(context.tenant.settings) if each.question.id == number]
     if not found:

@@ -264,7 +264,8 @@ async def stop(context: ForJobs, job: JobName) -> JobShown:
     summary = await find(context, job)
     is_over = isinstance(summary, JobSummary) and summary.ended is not None
     if is_over or not context.native.jobs.launcher.is_running(context.tenant.name, job):
-        why = "has ended already" if is_over else "is not run by a process of this server, so there is nothing to stop"
+        elsewhere = "is not running on this server; if it was started on the command line, stop it there with Ctrl+C"
+        why = "has ended already" if is_over else elsewhere
         raise ProblemError(409, "job.still", f"job {job} {why}")
     await context.native.jobs.launcher.signal(context.tenant.name, job)
     return await get_job(context, job)
@@ -285,7 +286,7 @@ async def resume(
     if summary.ended is not None and not (retries and summary.ended.outcome == "done"):
         raise ProblemError(409, "job.over", f"job {job} has ended and cannot be resumed; start a new job")
     if order.quarantine is not None and summary.items is None:
-        raise ProblemError(409, "job.one", f"job {job} is not a swarm, so it has no items in quarantine")
+        raise ProblemError(409, "job.one", f"job {job} is not a swarm; leave `quarantine` out")
     await go_on(context, job, order, {"quarantine": order.quarantine} if order.quarantine is not None else {})
     return await get_job(context, job)
 

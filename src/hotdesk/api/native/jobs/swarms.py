@@ -155,7 +155,7 @@ async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobSho
         raise ProblemError(
             404,
             "swarm.missing",
-            f"job {job} has no items: it is not a swarm, or it is about to list them; GET /jobs/{job} shows its state",
+            f"job {job} has no items: it is not a swarm, or has not listed them yet; GET /jobs/{job} shows its state",
         )
     if summary.ended is not None and summary.ended.outcome != "done":
         raise ProblemError(
@@ -292,7 +292,7 @@ async def follow(context: RequestContext, job: str) -> FollowedSwarm:
         raise ProblemError(
             404,
             "swarm.missing",
-            f"job {job} has no items: it is not a swarm, or it is about to list them; GET /jobs/{job} shows its state",
+            f"job {job} has no items: it is not a swarm, or has not listed them yet; GET /jobs/{job} shows its state",
         )
     swarm = context.native.swarms.find(context.tenant.name, job)
     async with swarm.reading:

@@ -4,7 +4,7 @@ import { may, post, to } from "./api.js";
 
 const KINDS = {
   plan: "Plan", step: "Step", amendment: "Change of plan", repeat: "Repeat", question: "Question", door: "Network access",
-  pilot: "Pilot", cohort: "Request by many items", review: "Review",
+  pilot: "Pilot", cohort: "Request from many items", review: "Review",
 };
 
 export function card(asked, settled = () => {}) {

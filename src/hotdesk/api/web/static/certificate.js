@@ -8,7 +8,7 @@ export function showCertificate(told, each) {
       ["SHA-256", h("code", null, told.file.sha256)],
       ["size", size(told.file.size)],
       ["signed", date(told.at)?.toLocaleString()],
-      ["signed by the key", h("code", null, told.public_key)],
+      ["signing key", h("code", null, told.public_key)],
       ["worker", [told.brain.name, ...told.brain.models].filter(Boolean).join(", ")],
       ["approved by", told.plan.approvals.map((one) => `${one.by} (${one.kind}: ${one.answer})`).join(", ")],
     ]),

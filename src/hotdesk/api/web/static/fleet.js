@@ -7,9 +7,9 @@ import { rows as deskRows } from "./desks.js";
 export default async function view(here) {
   const place = h("div");
   const stop = async () => {
-    if (await confirm("Stop everything?", "Every running job is stopped and every open desk is burnt. Jobs can be resumed; open desks cannot.", "Stop everything")) {
-      await post("/fleet/stop");
-      say("All jobs were stopped and all desks burnt.");
+    if (await confirm("Stop everything?", "Every running job stops after its current act and can be resumed later. Every desk without a job is burnt, with all files in it.", "Stop everything")) {
+      const stopped = await post("/fleet/stop");
+      say(`Jobs stopping: ${stopped.jobs.length}. Desks burnt: ${stopped.desks.length}.`);
       await load();
     }
   };

@@ -55,10 +55,10 @@ function head(progress, job, load) {
     h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     h("progress", { max: String(progress.items), value: String(ended), "aria-label": `${ended} of ${progress.items} items ended` }),
     progress.pilot && h("p", { class: "hint" }, `Forecast from the pilot, for all items: ${span(progress.pilot.seconds * 1000)}, ${money(progress.pilot.dollars)}, ${count(progress.pilot.tokens)} tokens.`),
-    progress.reviewed > 0 && h("p", { class: "hint" }, `People reviewed ${count(progress.reviewed)} results and found ${count(progress.wrong)} wrong.`),
+    progress.reviewed > 0 && h("p", { class: "hint" }, `Results reviewed by people: ${count(progress.reviewed)}, found wrong: ${count(progress.wrong)}.`),
     stands && h("p", { class: "row" },
       button("Retry items in quarantine", again("retry", "The swarm retries these items.")),
-      job.state === "paused" && button("Build the report without them", again("accept", "The swarm builds the report."))),
+      job.state === "paused" && button("Build the report without these items", again("accept", "The swarm builds the report."))),
     report(progress, job),
   ];
 }
@@ -187,10 +187,10 @@ async function evidence(id, name) {
       }, "Download")), each.text && block(each.text, { class: "lines", "aria-label": `Text of ${each.path}` }))),
     record.verdicts.length > 0 && h("section", { "aria-label": "Checks" }, h("h3", null, "Checks"), h("ul", { class: "plainlist" }, record.verdicts.map((each) =>
       h("li", null, chip(each.passed ? "done" : "failed"), ` ${each.check} on ${each.path}`, each.findings.length > 0 && h("ul", null, each.findings.map((one) => h("li", null, one))))))),
-    record.attempts.map((each) => h("details", { open: record.outcome !== "done" }, h("summary", null, `Attempt ${each.attempt} at desk ${each.desk || "none"}`),
+    record.attempts.map((each) => h("details", { open: record.outcome !== "done" }, h("summary", null, `Attempt ${each.attempt}, ${each.desk ? `desk ${each.desk}` : "no desk was opened"}`),
       each.failure && h("p", { class: "wrong" }, each.failure),
       h("ol", { class: "entries" }, each.entries.map((one) => h("li", { "data-is": one.ok ? "done" : "failed" }, one.tool ? [h("strong", null, one.tool), " ", h("code", null, one.call)] : h("span", { class: "quiet" }, "The worker says: "), one.text && block(one.text, { class: "lines" })))),
-      each.omitted > 0 && h("p", { class: "hint" }, `${count(each.omitted)} more entries are not shown.`))),
+      each.omitted > 0 && h("p", { class: "hint" }, `Entries not shown: ${count(each.omitted)}.`))),
     h("p", { class: "hint" }, "These texts were written by the item's worker. They are not checked."),
   ], true);
 }

@@ -136,7 +136,7 @@ function attempt() {
     }
     const rest = acts.querySelectorAll(".minor").length;
     more.hidden = !rest;
-    more.textContent = `Show ${rest} earlier acts`;
+    more.textContent = `Show earlier acts (${rest})`;
   };
   return { node, show, act };
 }
