@@ -132,7 +132,7 @@ class Host:
         if self.own_runtime is None:
             raise HostError(
                 "this process cannot control the doors, screens and pool of these desks, because another process "
-                "opened them"
+                "opened them; control them from that process"
             )
         return self.own_runtime
 

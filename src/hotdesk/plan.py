@@ -61,7 +61,10 @@ def _read_arguments(value: object) -> dict[str, object]:
     except StrictError as e:
         raise ValueError(f"it is not JSON: {str(e)[:200]}") from None
     if not isinstance(found, dict) or not is_plain(found):
-        raise ValueError("it is not a JSON object, or a value in it is too large or nested too deeply")
+        raise ValueError(
+            "it is not a JSON object, or a value in it is a number of 2^63 or more, has a lone surrogate, or is nested "
+            f"too deeply (more than {MAX_DEPTH} levels)"
+        )
     return found
 
 

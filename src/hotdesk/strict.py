@@ -140,7 +140,7 @@ def _refuse_constant(text: str) -> float:
 
 def _parse_finite(text: str) -> float:
     if not math.isfinite(number := float(text)):
-        raise ValueError("a number is too large")
+        raise ValueError("a number is too large for a 64-bit floating-point number")
     return number
 
 
@@ -175,7 +175,7 @@ def _compile_hint(hint: Any, lax: bool) -> tuple[Read, str]:
         return partial(_read_items, origin, *readers), "a list"
     if origin in (dict, Mapping):
         return partial(_read_mapping, *readers), "an object"
-    raise TypeError(f"{hint} cannot be read from JSON")
+    raise TypeError(f"values of the type {hint} cannot be read from JSON")
 
 
 def _compile_class(kind: Any, lax: bool) -> tuple[Read, str]:

@@ -133,7 +133,7 @@ async def test_a_request_that_the_key_does_not_cover_never_leaves_and_the_reason
         ("s3 in eu-west-1 only", "POST", at_s3, {"service": "sts"}),
         ("presigned", "GET", at_s3, {"presigned": True}),
         ("in chunks", "PUT", at_s3, {"body": "x", "digest": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"}),
-        ("in a place that its grant does not cover", "GET", f"https://{SQS}/7/orders", {"service": "sqs"}),
+        ("in a place that no grant covers", "GET", f"https://{SQS}/7/orders", {"service": "sqs"}),
         ("would send other ones", "GET", at_s3, {"key": "AWS_SECRET_ACCESS_KEY"}),
         ("limit 1 MiB", "POST", f"https://{SQS}/", large),
     ]

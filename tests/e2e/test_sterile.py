@@ -97,7 +97,7 @@ async def test_a_keeper_whose_owner_is_gone_takes_its_mounts_with_it(shelf: Conf
 
 async def test_without_a_copy_a_keeper_opens_no_sterile_desk_and_continues(shelf: Config) -> None:
     async with container_runtime(shelf) as runtime:
-        with pytest.raises(ImageError, match="for verifying desks: run"):
+        with pytest.raises(ImageError, match="for desks that verify files: run"):
             await runtime.open(STERILE)
         assert state.list_own_desks(shelf) == []
         desk = await runtime.open(Spec())

@@ -249,4 +249,4 @@ async def test_the_bytes_of_an_owners_answer_are_limited(tmp_path: Path) -> None
             tasks.start(lambda: answer(listener))
             with pytest.raises(KeeperError) as caught:
                 await RemoteRuntime(tmp_path / "owner.sock", tasks).call("GET", "/desks")
-    check(caught.value, KeeperError, f"more than {ANSWER_LIMIT // MIB} MiB", "restart it")
+    check(caught.value, KeeperError, f"more than {ANSWER_LIMIT // MIB} MiB", "restart that process")

@@ -1015,8 +1015,8 @@ async def test_an_interrupted_answer_never_looks_complete(answered: dict[str, li
     Removal(
         "door/exchange.py",
         "            if rest:\n"
-        '                raise ExchangeError(502, f"the response of {self.meant.host} continues after its '
-        'announced end")\n',
+        '                raise ExchangeError(502, f"{self.meant.host} sent more data than the length of its '
+        'response allows")\n',
         "            self.upstream.buffer[:0] = rest\n",
     ),
     Removal(

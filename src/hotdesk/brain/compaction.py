@@ -167,7 +167,7 @@ class WorkingSet:
             case OurMessage():
                 self.head.append(item)
             case Results():
-                raise ValueError("the history has tool results before any reply")
+                raise ValueError("the conversation with the model has tool results before any reply of the model")
         self.compact()
 
     def resize(self, window_tokens: int) -> None:

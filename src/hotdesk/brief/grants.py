@@ -17,7 +17,16 @@ from urllib.parse import quote, unquote
 from hotdesk.brief.data import MOST_PLACES, Grant, PlaceKind, SecretPlace
 from hotdesk.brief.names import bracket_ipv6, canonicalize_host, is_address
 from hotdesk.brief.paths import LONGEST_GLOB, canonicalize_path
-from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, check_choice, check_number, read_part, split_words
+from hotdesk.brief.rules import (
+    METHOD_SHAPE,
+    NEVER,
+    STEP_SHAPE,
+    add_example,
+    check_choice,
+    check_number,
+    read_part,
+    split_words,
+)
 from hotdesk.errors import BriefError, make_printable
 
 EXAMPLE = "erp-token@erp.example.test bearer"
@@ -46,6 +55,7 @@ _OPTIONS = (
     "bearer, basic, header=, cookie=, query=, form=, json=, swap, env=, step=, seconds=, field=, foreign, identity, "
     "allow-header=, allow-field="
 )
+_EXAMPLES = {"env": "env=ERP_TOKEN", "step": "step=fetch", "seconds": "seconds=600"}
 SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTHONPATH NODE_OPTIONS".split())
 
 
@@ -55,7 +65,7 @@ def parse_grant(text: str) -> Grant:
     except ValueError as e:
         port = str(e).startswith(("port is ", _BEGINNING)) and ":" in text and "://" not in text
         example = _PORT_EXAMPLE if port else EXAMPLE
-        raise BriefError(f"grant {make_printable(text[:200])!r}: {e}; write it like {example!r}") from None
+        raise BriefError(f"grant {make_printable(text[:200])!r}: {add_example(e, repr(example))}") from None
 
 
 def check_grant(grant: Grant) -> Grant:
@@ -63,7 +73,7 @@ def check_grant(grant: Grant) -> Grant:
         return _canonicalize_grant(grant)
     except ValueError as e:
         raise BriefError(
-            f"grant of {make_printable(str(grant.secret)[:80])!r}: {e}; write it like {EXAMPLE!r}"
+            f"grant of {make_printable(str(grant.secret)[:80])!r}: {add_example(e, repr(EXAMPLE))}"
         ) from None
 
 
@@ -116,7 +126,7 @@ def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
         added = (*getattr(grant, listed), unquote(value, errors="strict"))
         return replace(grant, **{listed: added})  # type: ignore[arg-type]
     if name in used:
-        raise ValueError(f"{name!r} is given twice")
+        raise ValueError(f"{name!r} is given twice; remove one")
     if bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
         raise _make_option_error(word)
     used.add(name)
@@ -128,13 +138,22 @@ def read_option(name: str, value: str) -> dict[str, object]:
         case "env" | "step":
             return {name: value}
         case "seconds":
-            return {name: float(value)}
+            try:
+                return {name: float(value)}
+            except ValueError:
+                shown = make_printable(value[:80])
+                raise ValueError(f"seconds is {shown!r}; it must be a number, as in seconds=600") from None
         case "foreign" | "identity":
             return {name: True}
     raise _make_option_error(name)
 
 
 def _make_option_error(word: str) -> ValueError:
+    name = word.partition("=")[0]
+    if name in _EXAMPLES:
+        return ValueError(f"{name} needs a value, as in {_EXAMPLES[name]}")
+    if name in ("foreign", "identity"):
+        return ValueError(f"{name} takes no value; write `{name}`")
     return ValueError(f"{make_printable(word[:80])!r} is not an option of a grant; the options are {_OPTIONS}")
 
 
@@ -199,7 +218,7 @@ def _check_places(places: object) -> tuple[SecretPlace, ...]:
         raise ValueError(f"places must be a list of at most {MOST_PLACES} places for the secret, such as bearer")
     done = tuple(_check_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
-        raise ValueError("the same place for the secret is given twice")
+        raise ValueError("the same place for the secret is given twice; remove one")
     return done
 
 
@@ -239,7 +258,7 @@ def _check_around(place: SecretPlace) -> None:
         ):
             raise ValueError(
                 "text before or after a secret must be printable ASCII of at most 200 characters, and is allowed only "
-                "with `header=` and without `swap`"
+                "with `header=` and without `swap`, as in header=Authorization:Token%20:"
             )
 
 
@@ -265,11 +284,13 @@ def _check_headers(names: object) -> tuple[str, ...]:
 
 def _check_pin(place: SecretPlace) -> SecretPlace:
     _check_name(place.name)
-    if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
+    has_method = isinstance(place.method, str) and METHOD_SHAPE.fullmatch(place.method) and place.method not in NEVER
+    if not has_method or place.path == "":
         raise ValueError(f"{place.kind} needs a method and a path, as in {place.kind}=password:POST:/login")
     if not isinstance(place.path, str) or "*" in place.path or len(place.path) > LONGEST_GLOB:
         raise ValueError(
-            f"{place.kind} needs one exact path; a pattern would let the desk choose where the secret appears"
+            f"{place.kind} needs one exact path, as in {place.kind}=password:POST:/login; a pattern would let the desk "
+            "choose where the secret appears"
         )
     return replace(
         place, path=read_part("path", place.path, canonicalize_path), swap=place.swap or place.kind in ("form", "json")
@@ -278,4 +299,4 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
-        raise ValueError("a field name must have 1 to 128 printable characters")
+        raise ValueError("a field name must have 1 to 128 printable characters, as in password")

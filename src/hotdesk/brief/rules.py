@@ -25,6 +25,12 @@ EXAMPLE = "GET example.test/data/*"
 _PORT_EXAMPLE = "GET example.test:8443/data/*"
 MAX_LINE_CHARS = 1 << 17
 """Maximum characters of one line; no valid rule or grant is longer."""
+_EXAMPLES = {"up": "up=1M", "down": "down=1M", "rate": "rate=0.5", "step": "step=fetch"}
+_REMEDIES = (
+    " as in ", " is written as ", "; write ", "; use ", "; add ", "; remove ", "; it must be ", "; the options are ",
+    "; the fields are ",
+)  # fmt: skip
+"""Beginnings of a remedy or an example in a fault's own text."""
 VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", "tunnel": "allow"}
 WORDS = frozenset({*VERDICTS, "read", "write", "private"})
 """Keywords of the grammar, which cannot be a host."""
@@ -55,7 +61,7 @@ def parse_rule(text: str) -> Rule:
         return _canonicalize_rule(read_words(split_words(text)))
     except (ValueError, BriefError) as e:
         example = _PORT_EXAMPLE if _is_about_port(e) else EXAMPLE
-        raise BriefError(f"rule {make_printable(text[:200])!r}: {e}; write it like {example!r}") from None
+        raise BriefError(f"rule {make_printable(text[:200])!r}: {add_example(e, repr(example))}") from None
 
 
 def parse_rule_table(table: Mapping[str, object]) -> Rule:
@@ -66,7 +72,7 @@ def parse_rule_table(table: Mapping[str, object]) -> Rule:
         shown = make_printable(repr(dict(table))[:200])
         port = ", port = 8443" if _is_about_port(e) else ""
         example = f'{{host = "example.test"{port}, path = "/data/*"}}'
-        raise BriefError(f"rule {shown}: {e}; write it like {example}") from None
+        raise BriefError(f"rule {shown}: {add_example(e, example)}") from None
 
 
 def check_rule(rule: Rule) -> Rule:
@@ -74,7 +80,16 @@ def check_rule(rule: Rule) -> Rule:
         return _canonicalize_rule(rule)
     except ValueError as e:
         shown, example = make_printable(str(rule.host)[:200]), _PORT_EXAMPLE if _is_about_port(e) else EXAMPLE
-        raise BriefError(f"rule for {shown!r}: {e}; write it like {example!r}") from None
+        raise BriefError(f"rule for {shown!r}: {add_example(e, repr(example))}") from None
+
+
+def add_example(fault: Exception, example: str) -> str:
+    """Return a fault's text with an example, unless the text has a remedy of its own."""
+    is_encoding = isinstance(fault, UnicodeDecodeError)
+    text = "a name is not UTF-8 after percent-decoding" if is_encoding else str(fault)
+    has_remedy = any(each in text for each in _REMEDIES)
+    has_remedy = has_remedy and not _is_about_port(fault) and "was read as the host" not in text
+    return text if has_remedy else f"{text}; write it like {example}"
 
 
 def _is_about_port(error: Exception) -> bool:
@@ -168,7 +183,7 @@ def _read_options(words: list[str]) -> dict[str, object]:
     for word in words:
         name, equals, value = word.partition("=")
         if name in options:
-            raise ValueError(f"{name!r} is given twice")
+            raise ValueError(f"{name!r} is given twice; remove one")
         options[name] = read_option(name, value if equals else None)
     return options
 
@@ -180,7 +195,12 @@ def read_option(name: str, value: str | None) -> object:
         case (("up" | "down"), str()):
             return parse_size(value)
         case "rate", str():
-            return float(value)
+            try:
+                return float(value)
+            except ValueError:
+                raise ValueError(
+                    f"rate is {make_printable(value[:80])!r}; it must be a number, as in rate=0.5"
+                ) from None
         case "step", str() if value:
             return value
     if value is None and (name in ("read", "write") or name.isupper()):
@@ -188,6 +208,10 @@ def read_option(name: str, value: str | None) -> object:
             f"{make_printable(name[:80])!r} is in the wrong place; write read, write or methods such as POST,PUT "
             "before the host"
         )
+    if name == "private":
+        raise ValueError("private takes no value; write `private`")
+    if name in _EXAMPLES:
+        raise ValueError(f"{name} needs a value, as in {_EXAMPLES[name]}")
     raise ValueError(
         f"{make_printable(name[:80])!r} is not an option of a rule; the options are up=, down=, rate=, private, step="
     )
@@ -288,7 +312,7 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
         raise ValueError("the name of a query parameter is empty or has a `*`, which only values may have")
     names = [read_part("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
     if len(set(names)) != len(names):
-        raise ValueError("a query parameter is given twice")
+        raise ValueError("a query parameter is given twice; remove one")
     for _, value in pairs:
         read_part("query", value, lambda text: paths.compile_value(text).pattern)
     return tuple(sorted(pairs))

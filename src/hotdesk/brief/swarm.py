@@ -113,5 +113,8 @@ def _read_key(field: BriefValue) -> str:
     key = field.get("key", "")
     if not isinstance(key.value, str) or not is_json_value(key.value) or len(key.value) > _LONGEST_COLUMN:
         shown = make_printable(str(key.value)[:80])
-        raise key.make_error(f"{shown!r} is not a column name; write {format_example(key, 'each.key')}")
+        raise key.make_error(
+            f"each.key must be a column name of at most {_LONGEST_COLUMN} characters, not {shown!r}; write "
+            f"{format_example(key, 'each.key')}"
+        )
     return key.value

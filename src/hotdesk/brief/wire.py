@@ -90,7 +90,9 @@ def _require_names(names: Mapping[str, str]) -> None:
         except ValueError:
             right = False
         if not right:
-            raise _make_scope_error(f"the name {make_printable(name[:80])!r} does not map to host:port")
+            raise _make_scope_error(
+                f"the name {make_printable(name[:80])!r} is not a host name, or has no address host:port"
+            )
 
 
 def _require_tokens(scope: Scope) -> None:

@@ -99,7 +99,8 @@ class ActiveCheck:
         allow, *flags = (expect.get("allow", []), *(expect.get(key, False) for key in FIELDS[1:]))
         if set(expect) - set(FIELDS) or not isinstance(allow, list) or not all(type(each) is bool for each in flags):
             raise BriefError(
-                f"the check {NAME} has no options in expect; write {EXAMPLE} in the deliverable to allow content"
+                f"the check {NAME} takes no options in expect; to allow active content, write {EXAMPLE} in the "
+                "deliverable"
             )
         for each in allow:
             if not isinstance(each, str) or each not in FAMILIES:

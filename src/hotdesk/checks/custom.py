@@ -101,7 +101,8 @@ def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str
                 raise ValueError("the output of the check program must have an entry in `faults` or `held`")
             if max(len(faults), len(facts), len(values)) > MOST_VALUES:
                 raise ValueError(
-                    f"the output of the check program has more than {MOST_VALUES} `faults`, `held` or `values`"
+                    f"the output of the check program has more than {MOST_VALUES} entries in `faults`, `held` or "
+                    "`values`"
                 )
             shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
             return tuple(map(_read_fault, faults)), tuple(map(read_text, facts)), shown

@@ -230,7 +230,7 @@ def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
                 f"the workbook has no sheet, or its first sheet is empty or has more than {MOST_CELLS} cells"
             )
     if len(found) != len(cells) or not any(row == 1 for row, _ in found):
-        raise ValueError("the first sheet has no first row, or two cells at the same position")
+        raise ValueError("the first sheet has nothing in row 1, or two cells at the same position")
     return Sheet(read_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": read_text(python)}
 
 
@@ -247,7 +247,7 @@ def read_cell(record: object) -> Cell:
                 raise ValueError("a cell has an invalid number")
             where = _parse_local_area(at)
             if where is None or where.size != 1:
-                raise ValueError("a cell has no valid position")
+                raise ValueError("the reference of a cell is missing or invalid; it must be like B2")
             text = "=" + formula.removeprefix("=") if formula else ""
             colour = fill[2:].upper() if FILL_SHAPE.fullmatch(fill) else ""
             return Cell(where.left, where.top, get_kind(value, error=error), value, text, colour)

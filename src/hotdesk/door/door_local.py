@@ -116,5 +116,5 @@ def _read_question(body: bytes) -> tuple[Rule, str]:
     """Parse a request for access: one allow rule and a reason."""
     data = json.loads(body)
     if not isinstance(data, dict) or not isinstance(data.get("rule"), str) or not set(data) <= {"rule", "reason"}:
-        raise BriefError('the body must be {"rule": "GET example.test/data/*", "reason": "why"}')
+        raise BriefError('the body of the request must be {"rule": "GET example.test/data/*", "reason": "why"}')
     return parse_rule(data["rule"]), str(data.get("reason", ""))

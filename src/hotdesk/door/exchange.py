@@ -444,7 +444,7 @@ class Forward:
             answer = framing.parse_response(head, self.meant.method)
             if answer.status >= 200 or answer.status == 101:
                 return answer
-        raise ExchangeError(502, f"{self.meant.host} sent {INFORMED} interim responses and no final one")
+        raise ExchangeError(502, f"{self.meant.host} sent {INFORMED} interim (1xx) responses and no final response")
 
     async def bring_back(self, answer: Response) -> None:
         """Send the response to the desk, with secrets removed."""
@@ -487,7 +487,7 @@ class Forward:
                 reader.feed_eof()
             payload, rest = reader.feed(data)
             if rest:
-                raise ExchangeError(502, f"the response of {self.meant.host} continues after its announced end")
+                raise ExchangeError(502, f"{self.meant.host} sent more data than the length of its response allows")
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.encode_chunk(piece) if chunked else piece)
@@ -533,7 +533,7 @@ class Forward:
     async def switch(self, answer: Response) -> None:
         assert self.upstream is not None
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
-            raise ExchangeError(502, f"{self.meant.host} switched protocols, which the request did not ask for")
+            raise ExchangeError(502, f"{self.meant.host} switched to a protocol that the request did not ask for")
         headers = Headers((*end_to_end(answer), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
         self.started = True
         self.wire.write(framing.format_response_head(101, b"Switching Protocols", headers))

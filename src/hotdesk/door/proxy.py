@@ -146,7 +146,9 @@ class DeskConnection:
             shown = f"hotdesk refuses {where.host}:{where.port}, see http://door.local/".encode()
             return self.refuse(403, what, why, reason=shown, where=where)
         if self.wire.buffer:
-            return self.refuse(400, what, "data was sent before the response to CONNECT", where=where)
+            return self.refuse(
+                400, what, "data was sent before the response to CONNECT; wait for the response", where=where
+            )
         self.place.inside, self.place.scheme = where, reachable[0]
         self.wire.hold()
         self.wire.write(b"HTTP/1.1 200 Connection established\r\n\r\n")

@@ -73,7 +73,9 @@ def split_output(done: Done) -> tuple[PageReport, bytes]:
     """Split the program's output into report and picture; raise `PictureError` if there is no picture."""
     if done.timed_out or done.truncated:
         raise PictureError(
-            f"rendering the page took more than {_SECONDS:g} seconds" if done.timed_out else "the picture is too large"
+            f"rendering the page took more than {_SECONDS:g} seconds"
+            if done.timed_out
+            else f"the picture has more than {MAX_BYTES:,} bytes"
         )
     line, _, data = done.stdout.partition(b"\n")
     if len(line) > _MAX_HEADER_BYTES or not done.ok:

@@ -145,7 +145,7 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         if name in _USERS:
             return cmd, name
         if name.startswith("-"):
-            raise SandboxUserUnsupportedError(f"{name!r} is not a valid user name")
+            raise SandboxUserUnsupportedError(f"the user name {name!r} must not begin with `-`")
         return ["/usr/sbin/runuser", "-u", name, "--", *cmd], "root"
 
     async def write_file(self, file: str, contents: str | bytes) -> None:

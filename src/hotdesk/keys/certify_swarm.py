@@ -153,8 +153,8 @@ def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallPr
         proof = read_wall(journal, desk) or proofs.get(desk)
         if proof is None:
             raise BriefError(
-                "a swarm gets no certificate: the keeper did not verify the wall of the clean "
-                f"desk {desk} that checked items"
+                f"a swarm gets no certificate: the keeper did not verify the wall of desk {desk}, in which items were "
+                "checked"
             )
         walls.add(proof.wall)
     return sorted(walls)

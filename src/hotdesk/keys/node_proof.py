@@ -46,7 +46,10 @@ def check_proof(statement: Mapping[str, object], desk: str, authority: str, now:
         )
     for name, text in texts.items():
         if not isinstance(text, str) or len(text) > MAX_TEXT:
-            raise BriefError(f"malformed record of opening desk {desk} from its node: `{name}` is missing or too long")
+            raise BriefError(
+                f"malformed record of opening desk {desk} from its node: `{name}` is missing, or has more than "
+                f"{MAX_TEXT} characters"
+            )
     row, key, certificate, signature = (str(text) for text in texts.values())
     try:
         check_vouching(key, certificate, signature, authority, now)
@@ -57,13 +60,22 @@ def check_proof(statement: Mapping[str, object], desk: str, authority: str, now:
             f"{explain_vouching(e)}"
         ) from e
     if not isinstance(public, Ed25519PublicKey) or event is None or not _is_whole(event, public):
-        raise BriefError(f"the node's record of opening desk {desk} does not match its signature")
+        raise BriefError(
+            f"the wall of desk {desk} cannot be verified: the signature of its node's record is not valid; open "
+            "another desk"
+        )
     opened = event.read_event()
     proof = find_proof(opened)
     if event.chain != desk or event.actor != KEEPER or not isinstance(opened, Opened) or proof is None:
-        raise BriefError(f"the record that the node signed is not the opening of desk {desk} by its keeper")
+        raise BriefError(
+            f"the wall of desk {desk} cannot be verified: the record that its node sent does not show that the node's "
+            "keeper opened this desk; open another desk"
+        )
     if opened.desk != desk or opened.scope or opened.rules or opened.grants:
-        raise BriefError(f"desk {desk} was opened with network access (a door), so its record proves no wall")
+        raise BriefError(
+            f"the wall of desk {desk} cannot be verified: the desk was opened with network access (a door); open a "
+            "desk without it"
+        )
     return proof
 
 
@@ -83,7 +95,10 @@ def check_vouching(key: str, certificate: str, signature: str, authority: str, n
     if list(usage) != [ExtendedKeyUsageOID.SERVER_AUTH]:
         raise ValueError("the certificate does not belong to a node; write one with `hotdesk node enroll`")
     if now < node.not_valid_before_utc:
-        raise ValueError(f"the node's certificate is not valid before {node.not_valid_before_utc:%Y-%m-%d %H:%M} UTC")
+        raise ValueError(
+            f"the node's certificate is not valid before {node.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; check the "
+            "clocks of both machines"
+        )
     if now > node.not_valid_after_utc:
         raise ValueError(
             f"the node's certificate expired on {node.not_valid_after_utc:%Y-%m-%d}; write another with "
@@ -91,7 +106,9 @@ def check_vouching(key: str, certificate: str, signature: str, authority: str, n
         )
     public = node.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise ValueError("the key of the node's certificate is not an elliptic-curve key")
+        raise ValueError(
+            "the key of the node's certificate is not an elliptic-curve key; write another with `hotdesk node enroll`"
+        )
     public.verify(base64.b64decode(signature, validate=True), encode_vouching(key.encode()), ec.ECDSA(hashes.SHA256()))
 
 

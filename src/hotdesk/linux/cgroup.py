@@ -424,7 +424,7 @@ def move_processes_below(folder: Path, tries: int = 100) -> None:
         for pid in pids:
             with suppress(ProcessLookupError):
                 write(f"{below}/cgroup.procs", pid)
-    raise OSError(errno.EBUSY, f"processes in the cgroup {folder} start faster than they can be moved")
+    raise OSError(errno.EBUSY, f"processes in the cgroup {folder} start faster than hotdesk can move them; try again")
 
 
 def _parse_counters(text: bytes) -> dict[bytes, int]:

@@ -31,7 +31,7 @@ def build_program(devices: Iterable[str]) -> bytes:
         kind, _, numbers = device.partition(" ")
         first, _, second = numbers.partition(":")
         if kind != "c":
-            raise ValueError(f"{device!r} is not a character device")
+            raise ValueError(f"{device!r} is not a character device such as 'c 1:3'")
         tests.append((int(first), None if second == "*" else int(second)))
     code = [
         *(

@@ -24,7 +24,7 @@ def run_tool(*argv: str) -> None:
     except FileNotFoundError as e:
         raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e
     except subprocess.TimeoutExpired as e:
-        raise HostError(f"{argv[0]} did not finish within a minute; the machine may be overloaded") from e
+        raise HostError(f"{argv[0]} did not finish within a minute; the machine may be overloaded, try again") from e
     if done.returncode:
         raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
 

@@ -59,7 +59,10 @@ def _refuse_rings() -> None:
     """Raise `RuntimeError` for an open io_uring, which bypasses the filter; libuv aborts if its ring is refused."""
     for fd in os.listdir("/proc/self/fd"):
         if (Path("/proc/self/fd") / fd).is_symlink() and os.readlink(f"/proc/self/fd/{fd}") == RING:
-            raise RuntimeError("an io_uring is open: create the event loop after confinement")
+            raise RuntimeError(
+                "this process has an open io_uring, which bypasses the system call filter: create the event loop after "
+                "confinement"
+            )
 
 
 def preload() -> None:

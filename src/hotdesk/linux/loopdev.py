@@ -38,7 +38,7 @@ def attach(file: int, name: str) -> tuple[str, int]:
             return path, device
     finally:
         os.close(control)
-    raise OSError(errno.EBUSY, f"no loop device was free in {TRIES} attempts; the machine may be overloaded")
+    raise OSError(errno.EBUSY, f"no loop device was free in {TRIES} attempts; the machine may be overloaded, try again")
 
 
 def find(file: Path) -> tuple[str, int] | None:

@@ -186,7 +186,7 @@ def run_in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
         netns = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             if os.fstat(netns).st_ino == before:
-                raise OSError("the new network namespace is the host's own")
+                raise OSError("the kernel created no network namespace: the thread is still in the host's")
             return netns, work()
         except BaseException:
             os.close(netns)
@@ -201,7 +201,7 @@ def run_in_netns(netns: int, work: Callable[[], T]) -> T:
     def run_inside() -> T:
         check(libc.setns(netns, CLONE_NEWNET), "setns")
         if os.stat("/proc/thread-self/ns/net").st_ino != os.fstat(netns).st_ino:
-            raise OSError("the thread is not in the desk's network namespace")
+            raise OSError("the thread could not enter the desk's network namespace")
         return work()
 
     return run_in_thread(run_inside)

@@ -59,8 +59,8 @@ def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
     names = sorted({item.name for item in items})
     if len(names) > 1:
         raise BriefError(
-            f"all items of a swarm must have the same file type, but each.over matches files of several types, named "
-            f"{', '.join(names)} in the desk; narrow each.over"
+            f"the items of a swarm must all have the same file type, but `over` in [each] matches files that become "
+            f"{', '.join(names)} in the desk; choose a pattern that matches one type"
         )
     goal = (
         f"{brief.goal}\n\nThis is done for many items. Each item has its own worker at its own desk. A worker finds "

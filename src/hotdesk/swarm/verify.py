@@ -253,8 +253,8 @@ def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
         check = each.check
         if check.alone or not isinstance(check, BatchedCheck) or check.ask_look(item.path, BESIDE) is None:
             raise BriefError(
-                f"the check {each.name!r} needs a clean desk for every file, which a swarm does not provide; use json, "
-                "csv or quotes for items, and any check for the report"
+                f"the check {each.name!r} needs a clean desk for every file, which a swarm does not provide; check "
+                "items with json, csv or quotes, and use this check only for the report"
             )
     return looks
 

@@ -122,7 +122,7 @@ def load_public(kind: object, data: object) -> Public:
         raise ValueError(f"unknown kind {kind!r}")
     expected = {field.name: int if field.type == "int" else str for field in fields(public_class)}
     if {name: type(value) for name, value in data.items()} != expected:
-        raise ValueError(f"the public fields of a {kind} are {sorted(expected)}")
+        raise ValueError(f"a secret of kind {kind} must have exactly the public fields {', '.join(sorted(expected))}")
     return public_class(**data)
 
 

@@ -50,9 +50,9 @@ def load_root(data: object) -> RootKeySource:
         raise ValueError("the root key's description is incomplete")
     root = RootKeySource(**data)
     if root.source not in get_args(Source) or not ID.fullmatch(root.id):
-        raise ValueError("the root key's source or id is invalid")
+        raise ValueError("the source or id of the root key is invalid")
     if root.memory > 1 << 20 or root.passes > 16 or root.lanes > 16:
-        raise ValueError("the cost parameter of the root key is too high")
+        raise ValueError("the Argon2id cost of the root key exceeds 1 GiB of memory, 16 passes or 16 lanes")
     return root
 
 

@@ -241,7 +241,7 @@ async def test_a_finish_that_keeps_being_refused_gives_the_step_up(model: Script
         ("async def a(hands): pass\nPLAN = (a, a)", "has no valid PLAN"),
         (
             "from hotdesk.brain.models.scripted import step\nasync def a(hands): pass\nPLAN = (step(a, host=[]),)",
-            "unknown step field 'host'; the fields are intent, tools, hosts",
+            r"step\(\) has no option 'host'; its options are intent, tools, hosts",
         ),
     ],
 )

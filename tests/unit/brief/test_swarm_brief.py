@@ -61,7 +61,7 @@ def test_a_minimal_swarm_brief_is_valid() -> None:
         ("attempts = 3", "attempts = 9", "line 10: each.attempts must be a number"),
         ("quarantine = 0.2", "quarantine = 2", "line 11: each.quarantine must be a number"),
         ("acts = 20", "sets = 20", "line 14: each has no field 'sets'"),
-        ('key = "number"', "key = 1", "line 7: '1' is not a column name"),
+        ('key = "number"', "key = 1", "line 7: each.key must be a column name of at most"),
         ('path = "{item}.json"', 'path = "all.json"', "line 3: every item delivers its own file"),
         ('goal = "Build the register."\n', "", "line 16: \\[reduce\\] has no goal"),
     ],

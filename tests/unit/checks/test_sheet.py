@@ -104,7 +104,7 @@ Change = Callable[[dict[str, dict[str, Any]]], object]
         (lambda at: at["C3"].update(error=True, value="#REF!"), "errors x!C3: a value|#REF!"),
         (
             lambda at: at.update(twice=at["C3"]),
-            "opens : a workbook|a problem: the first sheet has no first row, or two cells at the same position",
+            "opens : a workbook|a problem: the first sheet has nothing in row 1, or two cells at the same position",
         ),
         (
             lambda at: at["F2"].update(value=float("nan"), formula=""),
@@ -239,7 +239,7 @@ def test_a_relation_that_leads_to_two_places_is_not_followed(report: Path) -> No
     with zipfile.ZipFile(report) as source:
         first = re.findall(r'Id="(\w+)"', source.read("xl/_rels/workbook.xml.rels").decode())[0]
     seen = altered(report, "xl/_rels/workbook.xml.rels", "</Relationships>", twice.format(first))
-    assert "two relationships of the workbook have the same name" in judged(seen)[1]
+    assert "two relationships of the workbook have the same Id" in judged(seen)[1]
 
 
 def test_cells_no_office_shows_are_ignored(report: Path) -> None:

@@ -415,7 +415,7 @@ def test_a_check_needs_the_files_its_expectations_name() -> None:
         ({"formulas": ["Data!B2:ZZ9999"]}, "more than 500 cells"),
         ({"coloured": {"colour": "mauve", "rows": [2]}}, "unknown colour; the colours are red"),
         ({"coloured": {"colour": "red"}}, "expected either `rows`, or `column` and `is`"),
-        ({"coloured": {"colour": "red", "rows": [1]}}, "rows must be a list of row numbers from 2"),
+        ({"coloured": {"colour": "red", "rows": [1]}}, "rows must be a list of row numbers, each 2 or more"),
         ({"reconcile": [{"cell": "A!B2"}]}, "expected either `with` .another cell., or `source`"),
         ({"reconcile": [{"cell": "A!B2:B3", "with": "A!B4"}]}, "expected one cell"),
         ({"reconcile": [{"cell": "A!B2", "with": "A!B4", "within": "x"}]}, "`within` must be a number"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from hotdesk.errors import HostError
+from hotdesk.hands.page import load_library
 from hotdesk.hands.page.bundle import bundle
 
 ENTRY = "core/a.js"
@@ -100,3 +102,10 @@ def test_a_thing_that_is_made_is_exported() -> None:
 def test_unsupported_syntax_is_refused(text: str, why: str) -> None:
     with pytest.raises(HostError, match=why):
         one(text, b="export const c = 1;\nexport let t = 1;\nt = 2;", c="export const c = 1;")
+
+
+def test_a_library_that_cannot_be_bundled_is_reported_with_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core/rfb.js").write_text("const a = 1;")
+    with pytest.raises(HostError, match=f"core/rfb.js: it has no default export; delete the folder {tmp_path}, then"):
+        load_library(tmp_path)

@@ -46,7 +46,7 @@ class Scene:
 def step(act: ScriptFunction, **options: object) -> Scene:
     """Return a scene with the step's needs and results as fields of `Step`; lists are converted to tuples."""
     if unknown := sorted(set(options) - set(FIELDS)):
-        raise BriefError(f"unknown step field {unknown[0]!r}; the fields are {', '.join(FIELDS)}")
+        raise BriefError(f"step() has no option {unknown[0]!r}; its options are {', '.join(FIELDS)}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return Scene(act, Step(act.__name__, **{"intent": get_headline(act), **values}))  # type: ignore[arg-type]
 

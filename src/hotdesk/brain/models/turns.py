@@ -42,7 +42,7 @@ def join_turns(history: Sequence[Item]) -> list[Spoken]:
         elif isinstance(item, OurMessage):
             found.append(item)
         elif not (found and isinstance(found[-1], HistoryTurn) and found[-1].pairs):
-            raise ModelError("the history is out of order: it has tool results without a call; start the job again")
+            raise ModelError("the stored conversation is damaged: it has tool results without a call; start a new job")
     if not found or (isinstance(found[-1], HistoryTurn) and not found[-1].pairs):
         found.append(OurMessage(_GO_ON))
     return found

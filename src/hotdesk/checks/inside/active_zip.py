@@ -79,7 +79,7 @@ def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str
     """Find bytes that belong to no member or to two: before, between and after the members."""
     end = data.rfind(END)
     if end < 0:
-        raise zipfile.BadZipFile("the archive has no end record")
+        raise zipfile.BadZipFile("the archive is incomplete: its end-of-central-directory record is missing")
     *_, comment = ENDED.unpack_from(data, end)
     if end + ENDED.size != len(data):
         trailer = "a comment" if comment and end + ENDED.size + comment == len(data) else "data"
@@ -90,7 +90,7 @@ def _inspect_layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str
     for info in sorted(file.infolist(), key=lambda each: each.header_offset):
         signature, *_, name_size, more = LOCAL.unpack_from(data, info.header_offset)
         if signature != b"PK\x03\x04":
-            raise zipfile.BadZipFile("a member of the archive is not at its declared position")
+            raise zipfile.BadZipFile("a file in the archive is not at the offset given in the archive's directory")
         begun = info.header_offset + LOCAL.size
         name, local = data[begun : begun + name_size], data[begun + name_size : begun + name_size + more]
         for fields in (info.extra, local):

@@ -55,7 +55,7 @@ class OpenedSheet:
         for name, kinds in ways.items():
             relations = list(self.parse_part(name))
             if len({each.get("Id") for each in relations}) != len(relations):
-                raise ValueError("two relationships of the workbook have the same name")
+                raise ValueError("two relationships of the workbook have the same Id")
             for each in relations:
                 kind, target = each.get("Type", "").rpartition("/")[2], each.get("Target", "")
                 folder = "/xl" if name.startswith("xl/") else "/"
@@ -161,7 +161,7 @@ def _find_place(at: str) -> tuple[int, int]:
     """Return a cell's column and row, from 1."""
     found = re.fullmatch(r"([A-Z]{1,3})([0-9]{1,7})", at, re.ASCII)
     if found is None:
-        raise ValueError("a cell has no valid position")
+        raise ValueError("the reference of a cell is missing or invalid; it must be like B2")
     column = 0
     for letter in found[1]:
         column = column * 26 + ord(letter) - 64

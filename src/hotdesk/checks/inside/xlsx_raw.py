@@ -175,7 +175,7 @@ def _parse_cell_place(at: str) -> tuple[int, int]:
     """Return a cell's column and row, from 1."""
     found = PLACE.fullmatch(at)
     if found is None:
-        raise ValueError("a cell has no valid position")
+        raise ValueError("the reference of a cell is missing or invalid; it must be like B2")
     column = 0
     for letter in found[1]:
         column = column * 26 + ord(letter) - 64

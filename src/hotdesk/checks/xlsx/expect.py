@@ -175,7 +175,7 @@ def _read_coloured(value: object) -> Coloured:
     if set(fields) == {"colour", "rows"}:
         numbers = fields["rows"]
         if not isinstance(numbers, list) or not all(type(each) is int and each > 1 for each in numbers):
-            raise ValueError("rows must be a list of row numbers from 2: row 1 has the headings")
+            raise ValueError("rows must be a list of row numbers, each 2 or more, because row 1 has the headings")
         return Coloured(colour, frozenset(numbers))
     if set(fields) == {"colour", "column", "is"} and isinstance(fields["is"], list):
         return Coloured(colour, frozenset(), text(fields["column"]), frozenset(map(text, fields["is"])))

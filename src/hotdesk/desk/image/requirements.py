@@ -186,7 +186,7 @@ def name_fallbacks(kernel: KernelConfig) -> list[str]:
         )
     if not offers(kernel, "erofs"):
         found.append(
-            "the kernel has no erofs: the copies of images for verifying desks are ext4 files, which are larger"
+            "the kernel has no erofs: the copies of images for desks that verify files are ext4 files, which are larger"
         )
     return found
 

@@ -48,7 +48,7 @@ class Sterile:
         missing = list_uncopied_layers(self.store, image)
         if missing:
             raise ImageError(
-                f"image {image.name!r} has no copy of layer {missing[0].name[:12]} for verifying desks: "
+                f"image {image.name!r} has no copy of layer {missing[0].name[:12]} for desks that verify files: "
                 f"run `hotdesk image build {image.name}`, or import the image again"
             )
         return {layer: self.mount(layer.name, read_kernel_taint()) for layer in image.layers}
@@ -82,8 +82,8 @@ def attach(fd: int, kind: str, at: Path) -> None:
         syscalls.mount(device, str(at), kind, FLAGS, KINDS[kind])
     except OSError as e:
         raise ImageError(
-            f"the image copy {os.readlink(f'/proc/self/fd/{fd}')} for verifying desks cannot be mounted: {e}; remove "
-            "that file, then run `hotdesk image build`, or import the image again"
+            f"the image copy {os.readlink(f'/proc/self/fd/{fd}')} for desks that verify files cannot be mounted: {e}; "
+            "remove that file, then run `hotdesk image build`, or import the image again"
         ) from e
     finally:
         os.close(loop)
@@ -141,7 +141,8 @@ def find_copy(store: Path, digest: str) -> tuple[Path, str]:
         if (file := get_copy_path(store, digest, kind)).is_file():
             return file, kind
     raise ImageError(
-        f"layer {digest[:12]} has no copy for verifying desks: run `hotdesk image build`, or import the image again"
+        f"layer {digest[:12]} has no copy for desks that verify files: run `hotdesk image build`, or import the image "
+        "again"
     )
 
 

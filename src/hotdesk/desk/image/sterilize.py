@@ -41,11 +41,11 @@ def make(
     missing = sterile.list_uncopied_layers(store, image)
     if missing and sterile.is_suspect(sterile.read_kernel_taint() if tainted is None else tainted):
         raise HostError(
-            f"cannot copy image {image.name!r} for verifying desks: the kernel has reported an internal error "
+            f"cannot copy image {image.name!r} for desks that verify files: the kernel has reported an internal error "
             "(oops), so its cache of the image may be corrupt; reboot, then try again"
         )
     for layer in missing:
-        progress(f"{image.name}: copying layer {layer.name[:12]} for verifying desks")
+        progress(f"{image.name}: copying layer {layer.name[:12]} for desks that verify files")
         carry_out(store, layer.name, tuple(kinds))
     return bool(missing)
 
@@ -59,10 +59,11 @@ def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
             argv, check=False, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=COPY_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as e:
-        raise HostError(f"cannot copy layer {digest[:12]} for verifying desks: {e}") from e
+        raise HostError(f"cannot copy layer {digest[:12]} for desks that verify files: {e}") from e
     if done.returncode:
         error = make_printable(done.stderr.decode(errors="replace").strip()[-600:])
-        raise HostError(f"cannot copy layer {digest[:12]} for verifying desks: {error or 'the process was killed'}")
+        why = error or "the process was killed"
+        raise HostError(f"cannot copy layer {digest[:12]} for desks that verify files: {why}")
 
 
 def main() -> None:

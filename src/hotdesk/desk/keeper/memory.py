@@ -149,7 +149,8 @@ class MemorySaves:
         goes_on = hear(writer)
         tracked.room.layers.drop_memory()
         if not goes_on:
-            raise KeeperError(f"desk {tracked.room.desk} did not continue: {tracked.wall.explain_memory(tracked.room)}")
+            why = tracked.wall.explain_memory(tracked.room)
+            raise KeeperError(f"the programs of desk {tracked.room.desk} did not continue after the save: {why}")
 
     def put_away(self, tracked: TrackedDesk, writer: MemoryWriter, token: str) -> None:
         room = tracked.room

@@ -192,7 +192,10 @@ class Opening:
         tracked.init = pid
         tracked.wall.prove(room, tracked.init)
         if not room.cgroup.holds(tracked.init):
-            raise KeeperError(f"the wall failed its test: the first process of desk {desk} is not in the desk's cgroup")
+            raise KeeperError(
+                f"the wall failed its test: the first process of desk {desk} is outside the desk's cgroup; the desk "
+                "was not opened"
+            )
         tracked.proof = self.walls.describe(tracked.wall)
         if room.memory:
             room.layers.drop_memory()

@@ -123,7 +123,7 @@ def freeze(tracked: TrackedDesk) -> None:
 def begin_freezing(tracked: TrackedDesk) -> None:
     """Start freezing all processes in a desk. A process in a blocking disk call freezes when the call returns."""
     if tracked.root is not None and not tracked.root.proven:
-        raise DeskError(f"desk {tracked.room.desk} is starting its process for root; try again")
+        raise DeskError(f"the process for root in desk {tracked.room.desk} is still starting; try again")
     tracked.room.cgroup.freeze(True)
 
 
@@ -161,15 +161,17 @@ def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     if not tracked.spare:
         raise BriefError(f"desk {tracked.room.desk} is not a ready desk of the pool; it is in use")
     if request.spec.tenant != tracked.spec.tenant or request.spec.disk_in != tracked.spec.disk_in:
-        raise BriefError(f"desk {tracked.room.desk} was prepared for another tenant, or with another disk")
+        raise BriefError(f"desk {tracked.room.desk} was prepared for another tenant or another `disk_in`")
     if request.spec.wall != tracked.spec.wall:
-        raise BriefError(f"desk {tracked.room.desk} was prepared behind the wall {tracked.spec.wall}")
+        raise BriefError(
+            f"desk {tracked.room.desk} was prepared behind the wall {tracked.spec.wall}, not {request.spec.wall}"
+        )
     if request.spec.sterile != tracked.spec.sterile:
         raise BriefError(
-            f"desk {tracked.room.desk} is {'' if tracked.spec.sterile else 'not '}sterile, which cannot be changed"
+            f"desk {tracked.room.desk} was {'' if tracked.spec.sterile else 'not '}prepared to verify files (sterile)"
         )
     if request.spec.volumes:
-        raise BriefError(f"desk {tracked.room.desk} was prepared without volumes, which cannot be added")
+        raise BriefError(f"desk {tracked.room.desk} was prepared without volumes, and none can be mounted later")
     tracked.wall.settle(tracked.room, request.spec, tracked.init)
     tracked.room.settle(request.spec, request.ca)
     tracked.spec, tracked.spare, tracked.paused = request.spec, False, False

@@ -30,7 +30,7 @@ class Readers:
         """Start a reader; return the owner's ends of two sockets: one to talk over, one to pass it connections."""
         if len(self.pids) >= _MAX_READERS or name in self.pids:
             raise KeeperError(
-                f"{_MAX_READERS} desks already have their screen or browser in use, which is the limit; burn some desks"
+                f"the screens or browsers of {_MAX_READERS} desks are in use, which is the limit; burn some desks"
             )
         empty = self.settings.run / "private" / "empty"
         empty.mkdir(mode=0o555, exist_ok=True)

@@ -185,8 +185,8 @@ class Link:
         body = wire.decode(payload, wire.MAX_PARTS)
         if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
             raise LinkError(
-                "hotdesk's process in the desk did not greet with this protocol version; rebuild the image with "
-                "`hotdesk setup`"
+                "hotdesk's process in the desk sent an invalid greeting, or one of another protocol version; burn the "
+                "desk and open another"
             )
         self.hello = body
         self.greeted.set()

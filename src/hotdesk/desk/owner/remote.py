@@ -213,7 +213,10 @@ class RemoteRuntime:
                 await send(sock, data)
                 return await read_answer(sock)
         except (OSError, h11.RemoteProtocolError) as e:
-            raise DeskGone("the process that owns this desk closed the connection, or sent a malformed response") from e
+            raise DeskGone(
+                "the process that owns the desk closed the connection, or sent a malformed response; `hotdesk ps` "
+                "lists the open desks"
+            ) from e
         raise KeeperError(f"the process that owns the desk did not respond at {self.path} within {seconds:.0f} s")
 
     async def dial(self) -> socket.socket:
@@ -253,7 +256,7 @@ def _try_connect(sock: socket.socket, path: Path) -> bool:
         return False
     except PermissionError as e:
         raise NotAdmittedError(
-            f"this user may not use {path}; ask the administrator to add you to the group hotdesk "
+            f"this user may not use the socket {path}; ask the administrator to add you to the group hotdesk "
             "(`usermod -aG hotdesk USER`), and sign in again"
         ) from e
     except OSError as e:
@@ -280,11 +283,14 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > ANSWER_LIMIT:
-                raise KeeperError(f"the process that owns the desk sent more than {ANSWER_LIMIT >> 20} MiB; restart it")
+                raise KeeperError(
+                    f"the process that owns the desk sent a response of more than {ANSWER_LIMIT >> 20} MiB, which is "
+                    "the limit; restart that process"
+                )
         elif isinstance(event, h11.EndOfMessage):
             return status, bytes(body)
         elif not isinstance(event, h11.InformationalResponse):
-            raise DeskGone("the process that owns this desk closed the connection; `hotdesk ps` lists the open desks")
+            raise DeskGone("the process that owns the desk closed the connection; `hotdesk ps` lists the open desks")
 
 
 async def read_head(sock: socket.socket) -> bytes:

@@ -16,6 +16,7 @@ from hotdesk.linux import syscalls
 from hotdesk.linux.filesystem import FLAGS, count_used_bytes
 
 _INODES_PER_MIB = 256
+_NO_SNAPSHOTS = "a desk whose disk is in memory has no snapshots; open a desk with disk_in='disk'"
 
 
 class Disk(Protocol):
@@ -76,7 +77,7 @@ class Memory:
     is_durable = False
 
     def adopt(self, name: str, size: int) -> None:
-        raise DeskError("a disk in memory has no snapshots")
+        raise DeskError(_NO_SNAPSHOTS)
 
     def make(self, desk: str, size: int, at: Path) -> Path:
         inodes = max(4096, size // MIB * _INODES_PER_MIB)
@@ -85,17 +86,17 @@ class Memory:
 
     def resize(self, desk: str, size: int) -> None:
         """Refuse: the size is fixed when it is mounted."""
-        raise DeskError("a disk in memory cannot be resized")
+        raise DeskError("a disk in memory cannot be resized; open a desk with the size you need")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Refuse: a copy would count against the desk's own memory."""
-        raise DeskError("a desk whose disk is in memory has no snapshots; open a desk with disk_in='disk'")
+        raise DeskError(_NO_SNAPSHOTS)
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
-        raise DeskError("a disk in memory has no snapshots")
+        raise DeskError(_NO_SNAPSHOTS)
 
     def look(self, name: str, at: Path) -> int:
-        raise DeskError("a disk in memory has no snapshots")
+        raise DeskError(_NO_SNAPSHOTS)
 
     def measure_usage(self, desk: str, at: Path) -> int:
         return count_used_bytes(at)

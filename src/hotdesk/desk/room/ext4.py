@@ -50,7 +50,7 @@ class Ext4:
 
     def resize(self, desk: str, size: int) -> None:
         if max(size, 4 * MIB) != os.fstat(self.files[desk]).st_size:
-            raise DeskError("a disk on ext4 cannot be resized")
+            raise DeskError("the ext4 disk of a desk cannot be resized; open a desk with the size you need")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Flush all writes, and copy the file.

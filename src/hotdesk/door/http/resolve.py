@@ -90,7 +90,7 @@ class Resolver:
                 self._sock.send(json.dumps({"id": number, "name": name}).encode())
                 return bytes(await answer)
         except (OSError, TimeoutError):
-            raise UnresolvedError("the DNS resolver of the door does not respond") from None
+            raise UnresolvedError("the DNS resolver of the door does not respond; try again") from None
         finally:
             del self._waiting[number]
 

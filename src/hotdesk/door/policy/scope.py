@@ -47,7 +47,9 @@ def read_grant(entry: str | Mapping[str, object]) -> Grant:
     try:
         return check_grant(read_table(entry))
     except ValueError as e:
-        raise BriefError(f"grant {make_printable(repr(dict(entry))[:200])}: {e}; write it like {TABLE}") from None
+        shown, why = make_printable(repr(dict(entry))[:200]), str(e)
+        example = "" if "; write " in why or ", as in " in why else f"; write it like {TABLE}"
+        raise BriefError(f"grant {shown}: {why}{example}") from None
 
 
 def read_table(table: Mapping[str, object]) -> Grant:

@@ -227,9 +227,10 @@ def refuse_stray(
     if not found:
         return None
     if out.scheme != "https":
-        return Refusal("a placeholder is replaced by its secret over https only; use https", make_signs(found))
+        return Refusal("a placeholder is replaced by its secret only in https requests; use https", make_signs(found))
     return Refusal(
-        "a placeholder is in a place that its grant does not cover, or its grant has ended", make_signs(found)
+        "the request has a secret's placeholder twice, or in a place that no grant covers, or the grant has ended",
+        make_signs(found),
     )
 
 

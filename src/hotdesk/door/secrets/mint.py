@@ -52,7 +52,8 @@ async def mint_client_token(way: Egress, live: GrantValue, upstreams: Upstreams)
         wire.write(framing.request_head("POST", line.encode("ascii"), headers) + body)
         token, life = _read_token(await answer(wire))
     except (HungUpError, HttpMessageError, OSError) as e:
-        raise UnreachableError(f"could not get a token for {live.live_grant.grant.secret} from {host}: {e}") from None
+        secret = live.live_grant.grant.secret
+        raise UnreachableError(f"could not get a token for the secret {secret} from {host}: {e}") from None
     finally:
         wire.abort()
     live.minted = token

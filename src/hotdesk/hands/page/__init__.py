@@ -44,7 +44,10 @@ def load_library(novnc: Path) -> PageFile:
     sources = dict(_read_modules(novnc))
     if ENTRY not in sources:
         raise HostError(f"noVNC, which shows a desk's screen, is missing at {novnc}; run `hotdesk setup`")
-    return PageFile(TYPES[".js"], bundle(sources, ENTRY).encode())
+    try:
+        return PageFile(TYPES[".js"], bundle(sources, ENTRY).encode())
+    except HostError as e:
+        raise HostError(f"{e}; delete the folder {novnc}, then run `hotdesk setup`, which fetches noVNC again") from e
 
 
 def _read_modules(novnc: Path) -> Iterator[tuple[str, str]]:

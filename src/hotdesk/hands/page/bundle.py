@@ -84,10 +84,10 @@ def _take_apart(name: str, text: str) -> Module:
         elif found := EXPORT.match(piece):
             parts.append(_note_export(module, found) + piece[found.end() :])
         else:
-            raise _make_script_error(name, f"the JavaScript line `{piece.splitlines()[0][:80]}` is not supported")
+            raise _make_script_error(name, f"the JavaScript `{piece.splitlines()[0][:80]}` is not supported by hotdesk")
     module.text = "".join(parts)
     if unparsed := STRANGE.search(module.text):
-        raise _make_script_error(name, f"the JavaScript `{unparsed.group().strip()[:80]}` is not supported")
+        raise _make_script_error(name, f"the JavaScript `{unparsed.group().strip()[:80]}` is not supported by hotdesk")
     return module
 
 
@@ -118,7 +118,7 @@ def _parse_names(text: str, name: str) -> list[str]:
     names = [each.strip() for each in text.split(",") if each.strip()]
     for each in names:
         if not re.fullmatch(NAME, each, re.ASCII):
-            raise _make_script_error(name, f"the JavaScript `{each[:80]}` is not supported")
+            raise _make_script_error(name, f"the JavaScript `{each[:80]}` is not supported by hotdesk")
     return names
 
 
@@ -153,4 +153,4 @@ def follow(text: str, name: str, source: str, module: str) -> str:
 
 
 def _make_script_error(name: str, why: str) -> HostError:
-    return HostError(f"the script {name}, which shows a desk's screen, cannot be used: {why}; run `hotdesk setup`")
+    return HostError(f"noVNC, which shows a desk's screen, has a script that cannot be used: {name}: {why}")

@@ -172,7 +172,7 @@ async def _open_chooser(page: BrowserPage, ref: str) -> int:
     try:
         await click(page, ref)
         if not await page.cdp.wait(lambda: page.tab.chooser != 0, _CHOOSER_SECONDS):
-            raise DeskError(f"{ref} is not a file field, and clicking it opens no file chooser")
+            raise DeskError(f"{ref} is not a file field, and clicking it opens no file chooser: take a new snapshot")
     finally:
         if page.tab.dialog is None:
             await page.ask("Page.setInterceptFileChooserDialog", enabled=False)

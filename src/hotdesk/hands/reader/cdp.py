@@ -54,7 +54,7 @@ class Cdp:
                 reply = await self.read_next()
                 if reply.data.get("id") == number and reply.read_text("sessionId") == session:
                     return answer(reply)
-        raise DeskError(f"the browser did not respond to {method} within {seconds:g} seconds")
+        raise DeskError(f"the browser did not respond to {method} within {seconds:g} seconds; try again")
 
     async def wait(self, until: Callable[[], bool], seconds: float) -> bool:
         """Handle events until a condition is true; return whether it became true in time."""

@@ -75,7 +75,7 @@ class ScreenConnection:
             self.conversation.updates.clear()
             if found:
                 return more
-        raise ProtocolError("the screen sent too much data before the requested update")
+        raise ProtocolError(f"the requested screen update did not arrive within {self.most:,} bytes")
 
     async def receive(self) -> int:
         """Wait for data and process it; return the number of bytes."""

@@ -70,7 +70,7 @@ class Display:
         scaled = scale(box, width, height)
         if format not in ("png", "jpeg") or not 1 <= quality <= 95:
             raise DeskError(
-                f"invalid picture format {format} with quality {quality}: use png, or jpeg with quality 1 to 95"
+                f"invalid picture format {format} or quality {quality}: use png or jpeg, and a quality from 1 to 95"
             )
         async with self.hold_connection() as line:
             await self.look(line)
@@ -210,7 +210,10 @@ class Display:
                 return
             case ["pause", int() | float() as seconds] if 0 <= seconds <= MAX_WAIT_S:
                 return
-        raise DeskError(f"{list(event)!r:.80} is not a valid input event for a screen of {width} by {height} pixels")
+        raise DeskError(
+            f"invalid input event {list(event)!r:.80}: give a point on the screen of {width} by {height} pixels, a "
+            f"button from 1 to {BUTTONS}, an X11 keysym, or a pause of 0 to {MAX_WAIT_S:g} s"
+        )
 
     def encode_event(self, event: Event) -> bytes:
         match event:

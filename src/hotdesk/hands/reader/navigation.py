@@ -38,7 +38,7 @@ async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str
         reply = await page.ask_within(seconds, "Page.navigate", url=as_url(url))
     except DeskError:
         await page.ask("Page.stopLoading")
-        raise DeskError(f"{make_printable(url[:200])} did not respond within {seconds:g} seconds") from None
+        raise DeskError(f"{make_printable(url[:200])} did not respond within {seconds:g} seconds; try again") from None
     if reply.flag("isDownload"):
         return {"download": True}
     if error := reply.read_text("errorText", 200):

@@ -126,7 +126,7 @@ class Side(ABC):
     def drop_text(self, length: int) -> None:
         """Drop a text; a negative length means the extended clipboard."""
         if abs(length) > MAX_TEXT_BYTES:
-            raise ProtocolError(f"a text has {abs(length)} bytes; the limit is {MAX_TEXT_BYTES}")
+            raise ProtocolError(f"a clipboard text has {abs(length)} bytes; the limit is {MAX_TEXT_BYTES}")
         self.dropping = abs(length)
 
 
@@ -362,5 +362,5 @@ class ViewerSide(Side):
 def _check_length(length: int, size: int) -> int:
     """Check the length of compressed data, which can be only slightly longer than the pixels; return it."""
     if length > size + size // 10 + (1 << 16):
-        raise ProtocolError(f"{length} compressed bytes were announced for {size} bytes of pixels")
+        raise ProtocolError(f"a rectangle has {length} compressed bytes, too many for its {size} bytes of pixels")
     return length

@@ -130,7 +130,9 @@ class Keyboard:
         for selection in windows.SELECTIONS:
             await windows.put(self.seat, text, selection)
             if await windows.read_clipboard(self.seat, selection) != text:
-                raise DeskError("the text could not be typed or pasted: the clipboard did not accept it")
+                raise DeskError(
+                    "the text could not be typed or pasted: the clipboard did not accept it; write it to a file"
+                )
         keys = keysyms.of_chord(PASTE)
         events = [["key", key, True] for key in keys] + [["key", key, False] for key in reversed(keys)]
         await self.seat.ask("screen.input", events=events)

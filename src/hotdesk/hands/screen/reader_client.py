@@ -272,9 +272,8 @@ async def start(desk: Desk, port: int) -> None:
 
 
 def make_malformed_error(desk: Desk, part: str, why: str) -> LinkError:
-    return LinkError(
-        f"the {part} of desk {desk.id} sent data that is invalid or too large: {make_printable(why)[:500]}"
-    )
+    remedy = "" if "; " in why else "; try again, or open another desk"
+    return LinkError(f"hotdesk rejected data from the {part} of desk {desk.id}: {make_printable(why)[:500]}{remedy}")
 
 
 def _make_failed_error(desk: Desk, part: str, why: str) -> LinkError:

@@ -133,7 +133,7 @@ class Watching:
             case "type":
                 await wheel.type_secret(viewer.number, secret)
             case _:
-                raise BriefError("the act must be take, keep, hand back or type")
+                raise BriefError('the field "act" must be take, keep, hand back or type')
 
     def tell(self, desk: LinkedDesk) -> dict[str, object]:
         """Describe how many viewers there are and whether a person has control, without the viewers' names."""

@@ -56,7 +56,7 @@ async def list_windows(seat: Seat) -> list[Window]:
     if not done.ok:
         raise DeskError(
             f"the windows of desk {seat.desk.id} cannot be listed: {_describe_failure(done)}; "
-            "the desk's window manager may not run: open another desk"
+            "the desk's window manager may have ended: open another desk"
         )
     found = (LINE.fullmatch(line) for line in done.text.splitlines()[:_MAX_WINDOWS])
     return [_parse_window(match) for match in found if match is not None]
@@ -119,7 +119,7 @@ async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str
 async def find_pointer(seat: Seat) -> tuple[int, int]:
     done = await run(seat, ["xdotool", "getmouselocation"])
     if (match := PLACE.match(done.stdout)) is None:
-        raise DeskError(f"the position of the pointer is unknown: {_describe_failure(done)}")
+        raise DeskError(f"the position of the pointer could not be read: {_describe_failure(done)}; try again")
     return int(match[1]), int(match[2])
 
 

@@ -237,7 +237,9 @@ def test_after_an_oops_a_copy_whose_sum_is_lost_is_refused(image: Image, sums: s
 
 
 def test_an_image_without_copy_is_refused_with_the_command_that_makes_one(image: Image, tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match=r"no copy of layer .* for verifying desks: run `hotdesk image build it`"):
+    with pytest.raises(
+        ImageError, match=r"no copy of layer .* for desks that verify files: run `hotdesk image build it`"
+    ):
         sterile.Sterile(shelf(image), tmp_path).show(image)
 
 

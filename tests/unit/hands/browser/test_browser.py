@@ -121,7 +121,7 @@ async def test_a_picture_is_forwarded_unchanged(desk: Desk) -> None:
     ],
 )
 async def test_malformed_output_of_a_reader_is_detected(value: object, desk: Desk) -> None:
-    with pytest.raises(LinkError, match="sent data that is invalid or too large"):
+    with pytest.raises(LinkError, match="hotdesk rejected data from the browser"):
         await Browser(Scripted(desk, VerbResult(value))).list_tabs()
 
 

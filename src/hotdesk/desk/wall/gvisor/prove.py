@@ -125,7 +125,7 @@ def find_gofer(room: Room, supervisor: int) -> int:
                 return pid
         except OSError:
             continue
-    raise KeeperError("gVisor's file server (gofer) does not run for the desk")
+    raise KeeperError("the desk's file server of gVisor (gofer) is not running")
 
 
 def list_root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
