@@ -193,7 +193,6 @@ def test_removing_an_image_that_others_need_asks_first(tmp_path: Path, hotdesk: 
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_two_open_desks_share_a_holder_and_burn_together(hotdesk: Hotdesk) -> None:
     names = {hotdesk("open").stdout.decode().strip() for _ in range(2)}
     listed = json.loads(hotdesk("ps", "--json").stdout)

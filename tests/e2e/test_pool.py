@@ -277,7 +277,6 @@ async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 async def test_concurrent_claims_are_all_answered_with_different_desks(settings: Config) -> None:
     names: list[str] = []
 

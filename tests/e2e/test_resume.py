@@ -241,7 +241,6 @@ async def test_a_budget_that_is_used_up_pauses_and_more_of_it_continues(place: P
 
 
 @pytest.mark.long
-@pytest.mark.long
 async def test_a_long_wait_burns_the_desk_and_the_job_continues_at_another_with_its_files(place: Place) -> None:
     (place.settings.run.parent / "etc/config.toml").write_text("[jobs]\npatience = 1\n")
     place.write(ASKING)

@@ -250,7 +250,6 @@ def test_a_job_that_failed_says_why_and_prints_no_path(office: Office, tmp_path:
 
 
 @pytest.mark.long
-@pytest.mark.long
 async def test_a_worker_that_delivers_nothing_or_breaks_or_misreports_is_a_result(office: Office) -> None:
     async def idle(hands: Hands) -> None:
         """Do nothing."""

@@ -131,7 +131,6 @@ def test_an_act_is_opened_and_everything_is_shown_on_request(seen: Seen, server:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_a_timeline_fits_a_phone(server: Served, browser: Browser, done: str) -> None:
     with opened(browser, 390, 844) as phone:
         phone.sign_in(server)
