@@ -23,7 +23,20 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.journal_audit import verify
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.signing import load_own_public
-from hotdesk.event import Event, JobBegun, JobBurnt, JobEnded, Kept, Observed, Resumed, SentBack, StepBegun, Summed
+from hotdesk.event import (
+    Event,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    Kept,
+    Observed,
+    Planned,
+    Preflight,
+    Resumed,
+    SentBack,
+    StepBegun,
+    Summed,
+)
 from hotdesk.job.record.resume_state import read_past
 from tests.e2e.killed import Errand, settings_at
 
@@ -149,7 +162,13 @@ def check(errand: Errand, lives: int) -> None:
 
 
 def check_once(events: Sequence[Event]) -> None:
-    """Check that a step is done once, unless it is live or was sent back, and that no act has two outcomes."""
+    """Check that nothing is done twice that must not be.
+
+    The plan that was tried is not made again. A step is done once, unless it is live or was sent back. No act has two
+    outcomes.
+    """
+    tried = next(place for place, event in enumerate(events) if isinstance(event, Preflight))
+    assert not any(isinstance(event, Planned) for event in events[tried:])
     done: set[str] = set()
     for event in events:
         match event:
@@ -229,6 +248,16 @@ def die_twice(nurseries: Nurseries, first: int, second: int) -> bool:
         assert "done" in said, said
         check(errand, lives=2)
     return killed
+
+
+@pytest.mark.parametrize(("first", "second"), [(45, 2), pytest.param(9, 4, marks=pytest.mark.long)])
+def test_a_job_that_is_killed_twice_continues_with_its_plan(nurseries: Nurseries, first: int, second: int) -> None:
+    errand = nurseries.new(life=first)
+    assert nurseries.live(errand)[1]
+    assert nurseries.live(replace(goes_on(errand), life=second))[1]
+    finish(nurseries, errand, lives=3)
+    counted = Counter(type(event) for event in history(errand))
+    assert (counted[Planned], counted[Preflight], counted[Resumed]) == (1, 1, 2)
 
 
 @pytest.mark.parametrize("first", [45, pytest.param(62, marks=pytest.mark.long)])
