@@ -124,6 +124,7 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
             test_silent_callers_of_sudo_hold_nothing_once_they_exit
             test_unread_data_of_many_sockets_stays_within_a_desks_memory
             test_unread_socket_buffers_stay_within_a_limit
+            test_unread_data_of_one_connection_stays_within_a_mebibyte
         """,
         _ENDS: "test_an_interrupt_does_not_end_the_first_process",
         "priorities and scores are numbers of the sentry's; namespaces that root makes are": """

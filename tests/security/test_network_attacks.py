@@ -417,3 +417,10 @@ async def test_unread_socket_buffers_stay_within_a_limit(desk: Desk, attack: Att
     """The kernel lets a socket overshoot a little; without a limit these floods queue hundreds of MiB."""
     queued = await attack(desk, flood, pairs=300)
     assert MIB < queued < 96 * MIB
+
+
+@falls_without("small queues of TCP sockets", Removal("room/room.py", "    sysctl.shrink_buffers()\n", ""))
+async def test_unread_data_of_one_connection_stays_within_a_mebibyte(desk: Desk, attack: Attack) -> None:
+    """Four connections stay far below a desk's limit for all its sockets, so only each one's own limit holds them."""
+    queued = await attack(desk, TCP_FLOOD, pairs=4)
+    assert MIB < queued < 4 * MIB, "without the guard about 15 MiB"
