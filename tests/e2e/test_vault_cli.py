@@ -77,6 +77,22 @@ def test_a_value_from_standard_input_is_kept_and_never_shown(run: Hotdesk, keys:
     assert json.loads(run("vault", "ls", "--json").stdout) == []
 
 
+def test_every_change_of_the_vault_is_in_the_journal_without_any_value(run: Hotdesk) -> None:
+    calls = [run("vault", "init"), run("vault", "set", "erp-token", stdin=VALUE)]
+    calls += [run("vault", "rotate", "erp-token", stdin=VALUE[::-1]), run("vault", "rotate", "--root")]
+    calls += [run("vault", "rm", "erp-token")]
+    assert [done.returncode for done in calls] == [0] * 5, calls
+    assert run("vault", "init").returncode == 125  # there is one, so nothing is recorded
+    shown = run("journal", "show", "--json").stdout
+    changes = [row["data"] for row in map(json.loads, shown.splitlines()) if row["event"] == "VaultChanged"]
+    assert [(change["name"], change["what"]) for change in changes] == [
+        ("", "created"), ("erp-token", "put"), ("erp-token", "put"), ("", "new root key"), ("erp-token", "removed")
+    ]  # fmt: skip
+    assert all(change["by"].startswith("uid 0 pid ") for change in changes)
+    assert VALUE not in shown
+    assert VALUE[::-1] not in shown
+
+
 @pytest.mark.long
 def test_every_kind_of_secret_is_stored_with_its_public_fields(run: Hotdesk, keys: Path) -> None:
     url = "https://login.test/token"

@@ -25,12 +25,16 @@ class DriveChanged:
 
 @dataclass(frozen=True, slots=True)
 class VaultChanged:
-    """A secret is about to be stored or removed. The event has nothing of its value, nor anything derived from it."""
+    """A secret is about to be stored or removed, or the vault to be created or given a new root key.
+
+    The event has nothing of a value or a key, nor anything derived from it.
+    """
 
     job: str
     """An id made for this change."""
     name: str
-    what: Literal["put", "removed"]
+    """The secret's name; empty if the event is about the vault itself."""
+    what: Literal["put", "removed", "created", "new root key"]
     by: str
 
 

@@ -37,11 +37,12 @@ from hotdesk.vault import (
 )
 from hotdesk.vault import ls as list_entries
 from hotdesk.vault.kinds import MAX_VALUE_BYTES
+from hotdesk.vault.root import Source
 
 PASSPHRASE_FILE = "HOTDESK_VAULT_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
 _NEW_PASSPHRASE_FILE = "HOTDESK_VAULT_NEW_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
 OWNER: int | None = uids.KEYS
-_SOURCES = ("file", "passphrase", "keyring")
+_SOURCES: tuple[Source, ...] = ("file", "passphrase", "keyring")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +125,7 @@ def _set_(arguments: argparse.Namespace) -> None:
     """
     _check_options(arguments)
     public, value = _build_secret(arguments)
-    vault = _unlock_vault() if exists(get_folder()) else Vault.make(get_folder(), owner=OWNER)
+    vault = _unlock_vault() if exists(get_folder()) else _create_vault("file")
     note(arguments.name, "put")
     tell(vault.put(arguments.name, public, value, loopback=arguments.insecure_loopback))
 
@@ -140,7 +141,10 @@ def rotate(arguments: argparse.Namespace) -> None:
         raise BriefError("pass either the name of a secret, or --root; --root-key is for --root only")
     vault = _unlock_vault()
     if arguments.root:
-        vault.rotate_root(arguments.root_key or read_source(get_folder()), _new_passphrase)
+        source = arguments.root_key or read_source(get_folder())
+        passphrase = _new_passphrase() if source == "passphrase" else b""
+        note("", "new root key")
+        vault.rotate_root(source, lambda: passphrase)
         print("the vault now has a new root key")
         return
     entry = vault.read_entry(arguments.name)
@@ -187,7 +191,7 @@ def init(arguments: argparse.Namespace) -> None:
 
     A passphrase is read from a prompt, or from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
     """
-    Vault.make(get_folder(), arguments.root_key, _get_first_passphrase, owner=OWNER)
+    _create_vault(arguments.root_key)
     print(f"created a vault in {get_folder()}")
 
 
@@ -214,6 +218,15 @@ def note(name: str, what: str) -> None:
 
 def _unlock_vault() -> Vault:
     return Vault.open(get_folder(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
+
+
+def _create_vault(source: Source) -> Vault:
+    """Create a vault and record that; raise `BriefError` if there is one."""
+    folder, passphrase = get_folder(), b""
+    if not exists(folder):
+        passphrase = _get_first_passphrase() if source == "passphrase" else b""
+        note("", "created")
+    return Vault.make(folder, source, lambda: passphrase, owner=OWNER)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
