@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError, make_printable
 
 _SELDOM_S = 10.0
 """Seconds between two log entries of a kind that callers without a key can cause."""
+_MAX_PATH_CHARS = 200
 REFUSED = frozenset({401, 403, 429})
 
 
@@ -35,8 +38,11 @@ class ServerLog:
             line = f"{now} hotdesk: {' '.join(filter(None, (make_printable(message or event), details)))}"
         print(line, file=sys.stderr, flush=True)
 
-    def report_error(self, error: Exception) -> None:
-        """Log an error; for an unexpected one only its type and place, because its text may quote a secret."""
+    def report_error(self, error: Exception, scope: Mapping[str, Any] | None = None) -> None:
+        """Log an error, and the method and path of the request in which it occurred.
+
+        Of an unexpected error only type and place are logged, because its text may quote a secret.
+        """
         if isinstance(error, HotdeskError):
             text = f"{error.code}: {error}"
         else:
@@ -45,7 +51,8 @@ class ServerLog:
                 frame = frame.tb_next
             place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else "?"
             text = f"{type(error).__name__} at {place}"
-        self.write("error", text)
+        request = {} if scope is None else {"method": scope["method"], "path": scope["path"][:_MAX_PATH_CHARS]}
+        self.write("error", text, **request)
 
     def write_refusal(self, status: int, part: str, address: str) -> None:
         """Log a refused request; if there are many, only their number once in a while."""

@@ -6,6 +6,7 @@ import json
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Scope
 
 from hotdesk.api.log import LOG
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, WallError, make_printable
@@ -48,8 +49,8 @@ def make_not_found_error(sandbox: str) -> E2bError:
     return E2bError(404, f"sandbox '{make_printable(sandbox[:64])}' not found")
 
 
-def make_refusal(error: Exception) -> E2bError:
-    """Return an error with what its caller can do; what only the operator can fix is logged."""
+def make_refusal(error: Exception, scope: Scope) -> E2bError:
+    """Return an error with what the caller of a request can do; what only the operator can fix is logged."""
     match error:
         case E2bError():
             return error
@@ -59,7 +60,7 @@ def make_refusal(error: Exception) -> E2bError:
             return E2bError(404, "the sandbox ended in the meantime; create another one")
         case ClientDisconnect():
             return E2bError(400, "the client disconnected before the request was read")
-    log(error)
+    LOG.report_error(error, scope)
     if isinstance(error, WallError):
         return E2bError(503, f"the sandbox could not be created for this key: {make_printable(str(error)[:500])}")
     if isinstance(error, HostError):

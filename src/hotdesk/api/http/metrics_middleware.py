@@ -1,15 +1,16 @@
-"""Counts requests by part and route. Labels are from a closed set, never text of a caller."""
+"""Counts requests by part and route, and logs failures. Labels are from a closed set, never text of a caller."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.e2b.envd import envd
 from hotdesk.api.e2b.routes import call_route, control_route
-from hotdesk.api.http.dispatch import Front, ServerParts
+from hotdesk.api.http.dispatch import Front, ServerParts, build_refusal
 from hotdesk.api.log import LOG, REFUSED
 from hotdesk.api.native.metrics import Measures, get_route
 
@@ -17,6 +18,7 @@ Labels = tuple[str, str]
 """A part of the server, and one of its routes; the route is empty if there is none."""
 NOBODY: Labels = ("none", "")
 """Labels of a request that no part answers."""
+_INTERNAL = "internal error; the server's log has the reason"
 PAGE = {"/web/": "/web/{file}", "/content/": "/content/{link}"}
 
 
@@ -28,7 +30,11 @@ class Measured:
         self.labels = _build_label_table(front.parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and measure its time; status 0 means that there was no response."""
+        """Pass a request on, and measure its time; status 0 means that there was no response.
+
+        A defect is logged here in one line, not by the HTTP server, whose traceback may quote a secret. A response that
+        had begun is cut by the HTTP server, because it is not complete.
+        """
         if scope["type"] != "http":
             await self.front(scope, receive, send)
             return
@@ -42,9 +48,11 @@ class Measured:
 
         try:
             await self.front(scope, receive, send_and_record)
-        except Exception:
-            status = status or 500
-            raise
+        except Exception as e:  # noqa: BLE001 - the rim: a defect in one answer ends no other
+            if not isinstance(e, ClientDisconnect):
+                LOG.report_error(e, scope)
+            if not status:
+                await build_refusal(scope, 500, "internal", _INTERNAL)(scope, receive, send_and_record)
         finally:
             found = self.labels.get(id(scope.get("part")))
             part, route = NOBODY if found is None else found(scope)

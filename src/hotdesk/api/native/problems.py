@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +25,6 @@ from hotdesk.errors import (
     make_printable,
 )
 
-LOG = logging.getLogger("hotdesk.api")
 _MAX_MESSAGE_CHARS = 2000
 """Characters of a message."""
 _MAX_FAULTS = 100
@@ -166,6 +164,5 @@ async def _answer_disconnected(request: Request, error: Exception) -> JSONRespon
 
 
 async def _answer_unknown(request: Request, error: Exception) -> JSONResponse:
-    """Answer after an unexpected error; its details go to the server's log, without the request's data."""
-    LOG.error("%s %s: %s", request.method, request.scope.get("path", ""), type(error).__name__, exc_info=error)
+    """Answer after an unexpected error, which is raised again and logged by the server (`api/http/`)."""
     return _make_problem_response(500, "internal", "internal error; the server's log has the reason")

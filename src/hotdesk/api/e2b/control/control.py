@@ -54,7 +54,7 @@ class ControlPlane:
         try:
             response = await self.respond(Request(scope, receive))
         except Exception as e:  # noqa: BLE001 - the rim: whatever fails is an answer the SDKs can read
-            response = make_refusal(e).make_response()
+            response = make_refusal(e, scope).make_response()
         await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:

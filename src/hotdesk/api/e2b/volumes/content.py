@@ -136,7 +136,7 @@ class ContentResponse(Response):
             else:
                 error = unwrap_group(group)
                 assert isinstance(error, Exception)
-                await make_refusal(error).make_response()(scope, receive, send)
+                await make_refusal(error, scope).make_response()(scope, receive, send)
 
     async def pass_on(self, call: VolumeCall, send: Send) -> None:
         status, length, part = await call.hear_head()
