@@ -192,6 +192,24 @@ def test_stopping_the_unit_leaves_no_desk_and_no_process(running: Booted) -> Non
     assert running.ask("/health") == ""
 
 
+def test_reloading_the_unit_applies_new_settings_and_leaves_its_desks(running: Booted) -> None:
+    sandbox, before = running.open_sandbox(), running.show("MainPID")
+    config = running.home / "etc/config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("[serve.quota]\ndesks = 1\n")
+    try:
+        done = running.inside("systemctl", "reload", "hotdesk")
+        assert (done.returncode, done.stderr) == (0, "")
+        until(lambda: "reloaded certificate and settings" in (running.folder / "serve.log").read_text())
+        assert (running.show("MainPID"), running.show("ActiveState")) == (before, "active")
+        assert sandbox in running.desks()
+        refused = running.ask("/sandboxes", "-H", "Content-Type: application/json", "-d", '{"templateID": "base"}')
+        assert json.loads(refused)["code"] == 429
+    finally:
+        config.unlink()
+        running.inside("systemctl", "stop", "hotdesk")
+
+
 def test_a_killed_server_is_restarted_and_its_leftovers_are_removed(running: Booted) -> None:
     sandbox, before = running.open_sandbox(), running.show("MainPID")
     assert running.inside("kill", "-KILL", before).returncode == 0
