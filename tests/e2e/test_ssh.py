@@ -221,6 +221,16 @@ def test_a_terminal_has_a_prompt_a_size_and_job_control(room: SshRoom) -> None:
         assert screen.end() == 9
 
 
+def test_only_a_shell_at_a_terminal_says_that_the_desk_has_no_network_access(room: SshRoom) -> None:
+    with terminal(room, room.name) as screen:
+        screen.until(rb"This desk has no network access\. To reach a host, .*\r\n")
+        screen.type(b"exit\r")
+        assert screen.end() == 0
+    done = [room.ssh("-T", stdin=b"echo only\n"), room.ssh("-tt", "--", "echo only"), room.ssh("--", "echo only")]
+    assert [each.stdout.replace(b"\r", b"") for each in done] == [b"only\n"] * 3
+    assert [each.stderr for each in (done[0], done[2])] == [b"", b""]
+
+
 def test_disconnecting_ends_a_program_at_a_terminal_but_not_detached_ones(room: SshRoom) -> None:
     room.ssh("--", "cat > /tmp/hang-up.py", stdin=HANG_UP.encode())
     with terminal(room, "-t", room.name, "setsid nohup sleep 4711 >/dev/null & python3 /tmp/hang-up.py") as screen:

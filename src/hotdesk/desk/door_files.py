@@ -10,6 +10,8 @@ import json
 import struct
 from pathlib import Path
 
+from hotdesk.desk.login_shell import NO_EGRESS
+
 PROXY = "http://127.0.0.1:3128"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 """The only file whose content is extended: the host's own bundle, followed by the desk's certificate authority."""
@@ -19,8 +21,6 @@ _JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
 NODE_PRELOAD = "/usr/local/share/hotdesk/proxy.js"
 _NODE_SOURCE = Path(__file__).with_name("proxy.js")
 LOCAL = "localhost,127.0.0.1,::1"
-NO_EGRESS = "this-desk-has-no-egress.open-it-with--allow-host.invalid"
-"""The proxy's name in a desk without egress: programs fail to resolve it at once, and print it in the error."""
 APT_CLOSED = "/run/hotdesk/no-egress.apt"
 APT_CLOSED_SETTINGS = b'Acquire::Retries "0";\n'
 APT_SETTINGS = "/etc/apt/apt.conf.d/91hotdesk-door"

@@ -111,6 +111,14 @@ def test_a_terminal_takes_bytes_and_a_new_size(server: Served, desk: str) -> Non
     assert b"41 101" in said
 
 
+def test_a_terminal_of_a_desk_without_egress_begins_with_that(server: Served, desk: str) -> None:
+    url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/terminal"
+    with connect(url, additional_headers={"X-API-Key": server.key}) as line:
+        line.send(b"exit\n")
+        said = b"".join(part if isinstance(part, bytes) else part.encode() for part in line)
+    assert b"This desk has no network access. To reach a host, " in said
+
+
 def type_on(line: ClientConnection) -> None:
     while True:
         line.send(b"x")

@@ -20,7 +20,7 @@ from hotdesk.cli import options, unlock
 from hotdesk.cli.desks.run import open_fresh_desk
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
-from hotdesk.desk.door_files import NO_EGRESS
+from hotdesk.desk.login_shell import LOGIN_SHELL
 from hotdesk.desk.seam import Desk, Process, Size
 from hotdesk.errors import BriefError, make_printable
 from hotdesk.host import borrow
@@ -29,8 +29,6 @@ from hotdesk.linux.landlock import confine
 DAY = 86400.0
 SCOPE = ("allow", "deny", "ask", "grant", "map", "no_ask")
 """Options for a new desk's scope, which do not apply to an open one."""
-GREETING = "This desk has no network access. To reach a host, open a new desk with --allow HOST."
-SHELL = ["/bin/sh", "-c", f'case $http_proxy in *{NO_EGRESS}*) echo "{GREETING}";; esac; exec /bin/bash -l']
 LEAVE = 0x1D
 """Ctrl-]: pressed three times within a second, it leaves a terminal whose desk no longer responds."""
 LEAVE_TIMES, LEAVE_SECONDS = 3, 1.0
@@ -73,7 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
     if not (os.isatty(0) and os.isatty(1)):
         raise BriefError("`hotdesk shell` needs a terminal; use `hotdesk exec ID COMMAND` or `hotdesk run COMMAND`")
     settings = config.load()
-    command = arguments.command or SHELL
+    command = arguments.command or LOGIN_SHELL
     chosen = find_desk(settings, arguments.desk) if arguments.desk else None
     key = unlock.find(settings, scope) if scope.grants else ""
 

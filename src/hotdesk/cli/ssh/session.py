@@ -7,6 +7,7 @@ from collections import deque
 from hotdesk.cli.ssh.channel import REQUEST, SshChannel
 from hotdesk.cli.ssh.fields import FieldReader, encode_string, encode_uint32
 from hotdesk.cli.ssh.sftp_replies import SftpError, SftpReplies
+from hotdesk.desk.login_shell import LOGIN_SHELL
 from hotdesk.errors import LinkError, make_printable
 from hotdesk_guest import wire
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from hotdesk.cli.ssh.desk_link import DeskLink, ProgramChannel
     from hotdesk.cli.ssh.transport import Transport
 
-SHELL = ["/bin/sh", "-c", "[ -x /bin/bash ] && exec /bin/bash -l; exec /bin/sh -l"]
 COMMAND = ["/bin/sh", "-c", '[ -x /bin/bash ] && exec /bin/bash -c "$1"; exec /bin/sh -c "$1"', "sh"]
 SFTP = ["python3", "-I", "-S", "-B", "-c"]
 _SFTP_PROGRAM = "sftp_server.py"
@@ -81,7 +81,7 @@ class Session(SshChannel):
             columns, rows = fields.read_uint32(), fields.read_uint32()
             self.size = [rows, columns] if _is_size(rows, columns) else [24, 80]
         elif name == b"shell":
-            self.start(SHELL)
+            self.start(LOGIN_SHELL)
         elif name == b"exec":
             self.start([*COMMAND, fields.read_text()])
         elif name == b"subsystem" and fields.read_string() == b"sftp":

@@ -18,13 +18,13 @@ from hotdesk.api.native.desks.desks import connect_to_owner, find_desk, require_
 from hotdesk.api.native.desks.viewers import new_name
 from hotdesk.api.native.problems import ProblemError, document_errors, problem_from_error
 from hotdesk.api.native.schema import DeskName, Model
+from hotdesk.desk.login_shell import LOGIN_SHELL
 from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 from hotdesk.hands.page.websocket import relay
 from hotdesk.hands.screen.remote_screen import Far
 
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=document_errors(409, 502))
-SHELL = ["/bin/bash", "-l"]
 NAMED = "^[a-z0-9]{0,32}$"
 _VIEWER = "The value of `?viewer=` with which the caller opened the screen; empty: the caller's latest connection."
 KEEPALIVE_INTERVAL_S = 30.0
@@ -171,7 +171,7 @@ async def terminal(
         return
     try:
         async with find_desk(context, desk) as found:
-            process = await found.start(SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
+            process = await found.start(LOGIN_SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
             await accept(websocket)
             try:
                 await _relay_terminal(websocket, process, context)
