@@ -215,6 +215,13 @@ def test_exit_codes_and_messages_are_the_same_without_a_holder(place: Place, arg
     assert len({(each.stdout, each.stderr) for each in answers}) == 1
 
 
+def test_a_desk_larger_than_the_machine_is_refused_with_and_without_a_holder(place: Place) -> None:
+    place.warm()
+    answers = [place.call("run", *way, "--cpus", "400", "--", "true") for way in WAYS.values()]
+    why = f"hotdesk: --cpus 400 is more than this machine has; use 0.01 to {os.cpu_count()}\n"
+    assert {(each.returncode, each.stdout, each.stderr) for each in answers} == {(125, b"", why.encode())}
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_bytes_go_through_as_they_are(place: Place, way: str) -> None:

@@ -14,15 +14,15 @@ from hotdesk.desk.seam import Spec, format_bound
 from hotdesk.errors import BriefError, ImageError
 from hotdesk.walls import NAMES
 
-DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
-"""Default CPUs and memory of a desk, also on a machine that has less."""
+DEFAULT_CPUS, DEFAULT_MEMORY, DEFAULT_DISK = 2.0, "2G", "16G"
+"""Default CPUs, memory and disk of a desk, also on a machine that has less."""
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image", default="base", help="image to open the desk from (default: %(default)s)")
     parser.add_argument("--cpus", type=float, default=DEFAULT_CPUS, help="number of CPUs (default: 2)")
     parser.add_argument("--memory", default=DEFAULT_MEMORY, help="memory limit, such as 512M or 4G (default: 2G)")
-    parser.add_argument("--disk", default="16G", help="size of the writable disk (default: 16G)")
+    parser.add_argument("--disk", default=DEFAULT_DISK, help="size of the writable disk (default: 16G)")
     parser.add_argument(
         "--disk-in",
         choices=("disk", "memory"),
@@ -146,9 +146,27 @@ def require_machine(arguments: argparse.Namespace) -> None:
     if arguments.cpus > max(cpus, DEFAULT_CPUS):
         raise BriefError(f"--cpus {arguments.cpus:g} is more than this machine has; use 0.01 to {cpus}")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if parse_size(arguments.memory) > max(memory, parse_size(DEFAULT_MEMORY)):
-        most = format_bound(memory, " bytes")
-        raise BriefError(f"--memory {arguments.memory} is more than this machine has; use 16M to {most}")
+    _require_size("memory", arguments.memory, memory, DEFAULT_MEMORY, "16M")
+    if arguments.disk_in == "disk":
+        _require_size("disk", arguments.disk, _measure_disk(), DEFAULT_DISK, "1M")
+
+
+def _require_size(name: str, text: str, most: int, default: str, least: str) -> None:
+    if parse_size(text) > max(most, parse_size(default)):
+        bound = format_bound(most, " bytes")
+        raise BriefError(f"--{name} {text} is more than this machine has; use {least} to {bound}")
+
+
+def _measure_disk() -> int:
+    """Return the bytes of the file system of desks' disks, used and free: their files are sparse and shared."""
+    place = prestart.get_settings().lib
+    while True:
+        try:
+            found = os.statvfs(place)
+        except (FileNotFoundError, PermissionError):  # before the first desk, or for an ordinary user
+            place = place.parent
+        else:
+            return found.f_blocks * found.f_frsize
 
 
 def _require_image(name: str) -> None:

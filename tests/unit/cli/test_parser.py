@@ -101,6 +101,7 @@ def test_an_impossible_size_is_refused_with_minimum_and_maximum(asked: dict[str,
         (["--cpus", "400"], f"--cpus 400 is more than this machine has; use 0.01 to {os.cpu_count()}"),
         (["--memory", "1000T"], "--memory 1000T is more than this machine has; use 16M to "),
         (["--memory", "10"], "use 16M to"),
+        (["--disk", "1000T"], "--disk 1000T is more than this machine has; use 1M to "),
     ],
 )
 def test_a_desk_larger_than_the_machine_is_refused(options: list[str], why: str, tmp_path: Path) -> None:
