@@ -63,6 +63,15 @@ async def test_the_door_has_a_user_of_its_own_and_no_privilege(settings: Config)
         assert status["Groups"].strip() == ""
 
 
+async def test_background_processes_have_names_in_ps(settings: Config) -> None:
+    async with Host(settings, control=False) as host, host.open_desk() as desk:
+        await desk.run([*CURL, "http://example.test/"])
+        keeper = host.get_keeper_runtime().keeper.pid
+        pids = [keeper, *doors(host)]
+        done = await anyio.run_process(["ps", "-o", "comm=", "-p", ",".join(map(str, pids))])
+        assert sorted(done.stdout.split()) == [b"hotdesk-door", b"hotdesk-keeper"]
+
+
 async def test_a_dead_door_is_replaced_and_no_program_inside_can_impersonate_it(settings: Config) -> None:
     take = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 3128))"
     async with Host(settings, control=False) as host, host.open_desk() as desk:

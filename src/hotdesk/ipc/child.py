@@ -16,7 +16,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder of hotdesk's packages, from which child processes import."""
-START = "import sys;sys.path.insert(0,sys.argv[1]);import importlib;importlib.import_module(sys.argv[2]).main()"
+START = (
+    "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk.ipc.title import set_title;set_title(sys.argv[2]);"
+    "import importlib;importlib.import_module(sys.argv[2]).main()"
+)
 LINES = 3
 """The first file descriptor of a child's sockets."""
 MAX_PACKET_BYTES = 1 << 16

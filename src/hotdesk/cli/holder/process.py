@@ -7,10 +7,12 @@ import sys
 
 from hotdesk.cli.quick.place import Place, name_holder, read_settings
 from hotdesk.cli.quick.start import LOCK
+from hotdesk.ipc.title import set_title
 
 
 def main() -> None:
     """Run the holder whose lock this process inherited."""
+    set_title(__name__)
     os.set_inheritable(LOCK, False)  # the lock lasts as long as this process, not its keeper
     name = sys.argv[2]
     if name != name_holder(read_settings(Place())):

@@ -40,6 +40,7 @@ from hotdesk.desk.keeper.volumes import KeeperVolumes
 from hotdesk.desk.request import KeeperRequest, describe_end, parse, read_number
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
+from hotdesk.ipc.title import set_title
 from hotdesk.linux import rlimits, syscalls
 
 _MAX_STARTING = 2 * (os.cpu_count() or 1)
@@ -486,6 +487,7 @@ def _read_peer_credentials(owner: socket.socket) -> tuple[int, int]:
 
 
 def main() -> None:
+    set_title(__name__)
     os.umask(0o022)
     owner = socket.socket(fileno=3)
     owner.set_inheritable(False)
