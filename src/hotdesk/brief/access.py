@@ -9,6 +9,7 @@ from typing import TypeAlias
 from hotdesk.brief.data import CLOSED, MOST_GRANTS, MOST_NAMES, MOST_RULES, Scope
 from hotdesk.brief.faults import BriefFaultsError
 from hotdesk.brief.fields import read_list
+from hotdesk.brief.grants import parse_grant
 from hotdesk.brief.keys import explain_place, format_example
 from hotdesk.brief.value import BriefValue
 from hotdesk.errors import BriefError
@@ -69,11 +70,21 @@ def _explain_names(names: BriefValue) -> str:
 
 
 def _find_faults(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> list[ValueError]:
-    """List the faults of single entries; grants are tested only if all rules and names are valid."""
+    """List the faults of single entries. Whether a rule admits a grant's host is tested only if all rules are valid."""
     entries: list[_Entry] = [(rule, ([rule.value], [], {})) for rule in rules.list_items()]
     entries += [(names.get(name), ([], [], {name: lead})) for name, lead in names.value.items()]
     faults = _try_each(entries, make_scope)
-    return faults or _try_each([(grant, (rules.value, [grant.value], {})) for grant in grants.list_items()], make_scope)
+    if not faults:
+        return _try_each([(grant, (rules.value, [grant.value], {})) for grant in grants.list_items()], make_scope)
+    return faults + _try_each([(grant, ([], [grant.value], {})) for grant in grants.list_items()], _parse_grants)
+
+
+def _parse_grants(_: Iterable[_ScopeEntry], grants: Iterable[_ScopeEntry], __: Mapping[str, str]) -> Scope:
+    """Raise `BriefError` for a grant that is not written correctly, whatever the rules admit."""
+    for grant in grants:
+        if isinstance(grant, str):
+            parse_grant(grant)
+    return CLOSED
 
 
 def _try_each(entries: list[_Entry], make_scope: MakeScope) -> list[ValueError]:

@@ -121,13 +121,15 @@ def build_job(
     """Read all fields. Faults are collected in `brief.faults` and raised together at the end."""
     if not isinstance(brief.value, dict):
         raise ValueError(": the brief must be a table with fields such as goal and deliverables")
-    attempt, get = brief.attempt, brief.get
+    attempt = brief.attempt
     refuse_reserved(brief, operator)
     own = replace(brief, value={key: value for key, value in brief.value.items() if key not in OPERATOR_ONLY})
     own.require_table("a brief", KEYS, format_example(brief, "goal"), explain_place)
     for name in ("goal", "deliverables"):
         if brief.lacks(name, KEYS):
             brief.faults.append(brief.make_error(f"the field {name} is missing; write {format_example(brief, name)}"))
+    brief = brief.rename_misspelt(KEYS)
+    get = brief.get
     goal = attempt(lambda: deliverables.read_goal(get("goal")), "") if brief.has("goal") else ""
     items: tuple[Deliverable, ...] = ()
     if brief.has("deliverables"):

@@ -19,11 +19,12 @@ T = TypeVar("T")
 _MAX_SHOWN_CHARS = 80
 """Maximum characters of a value that an error quotes."""
 _SIMILAR_NAMES = {
-    "allow": "egress", "approval": "approve", "credentials": "grants", "files": "inputs", "hosts": "egress",
+    "allow": "egress", "always": "every", "approval": "approve", "credentials": "grants", "files": "inputs",
+    "hosts": "egress",
     "hours": "seconds", "minutes": "seconds", "network": "egress", "outputs": "deliverables",
     "rules": "egress", "secrets": "grants", "task": "goal", "timeout": "seconds",
 }  # fmt: skip
-"""Common wrong names for fields."""
+"""Common wrong names for fields, and for values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,19 @@ class BriefValue:
                 why = f"{what} has no field {shown!r}; its fields are {', '.join(keys)}{hint}"
                 self.faults.append(self.get(key).make_error(why))
         return self
+
+    def rename_misspelt(self, keys: Iterable[str]) -> BriefValue:
+        """Return the table with misspelt keys under the names that are meant, to find faults in their values too."""
+        values, lines = dict(self.value), dict(self.lines)
+        for key in [key for key in values if key not in keys]:
+            meant = find_similar(str(key), keys)
+            if meant and meant not in values:
+                values[meant] = values.pop(key)
+                start, places = (*self.where, key), list(lines.items())
+                lines |= {
+                    (*self.where, meant, *at[len(start) :]): line for at, line in places if at[: len(start)] == start
+                }
+        return replace(self, value=values, lines=lines)
 
     def lacks(self, name: str, keys: Iterable[str]) -> bool:
         """Return whether a field is missing and no misspelt key resembles it."""

@@ -73,7 +73,7 @@ def load_public(path: Path) -> Ed25519PublicKey:
 def load_own_public(folder: Path) -> Ed25519PublicKey:
     pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:
-        raise BriefError(f"the public key {folder / PUBLIC} does not exist; pass the path of the signer's public key")
+        raise BriefError(f"the public key {folder / PUBLIC} does not exist; it is created when the first job runs")
     return _parse_public(pem, folder / PUBLIC)
 
 

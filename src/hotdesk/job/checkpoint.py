@@ -176,5 +176,5 @@ async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
     if done.exit_code not in (0, 1):  # 1: a file changed while tar read it
         raise DeskError(
             f"the home folder of desk {desk.id} could not be saved for resuming the job: tar ended with exit code "
-            f"{done.exit_code}"
+            f"{done.exit_code}; make every file there readable, or move it to .cache, which is not saved"
         )

@@ -264,7 +264,7 @@ def test_the_area_shows_thought_tool_spend_door_and_checkpoints(papers: Papers) 
     assert "\n spend  planning ~$0.0100, acting unknown price, of $2.00\n" in text
     assert "\n sent   4.0 KiB to the model's provider  28 of 1.0M tokens\n" in text
     assert "\n door   1 admitted  1 refused, last evil.test" in text
-    assert text.endswith("\n saved  the desk's files 1 time, last 3.0 MiB")
+    assert text.endswith("\n saved  the desk's files 1 time, 3.0 MiB the last time")
     board.show(Observed(JOB, "ask", 7, "failed", 412, "p"))
     board.tick()
     assert "\n did    shell failed, 412 ms  act 7 of 200\n" in shown(board)

@@ -189,7 +189,7 @@ def _show_door(state: State) -> Line:
 
 
 def _show_checkpoints(state: State) -> Line:
-    times = f"{format_count(state.checkpoints, 'time')}, last {format_size(state.checkpoint)}"
+    times = f"{format_count(state.checkpoints, 'time')}, {format_size(state.checkpoint)} the last time"
     return _begin_row("saved", ("dim", f"the desk's files {times}")) if state.checkpoints else []
 
 

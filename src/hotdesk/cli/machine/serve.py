@@ -41,7 +41,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, metavar="N", help=f"the port on loopback, without TLS (default: {PORT})")
     parser.add_argument("--tls-port", type=int, metavar="N", help="the port with TLS (default: none)")
     parser.add_argument(
-        "--certificate", metavar="FILE", help="a PEM file with certificates for each --name and for *.DOMAIN"
+        "--certificate",
+        metavar="FILE",
+        help="a PEM file with the certificate chain, valid for each --name and for all names below --domain",
     )
     parser.add_argument("--key-file", metavar="FILE", help="a PEM file with the certificate's private key")
     parser.add_argument("--name", action="append", metavar="NAME", help="a host name of this server; repeatable")

@@ -56,7 +56,7 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--command", dest="kind", action="store_const", const="command", help="the same as --kind command"
     )
-    parser.add_argument("--user", help="basic: the user name; without it the value must be USER:PASSWORD")
+    parser.add_argument("--user", help="basic: the user name; without it standard input has USER:PASSWORD")
     parser.add_argument("--token-url", metavar="URL", help="oauth2: the URL of the token endpoint")
     parser.add_argument("--client-id", metavar="ID", help="oauth2: the client id")
     parser.add_argument("--scope", metavar="WORDS", help="oauth2: the scope to request")
@@ -65,7 +65,7 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--digits", type=int, help="totp: number of digits of a code (default: 6)")
     parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: time a code is valid (default: 30)")
-    parser.add_argument("--key-id", metavar="ID", help="sigv4: the access key's id; the value is the secret key")
+    parser.add_argument("--key-id", metavar="ID", help="sigv4: the access key's id; standard input has the secret key")
     parser.add_argument("--service", help="sigv4: sign only requests to this service, such as s3")
     parser.add_argument("--region", help="sigv4: sign only requests to this region")
     parser.add_argument("--bucket", help="sigv4 with --service s3: sign only requests to this bucket")
@@ -112,7 +112,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _set_(arguments: argparse.Namespace) -> None:
-    """Store a secret. An existing secret of that name is replaced, with the next version number.
+    """Store a secret, whose value is read from standard input or asked for at a terminal.
+
+    An existing secret of that name is replaced, with the next version number.
 
       hotdesk vault set erp-token < token.txt
       hotdesk vault set mail --kind basic --user anna
@@ -299,7 +301,8 @@ def ask_hidden(prompt: str) -> bytes:
             return getpass.getpass(prompt).encode("utf-8", "surrogateescape")
     except OSError as e:
         raise HostError(
-            f"there is no terminal to ask for the passphrase; set {PASSPHRASE_FILE} to the path of a file with it"
+            f"there is no terminal to ask for the passphrase; set {PASSPHRASE_FILE} (for a new one, "
+            f"{_NEW_PASSPHRASE_FILE}) to the path of a file that contains it"
         ) from e
     except EOFError:
         raise BriefError("nothing was typed") from None

@@ -44,7 +44,7 @@ def parse_file_url(url: str) -> Path | None:
         return None
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/"):
         return Path(unquote(parts.path))
-    raise BriefError(f"{make_printable(url[:200])!r} cannot be fetched: use https://HOST/PATH or file:///PATH.")
+    raise BriefError(f"{make_printable(url[:200])!r} cannot be fetched: use https://HOST/PATH or file:///PATH")
 
 
 @contextmanager

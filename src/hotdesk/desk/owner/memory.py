@@ -25,7 +25,7 @@ from hotdesk.desk.link.recognition import new_token, recognize
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, closing
 from hotdesk.desk.request import KeeperRequest, parse_spec
 from hotdesk.desk.seam import DeskId, Spec
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, unwrap_group
 from hotdesk.ipc.tasks import run_together
 from hotdesk.walls import TRAITS
 
@@ -96,7 +96,10 @@ async def hear_guest(
             found = await recognize(listener, (body["caller"], body["uid"]), token)
             tasks.cancel_scope.cancel()
     except ExceptionGroup as group:
-        raise HostError(f"hotdesk's process in desk {desk} could not be reached: {group.exceptions[0]}") from group
+        raise HostError(
+            f"desk {desk} did not resume: hotdesk's process in it could not be reached: {unwrap_group(group)}; "
+            "burn the desk and open another"
+        ) from group
     finally:
         listener.detach()
     if found is None:

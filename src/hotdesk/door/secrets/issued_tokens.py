@@ -175,7 +175,9 @@ class JsonAnswer:
         """Store the value of a JSON string and return its placeholder; an empty string stays."""
         self.count += 1
         if self.count > AN_ANSWER:
-            raise UnreadableError(f"the response has more than {AN_ANSWER} tokens")
+            raise UnreadableError(
+                f"the response has more than {AN_ANSWER} access tokens to replace; request fewer at once"
+            )
         try:
             for _ in range(2 if nested else 1):
                 text = json.loads(b'"' + text + b'"', strict=False).encode("utf-8", "replace")

@@ -200,5 +200,5 @@ def parse_region(arguments: Arguments, size: Point) -> Region | None:
 def parse_path(arguments: Arguments) -> list[Point]:
     flat = _get_integers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
-        raise BriefError("path must have at least two points, written as x, y, x, y, …")
+        raise BriefError("path must be x, y, x, y, …: an even number of integers, at least four")
     return list(zip(flat[::2], flat[1::2], strict=True))
