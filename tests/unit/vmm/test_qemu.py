@@ -118,7 +118,7 @@ def test_a_reply_is_found_among_events() -> None:
         (({"error": {"desc": "no"}},), "no"),
         ((b"[" * 100000,), "not JSON"),
         ((b"[]",), "not an object"),
-        ((b"{" + b" " * (2 << 20),), "too long"),
+        ((b"{" + b" " * (2 << 20),), "of more than 1024 KiB"),
         ((), "ended"),
     ],
 )

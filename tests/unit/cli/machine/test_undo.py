@@ -116,7 +116,7 @@ def test_open_desks_require_confirmation(settings: Config) -> None:
     desk = settings.run / "desks/iabcdefghijklmnopqrst"
     desk.mkdir()
     (desk / "desk.json").write_text(json.dumps({"id": desk.name, "opened": 1.0}))
-    with pytest.raises(BriefError, match=r"burns 1 open desk\(s\): iabcdefghijklmnopqrst"):
+    with pytest.raises(BriefError, match=r"burns 1 open desk: iabcdefghijklmnopqrst"):
         undo.confirm(settings, arguments())
 
 
