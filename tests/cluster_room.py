@@ -20,6 +20,7 @@ from hotdesk.cluster.certificates import ANY_NODE, enroll
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 from tests.ordinary_user import UID, OrdinaryUser
+from tests.stall_watch import WATCHED, require_no_stalls
 
 PATIENCE = 60.0
 
@@ -105,7 +106,7 @@ class ClusterRoom:
         key = keys.make("test")
         subprocess.run(["chown", "-R", f"{UID}:{UID}", str(place)], check=True)
         log = place / f"serve-{time.monotonic_ns()}.log"
-        user = OrdinaryUser(place / f"user-{time.monotonic_ns()}", variables=self.environment(name))
+        user = OrdinaryUser(place / f"user-{time.monotonic_ns()}", variables=self.environment(name) | WATCHED)
         user.folder.mkdir()
         user.prepare()
         del user.variables["PATH"], user.variables["HOME"]
@@ -118,6 +119,7 @@ class ClusterRoom:
             if process.poll() is None:
                 process.send_signal(end)
             process.wait(PATIENCE)
+            require_no_stalls(log)
 
     def close(self) -> None:
         for node in self.nodes.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from mcp_types import CallToolResult, TextContent
 from hotdesk.api.keys import ApiKeys
 from hotdesk.config import Config
 from tests.conftest import settings_in
+from tests.stall_watch import WATCHED, require_no_stalls
 
 SERVE = [sys.executable, "-c", "from hotdesk.cli import main; main()", "serve", "--port", "0"]
 PATIENCE = 30.0
@@ -43,16 +45,25 @@ def served_here(folder: Path, **serve: object) -> Iterator[Here]:
     keys = ApiKeys(settings.lib / "serve")
     keys.make("first")
     env = {name: os.environ.get(name, "") for name in ("PATH", "PYTHONPATH")}
-    env |= {"HOTDESK_HOME": str(folder), "HOTDESK_IMAGES": str(settings.images)}
-    with subprocess.Popen(SERVE, stderr=subprocess.PIPE, env=env, text=True) as process:
-        assert process.stderr is not None
-        try:
-            url = process.stderr.readline().strip()
-            assert url.startswith("http"), url + process.stderr.read()
-            yield Here(url, settings, keys)
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
+    env |= {"HOTDESK_HOME": str(folder), "HOTDESK_IMAGES": str(settings.images), **WATCHED}
+    log = folder / "serve.log"
+    with log.open("wb") as written:
+        process = subprocess.Popen(SERVE, stderr=written, env=env)
+    try:
+        yield Here(_wait(process, log), settings, keys)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+        require_no_stalls(log)
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait until a server prints its address; return it."""
+    end = time.monotonic() + PATIENCE
+    while "\n" not in (text := log.read_text()) and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    assert text.startswith("http"), text
+    return text.partition("\n")[0]
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from hotdesk.brief.data import CLOSED
 from hotdesk.config import Config
 from hotdesk.desk.seam import Spec
 from hotdesk.host import Host
+from tests.stall_watch import nothing_stalls
 
 PORT = 8000
 SERVER = r"""
@@ -118,5 +119,6 @@ async def opened(
         server = uvicorn.Server(config)
         listener = socket.create_server(("127.0.0.1", 0))  # the server closes it
         tasks.start_soon(server.serve, [listener])
-        yield Ways(listener.getsockname()[1], sandbox, house)
+        with nothing_stalls():
+            yield Ways(listener.getsockname()[1], sandbox, house)
         server.should_exit = server.force_exit = True

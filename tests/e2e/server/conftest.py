@@ -16,7 +16,6 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from hotdesk.api.http import stalls
 from hotdesk.api.keys import ApiKeys
 from hotdesk.config import Config, load
 from hotdesk.desk.image import store
@@ -24,10 +23,9 @@ from hotdesk.errors import ImageError
 from tests.conftest import settings_in, state_directory
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.chromium import chromium
+from tests.stall_watch import WATCHED, require_no_stalls
 
 PATIENCE = 90
-STALL = "50"
-"""Milliseconds that a callback of a server's event loop may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def served(
     with log.open("wb") as written:
         process = subprocess.Popen(
             [*through, PROGRAM, "serve", "--port", "0", *options], stderr=written,
-            env={**environment(settings), **source, stalls.SWITCH: STALL, **(env or {})},
+            env={**environment(settings), **source, **WATCHED, **(env or {})},
         )  # fmt: skip
     url = ""
     try:
@@ -141,7 +139,7 @@ def served(
             process.wait()
             raise
         remove_template_images(settings)
-        assert "event loop was blocked" not in (told := log.read_text()), told
+        require_no_stalls(log)
         assert not left, f"snapshots stay in the machine's own images: {left}"
 
 

@@ -24,6 +24,7 @@ from tests.e2e.conftest import environment
 from tests.e2e.server import template_program
 from tests.e2e.server.conftest import Served, served, wait
 from tests.e2e.server.template_program import api, build, sandbox
+from tests.stall_watch import WATCHED, require_no_stalls
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
 PROGRAM = Path(__file__).with_name("template_program.py")
@@ -137,7 +138,7 @@ def test_templates_are_there_after_a_restart(home: Path) -> None:
         with (home / "again.log").open("wb") as log:
             source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
             argv = [PROGRAM_OF_SERVER, "serve", "--port", "0"]
-            process = subprocess.Popen(argv, stderr=log, env={**environment(first.settings), **source})
+            process = subprocess.Popen(argv, stderr=log, env={**environment(first.settings), **source, **WATCHED})
         try:
             options = {**first.e2b, "api_url": (url := wait(process, home / "again.log")), "sandbox_url": url}
             with sandbox("stays", options) as made:
@@ -146,6 +147,7 @@ def test_templates_are_there_after_a_restart(home: Path) -> None:
         finally:
             process.terminate()
             process.wait(60)
+            require_no_stalls(home / "again.log")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.conftest import PATIENCE, Served, wait
 from tests.e2e.server.native import client
+from tests.stall_watch import WATCHED, require_no_stalls
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(240)]
 LEAVE = '[serve]\nshutdown = "leave"\nready = {}\nwall = "container"\n'
@@ -44,12 +45,13 @@ class State:
         settings, log = settings_in(self.folder), self.folder / f"serve-{time.monotonic_ns()}.log"
         with log.open("wb") as written:
             argv = [PROGRAM, "serve", "--port", "0"]
-            process = subprocess.Popen(argv, stderr=written, env=environment(settings))
+            process = subprocess.Popen(argv, stderr=written, env={**environment(settings), **WATCHED})
         try:
             yield Served(wait(process, log), self.key, settings, process, log)
         finally:
             process.terminate()
             assert process.wait(PATIENCE) in (0, -signal.SIGKILL)
+            require_no_stalls(log)
 
     @property
     def records(self) -> list[Path]:

@@ -32,6 +32,7 @@ from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.conftest import PATIENCE, Served, served, wait
 from tests.leftovers import keepers
+from tests.stall_watch import WATCHED, require_no_stalls
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 T = TypeVar("T")
@@ -424,12 +425,13 @@ def again(folder: Path, key: str) -> Iterator[Served]:
     with log.open("wb") as written:
         source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         argv = [PROGRAM, "serve", "--port", "0"]
-        process = subprocess.Popen(argv, stderr=written, env={**environment(settings), **source})
+        process = subprocess.Popen(argv, stderr=written, env={**environment(settings), **source, **WATCHED})
     try:
         yield Served(wait(process, log), key, settings, process, log)
     finally:
         process.terminate()
         process.wait(PATIENCE)
+        require_no_stalls(log)
 
 
 @pytest.mark.long

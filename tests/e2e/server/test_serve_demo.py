@@ -20,6 +20,7 @@ from playwright.sync_api import expect
 from hotdesk.plan import OURS
 from tests.e2e.server.chromium import chromium, opened
 from tests.e2e.server.native import job_when
+from tests.stall_watch import WATCHED, require_no_stalls
 
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(400)]
 AUDIT = Path(__file__).parents[3] / "examples/audit"
@@ -52,7 +53,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     out = tmp_path_factory.mktemp("demo")
     argv = [sys.executable, str(AUDIT / "serve.py"), "--seed", "3", "--count", str(FEW), "--out", str(out)]
     with (out / "said").open("wb") as said:
-        process = subprocess.Popen([*argv, "--port", "0"], stderr=said, stdout=said, process_group=0)
+        process = subprocess.Popen(
+            [*argv, "--port", "0"], stderr=said, stdout=said, process_group=0, env={**os.environ, **WATCHED}
+        )
     try:
         url, key = said_in(out / "said", process)
         with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": key}, timeout=60) as api:
@@ -67,6 +70,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     assert not state.exists()
+    require_no_stalls(out / "said")
 
 
 def said_in(log: Path, process: subprocess.Popen[bytes]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -24,6 +24,7 @@ from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served, wait
 from tests.e2e.server.native import client, job_when, waits
 from tests.leftovers import keepers
+from tests.stall_watch import WATCHED, require_no_stalls
 
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(180)]
 PATIENCE = 60.0
@@ -55,13 +56,18 @@ def begin_job(api: httpx.Client) -> str:
     return job
 
 
-def started_again(server: Served) -> tuple[subprocess.Popen[bytes], str]:
-    """Start another server on the same state; return it and its address."""
+@contextmanager
+def served_again(server: Served) -> Iterator[str]:
+    """Run another server on the same state; yield its address."""
     log = server.log.with_name("again.log")
     with log.open("wb") as written:
         argv = [PROGRAM, "serve", "--port", "0"]
-        process = subprocess.Popen(argv, stderr=written, env=environment(server.settings))
-    return process, wait(process, log)
+        process = subprocess.Popen(argv, stderr=written, env={**environment(server.settings), **WATCHED})
+    try:
+        yield wait(process, log)
+    finally:
+        assert ended(process) == 0
+        require_no_stalls(log)
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
@@ -98,16 +104,15 @@ def test_streams_of_every_kind_are_closed_and_a_job_can_be_resumed(server: Serve
     assert set(over) == {"events", "terminal", "envd"}
     assert not isinstance(over["terminal"], ConnectionClosed) or over["terminal"].rcvd is not None
     assert desks(server) == set()
-    again, url = started_again(server)
-    try:
-        with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": server.key}, timeout=60) as api:
-            question = waits(api, job, "question")
-            answer = {"answer": "answer", "words": "Good day", "digest": question["digest"]}
-            assert api.post(f"/approvals/{question['id']}", json=answer).status_code == 200
-            assert api.post(f"/jobs/{job}/resume", json={}).is_success
-            job_when(api, job, "done")
-    finally:
-        assert ended(again) == 0
+    with (
+        served_again(server) as url,
+        httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": server.key}, timeout=60) as api,
+    ):
+        question = waits(api, job, "question")
+        answer = {"answer": "answer", "words": "Good day", "digest": question["digest"]}
+        assert api.post(f"/approvals/{question['id']}", json=answer).status_code == 200
+        assert api.post(f"/jobs/{job}/resume", json={}).is_success
+        job_when(api, job, "done")
 
 
 def follow(over: dict[str, object], name: str, work: Callable[[], object]) -> None:
@@ -131,14 +136,11 @@ def test_desks_of_a_killed_server_burn_and_another_starts_on_its_state(server: S
     server.process.kill()
     server.process.wait()
     until(lambda: desks(server) == set())
-    again, url = started_again(server)
-    try:
+    with served_again(server) as url:
         options = {**server.e2b, "api_url": url, "sandbox_url": url}
         with pytest.raises(NotFoundException):
             Sandbox.connect(sandbox.sandbox_id, **options)
         assert Sandbox.create(**options).commands.run("echo on").stdout == "on\n"
-    finally:
-        assert ended(again) == 0
 
 
 def test_desks_of_a_server_killed_with_its_keepers_are_burnt_by_the_next_one(server: Served) -> None:
@@ -150,11 +152,8 @@ def test_desks_of_a_server_killed_with_its_keepers_are_burnt_by_the_next_one(ser
     server.process.kill()
     server.process.wait()
     assert sandbox.sandbox_id in desks(server)
-    again, _ = started_again(server)
-    try:
+    with served_again(server):
         until(lambda: sandbox.sandbox_id not in desks(server))
-    finally:
-        assert ended(again) == 0
 
 
 def test_a_tenant_whose_keeper_is_killed_gets_another_and_the_server_continues(server: Served) -> None:

@@ -18,6 +18,7 @@ from hotdesk.api.keys import ApiKeys
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.conftest import PATIENCE
+from tests.stall_watch import WATCHED, require_no_stalls
 from tests.upstream import make_certificates
 
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(180)]
@@ -96,7 +97,7 @@ def far(home: Path) -> Iterator[Far]:
     options += ["--name", NAME, "--domain", DOMAIN]
     with linked() as (near, other), log.open("wb") as written:
         argv = [*within(near), PROGRAM, "serve", *options]
-        process = subprocess.Popen(argv, stderr=written, env=environment(settings))
+        process = subprocess.Popen(argv, stderr=written, env={**environment(settings), **WATCHED})
         try:
             found = Far(other, ca, key)
             end = time.monotonic() + PATIENCE
@@ -108,6 +109,7 @@ def far(home: Path) -> Iterator[Far]:
             process.terminate()
             assert process.wait(PATIENCE) == 0
         assert "Traceback" not in log.read_text()
+        require_no_stalls(log)
 
 
 def test_an_unchanged_program_of_e2bs_works_from_another_machine(far: Far, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from hotdesk.api.keys import ApiKeys
 from tests.conftest import settings_in
 from tests.e2e.conftest import environment
 from tests.e2e.server.conftest import wait
+from tests.stall_watch import WATCHED, require_no_stalls
 
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(300)]
 
@@ -89,7 +90,12 @@ def serving(python: Path, folder: Path, endpoint: str) -> Iterator[tuple[str, st
     folder.mkdir(mode=0o755)
     settings = settings_in(folder)
     key, log = ApiKeys(settings.lib / "serve").make("test"), folder / "serve.log"
-    env = {**environment(settings), "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_TIMEOUT": "5"}
+    env = {
+        **environment(settings),
+        **WATCHED,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "5",
+    }
     with log.open("wb") as written:
         process = subprocess.Popen([python, "-c", RUN, "serve", "--port", "0"], stderr=written, env=env)
     try:
@@ -97,6 +103,7 @@ def serving(python: Path, folder: Path, endpoint: str) -> Iterator[tuple[str, st
     finally:
         process.terminate()
         assert process.wait(PATIENCE) == 0
+        require_no_stalls(log)
 
 
 def decoded(python: Path, posted: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
