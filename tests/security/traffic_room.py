@@ -100,6 +100,14 @@ def say(port: int, data: bytes) -> bytes:
 async def opened(
     settings: Config, serving: Serving | None = None, program: str = SERVER, **options: Any
 ) -> AsyncIterator[Ways]:
+    """Run a listener in this process, and a desk with the server behind it; nothing may block the event loop."""
+    with nothing_stalls():
+        async with _opened(settings, serving or Serving(), program, **options) as ways:
+            yield ways
+
+
+@asynccontextmanager
+async def _opened(settings: Config, serving: Serving, program: str, **options: Any) -> AsyncIterator[Ways]:
     async with (
         Host(settings, control=False) as host,
         host.open_desk(Spec()) as desk,
@@ -111,7 +119,7 @@ async def opened(
         now = time.time()
         tenant = cast(Any, SimpleNamespace(name="default"))
         sandbox = Sandbox(desk, tenant, "base", Spec(), CLOSED, "token", now, now + 300)
-        house = House(serving or Serving(), {desk.id: sandbox})
+        house = House(serving, {desk.id: sandbox})
         traffic = Traffic(cast(Sandboxes, house))
         keys = ApiKeys(settings.lib / "serve")
         front = Front(house.serving, ServerParts(*[traffic] * 6), keys, Quotas(), Browsers(keys))
@@ -119,6 +127,5 @@ async def opened(
         server = uvicorn.Server(config)
         listener = socket.create_server(("127.0.0.1", 0))  # the server closes it
         tasks.start_soon(server.serve, [listener])
-        with nothing_stalls():
-            yield Ways(listener.getsockname()[1], sandbox, house)
+        yield Ways(listener.getsockname()[1], sandbox, house)
         server.should_exit = server.force_exit = True
