@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from hotdesk import config
 from hotdesk.drive.journal import FILE, read
@@ -124,6 +124,30 @@ def test_programs_of_a_persons_own_desk_run_during_a_takeover_and_get_the_input(
     wait_for(lambda: api.get(f"/desks/{desk}/file", params={"path": "typed.txt"}).text == "typed\n")
     expect(page.get_by_text("You have control.")).to_be_visible()
     hand_back(page)
+    api.delete(f"/desks/{desk}")
+    seen.require_peace()
+
+
+def test_a_desk_can_be_taken_over_only_once_its_screen_is_connected(
+    server: Served, seen: Seen, api: httpx.Client
+) -> None:
+    page, held = seen.page, list[Route]()
+    desk = api.post("/desks", json={"image": "desktop"}).raise_for_status().json()["id"]
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/web/novnc.js", hold)  # without it nothing reads the connection
+    page.goto(f"{server.url}/#/desks/{desk}/screen")
+    page.reload()  # it may have loaded the library already
+    button = page.get_by_role("button", name="Take over")
+    expect(page.locator(".panel .chip")).to_have_text("connecting", timeout=LONG)
+    expect(button).to_have_attribute("title", "The screen is not connected yet.")
+    expect(button).to_be_disabled()
+    held[0].continue_()
+    page.unroute_all()
+    expect(button).to_be_enabled(timeout=LONG)
+    expect(page.locator(".panel .chip")).to_have_text("live")
     api.delete(f"/desks/{desk}")
     seen.require_peace()
 
