@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio
@@ -32,6 +33,8 @@ class LazyMcp:
         await app(scope, receive, send)
 
     def load(self) -> Mcp:
+        """Import everything that a session needs; tools are otherwise imported by the first call, in the event loop."""
         from hotdesk.api.mcp.http import Mcp
 
+        import_module("hotdesk.hands.tools")
         return Mcp(self.keys, self.tenants, self.policy, self.tasks, self.grace)
