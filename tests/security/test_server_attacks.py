@@ -737,6 +737,7 @@ def test_a_launcher_runs_a_limited_number_of_errands(tmp_path: Path) -> None:
             starting.carry_out({"verb": "unsecret", "tenant": "acme", "name": "x", "n": 1}, [])
 
 
+LOOKING, WANTED = 'goal = "Look around."\n', '[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
 FORGED: dict[str, dict[str, Any]] = {
     "a script": {"source": base64.b64encode(b"PLAN = ()").decode()},
     "a script under a template's name": {"script": "{installed}/audit/brain.py", "source": "UExBTiA9ICgpCg=="},
@@ -747,6 +748,8 @@ FORGED: dict[str, dict[str, Any]] = {
     "a turned brain": {"adversary": "hijacked"},
     "a model at an address": {"plan": ("chat:x@http://127.0.0.1:1/v1",)},
     "a model of this machine": {"act": ("ollama:x",)},
+    "a model that its brief names": {"brief": f'{LOOKING}[models]\nplan = "chat:x"\n{WANTED}'},
+    "a model that its brief shows pictures": {"brief": f'{LOOKING}look = "chat:x"\n{WANTED}'},
 }
 
 
@@ -759,6 +762,11 @@ FORGED: dict[str, dict[str, Any]] = {
     Removal("cli/job_request.py", "        if why := explain_refusal(name, listed):\n", '        if why := "":\n'),
     cases="a model at an address | a model of this machine",
 )
+@falls_without(
+    "models of a stored brief",
+    Removal("cli/job_request.py", "(*request.plan, *request.act, *sorted(own))", "(*request.plan, *request.act)"),
+    cases="a model that its brief names | a model that its brief shows pictures",
+)
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
 def test_a_job_does_not_resume_with_a_request_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
@@ -766,8 +774,7 @@ def test_a_job_does_not_resume_with_a_request_a_server_forged(change: dict[str, 
     folder.mkdir(parents=True)
     (installed / "audit").mkdir(parents=True)
     (installed / "audit" / "brain.py").write_text("PLAN = (look,)\n")
-    brief = 'goal = "Look around."\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
-    right = JobRequest(brief=brief, folder=str(folder / "brief"), form="toml", out=str(folder / "out"))
+    right = JobRequest(brief=LOOKING + WANTED, folder=str(folder / "brief"), form="toml", out=str(folder / "out"))
     changed: dict[str, Any] = {
         name: value.format(installed=installed) if isinstance(value, str) else value for name, value in change.items()
     }

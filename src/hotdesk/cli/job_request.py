@@ -7,8 +7,9 @@ import base64
 import json
 import os
 import sys
+import tomllib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
     """Refuse a request that a server could not have made; a server can write the stored data of its jobs.
 
     The request must not choose programs of this machine (except an installed template's script), the folder of results,
-    or model addresses other than the providers' own and those in `listed`, which the operator allows.
+    or models other than those in `listed`, which the operator allows. A template's brief may name other models.
     """
     scripts = {"", *(str(path) for each in installed for path in each.absolute().glob(f"*/{SCRIPT}"))}
     source = Path(request.script).read_bytes() if request.script in scripts - {""} else b""
@@ -128,9 +129,24 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
             f"the stored request of job {folder.name} was changed after the server wrote it, so the job cannot be "
             "resumed; start a new job"
         )
-    for name in (*request.plan, *request.act):
+    job, templates = request.build_job(), list_template_models(installed)
+    own = {*job.models.plan, *job.models.act, *filter(None, [job.look])} - templates
+    for name in (*request.plan, *request.act, *sorted(own)):
         if why := explain_refusal(name, listed):
             raise BriefError(f"job {folder.name} cannot continue with its model: {why}")
+
+
+def list_template_models(installed: Sequence[Path]) -> set[str]:
+    """Return the models that the briefs of installed templates name."""
+    found: set[str] = set()
+    for file in (path for each in installed for path in each.absolute().glob("*/brief.toml")):
+        with suppress(OSError, ValueError):
+            brief = tomllib.loads(file.read_text())
+            models = brief.get("models", {})
+            named = [brief.get("look"), *(models.values() if isinstance(models, dict) else ())]
+            flat = [name for each in named for name in (each if isinstance(each, list) else [each])]
+            found |= {name for name in flat if isinstance(name, str)}
+    return found
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:

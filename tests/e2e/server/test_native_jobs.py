@@ -80,6 +80,16 @@ def test_a_missing_or_incomplete_model_name_gets_a_clear_error(api: httpx.Client
         assert words in told.json()["message"]
 
 
+def test_models_that_the_brief_of_a_client_names_are_checked_too(api: httpx.Client) -> None:
+    for line in ('models = {plan = "NAME"}', 'models = {plan = "openai:gpt-5", act = "NAME"}', 'look = "NAME"'):
+        brief = f'goal = "x"\n{line}\ndeliverables = [{{path = "a.json", check = "json"}}]\n'
+        told = api.post("/jobs", json={"brief": brief.replace("NAME", "chat:x"), "models": ["openai:gpt-5"]})
+        assert (told.status_code, told.json()["code"]) == (400, "brief.models")
+        assert "the model 'chat:x' is not allowed" in told.json()["message"]
+    made = api.post("/jobs", json={"brief": brief.replace("NAME", "openai:gpt-5"), "models": ["openai:gpt-5"]})
+    assert made.status_code == 201, made.text
+
+
 @pytest.mark.long
 def test_a_paused_job_continues_with_a_key_and_with_no_model_that_is_not_allowed(
     api: httpx.Client, server: Served

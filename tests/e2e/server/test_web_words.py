@@ -137,6 +137,17 @@ def test_another_model_carries_it_out_to_the_certificate(seen: Seen, paused: Pag
     seen.require_peace()
 
 
+def test_the_brief_of_a_client_names_only_models_that_the_server_offers(server: Served) -> None:
+    lines = ('models = {plan = "NAME"}', f'models = {{plan = "{KEYLESS}", act = "NAME"}}', 'look = "NAME"')
+    with client(server) as api:
+        for line in lines:
+            brief = f'goal = "x"\n{line}\ndeliverables = [{{path = "a.json", check = "json"}}]\n'
+            refused = api.post("/jobs", json={"brief": brief.replace("NAME", "openai:gpt-5-mini")})
+            assert (refused.status_code, refused.json()["code"]) == (400, "brief.models")
+            assert "does not offer the model 'openai:gpt-5-mini'" in refused.json()["message"]
+            assert api.post("/jobs", json={"brief": brief.replace("NAME", KEYLESS)}).status_code == 201
+
+
 @pytest.mark.long
 def test_a_key_that_a_client_supplies_goes_to_its_provider_and_is_stored_nowhere(
     server: Served, keyless: Provider, provider: Provider

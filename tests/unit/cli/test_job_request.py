@@ -10,8 +10,9 @@ import pytest
 from tests.providers.behind import behind
 
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
-from hotdesk.cli.job_request import JobRequest, make_brain
+from hotdesk.cli.job_request import JobRequest, make_brain, require_ordered
 from hotdesk.config import Config, Price
+from hotdesk.errors import BriefError
 
 BRIEF = 'goal = "x"\n[[deliverables]]\npath = "a.txt"\nchecks = []\n'
 
@@ -33,6 +34,31 @@ async def test_the_operators_prices_apply_to_every_provider(
             await brain.close()
     assert reply.usage.dollars is not None
     assert reply.usage.dollars >= reply.usage.input > 0
+
+
+OWN = {
+    "plan": 'models = {plan = "NAME"}\n',
+    "act": 'models = {plan = "openai:gpt-5", act = ["NAME"]}\n',
+    "look": 'look = "NAME"\n',
+}
+
+
+@pytest.mark.parametrize("line", OWN.values(), ids=OWN)
+def test_a_servers_job_continues_only_with_models_of_the_list_or_of_a_template(line: str, tmp_path: Path) -> None:
+    installed, listed = tmp_path / "templates", ("openai:gpt-5", "anthropic:claude-sonnet-5")
+    (installed / "audit").mkdir(parents=True)
+    (installed / "audit/brief.toml").write_text(line.replace("NAME", "chat:ours") + BRIEF)
+
+    def require(name: str) -> None:
+        places = {"folder": str(tmp_path / "brief"), "out": str(tmp_path / "out")}
+        require_ordered(
+            JobRequest(line.replace("NAME", name) + BRIEF, form="toml", **places), tmp_path, [installed], listed
+        )
+
+    require("anthropic:claude-sonnet-5")
+    require("chat:ours")
+    with pytest.raises(BriefError, match="does not offer the model 'anthropic:claude-opus-5'"):
+        require("anthropic:claude-opus-5")
 
 
 def test_a_job_does_not_import_the_machine_without_a_wall_and_its_certificates() -> None:
