@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
-from e2b import AsyncSandbox, CommandExitException, NotFoundException, PtySize, Sandbox, TimeoutException
+from e2b import (
+    AsyncSandbox,
+    CommandExitException,
+    NotFoundException,
+    PtySize,
+    Sandbox,
+    SandboxState,
+    TimeoutException,
+)
 
 
 @contextmanager
@@ -86,6 +95,22 @@ def pauses_and_connects(sandbox: Sandbox, options: dict[str, Any]) -> None:
     assert again.is_running()
 
 
+def pauses_at_its_timeout(options: dict[str, Any]) -> None:
+    """Require that a sandbox is paused, within two seconds of its timeout, and not resumed by a request to it."""
+    sandbox = Sandbox.create(timeout=1, lifecycle={"on_timeout": "pause", "auto_resume": False}, **options)
+    sandbox.files.write("kept.txt", "kept")
+    late = time.time() + 3
+    while (state := sandbox.get_info().state) == SandboxState.RUNNING:
+        assert time.time() < late, f"it runs {time.time() - sandbox.get_info().end_at.timestamp():.1f} s after its end"
+        time.sleep(0.05)
+    assert state == SandboxState.PAUSED
+    assert not sandbox.is_running()
+    assert sandbox.get_info().state == SandboxState.PAUSED
+    again = Sandbox.connect(sandbox.sandbox_id, timeout=60, **options)
+    assert again.files.read("kept.txt") == "kept"
+    assert again.kill()
+
+
 def hears_of_its_end(options: dict[str, Any]) -> None:
     sandbox = Sandbox.create(**options)
     handle = sandbox.commands.run("echo begun; sleep 60", background=True)
@@ -133,6 +158,7 @@ def main(key: str, url: str) -> None:
         step(sandbox)
     assert sandbox.kill()
     assert not sandbox.kill()
+    pauses_at_its_timeout(options)
     hears_of_its_end(options)
     asyncio.run(works_asynchronously(options))
     print(f"all of it, with {version('e2b')}")
