@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from typing import Any, cast
@@ -35,3 +37,18 @@ async def test_requests_wait_for_one_load_in_a_thread(monkeypatch: pytest.Monkey
     assert answered == ["first", "second"]
     assert len(loads) == 1
     assert loads[0] != threading.get_ident()
+
+
+LOAD = """
+import sys
+from hotdesk.api.mcp.lazy import LazyMcp
+LazyMcp(None, None, None, None, 1.0).load()
+print("hotdesk.hands.tools" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_the_load_imports_the_tools_of_a_desk() -> None:
+    """Otherwise the first call of a tool imports them, and blocks the event loop."""
+    done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "True\n"
