@@ -50,10 +50,9 @@ def test_a_servers_job_continues_only_with_models_of_the_list_or_of_a_template(l
     (installed / "audit/brief.toml").write_text(line.replace("NAME", "chat:ours") + BRIEF)
 
     def require(name: str) -> None:
-        places = {"folder": str(tmp_path / "brief"), "out": str(tmp_path / "out")}
-        require_ordered(
-            JobRequest(line.replace("NAME", name) + BRIEF, form="toml", **places), tmp_path, [installed], listed
-        )
+        brief = line.replace("NAME", name) + BRIEF
+        request = JobRequest(brief, str(tmp_path / "brief"), "toml", out=str(tmp_path / "out"))
+        require_ordered(request, tmp_path, [installed], listed)
 
     require("anthropic:claude-sonnet-5")
     require("chat:ours")
