@@ -129,14 +129,14 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
             f"the stored request of job {folder.name} was changed after the server wrote it, so the job cannot be "
             "resumed; start a new job"
         )
-    job, templates = request.build_job(), list_template_models(installed)
+    job, templates = request.build_job(), _list_template_models(installed)
     own = {*job.models.plan, *job.models.act, *filter(None, [job.look])} - templates
     for name in (*request.plan, *request.act, *sorted(own)):
         if why := explain_refusal(name, listed):
             raise BriefError(f"job {folder.name} cannot continue with its model: {why}")
 
 
-def list_template_models(installed: Sequence[Path]) -> set[str]:
+def _list_template_models(installed: Sequence[Path]) -> set[str]:
     """Return the models that the briefs of installed templates name."""
     found: set[str] = set()
     for file in (path for each in installed for path in each.absolute().glob("*/brief.toml")):
