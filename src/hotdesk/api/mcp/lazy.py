@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio
@@ -35,6 +34,6 @@ class LazyMcp:
     def load(self) -> Mcp:
         """Import everything that a session needs; tools are otherwise imported by the first call, in the event loop."""
         from hotdesk.api.mcp.http import Mcp
+        from hotdesk.hands import tools  # noqa: F401 - for the first session
 
-        import_module("hotdesk.hands.tools")
         return Mcp(self.keys, self.tenants, self.policy, self.tasks, self.grace)
