@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from hotdesk import __version__
 from hotdesk.api import local, privileges, telemetry, tenants
-from hotdesk.api.acme.renewal import CertificateRenewal, start_renewal
+from hotdesk.api.acme.server_side import CertificateRenewal, start_renewal
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.cluster_host import list_node_ports, open_nodes
 from hotdesk.api.e2b import clock, metrics
