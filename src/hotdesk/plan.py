@@ -62,8 +62,8 @@ def _read_arguments(value: object) -> dict[str, object]:
         raise ValueError(f"it is not JSON: {str(e)[:200]}") from None
     if not isinstance(found, dict) or not is_plain(found):
         raise ValueError(
-            "it is not a JSON object, or a value in it is a number of 2^63 or more, has a lone surrogate, or is nested "
-            f"too deeply (more than {MAX_DEPTH} levels)"
+            "it must be a JSON object in which no value is a number of 2^63 or more, has a lone surrogate, or is "
+            f"nested more than {MAX_DEPTH} levels deep"
         )
     return found
 

@@ -190,7 +190,7 @@ class Emulator:
         end = time.monotonic() + _REPLY_TIMEOUT_S
         while "MIGRATION completed" not in self.events:
             if "MIGRATION failed" in self.events:
-                raise EmulatorError("the emulator (QEMU) reported that it could not save or load the virtual machine")
+                raise EmulatorError("the emulator (QEMU) reported a failure without a reason")
             self.read(end)
 
     def use_memory_file(self) -> None:

@@ -357,7 +357,7 @@ async def test_an_interrupted_answer_is_requested_again_in_full(kind: Kind, afte
 async def test_an_answer_that_is_always_interrupted_is_given_up(kind: Kind) -> None:
     async with asked(kind, *[[kind.text("All of it.")]] * 3) as pair:
         pair.server.trouble.extend([Trouble(cut=1)] * 3)
-        with pytest.raises(ModelError, match=r"was cut off.*3 times; resume the job later"):
+        with pytest.raises(ModelError, match=r"no usable reply in 3 attempts: .*was cut off.*; resume the job later"):
             await pair.model.ask(request())
         assert len(pair.server.requests) == 3
 

@@ -101,15 +101,15 @@ def step(**changes: object) -> str:
         (step(actions=[{"name": "a"}]), "steps[0].actions[0].tool cannot be read"),
         (step(actions=[{"name": "a", "tool": "b", "arguments": 1}]), "steps[0].actions[0].arguments cannot be read"),
         (step(actions=[{"name": "a", "tool": "b", "arguments": "{"}]), "it is not JSON"),
-        (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": "\ud800"}}]), "is not a JSON object, or"),
+        (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": "\ud800"}}]), "must be a JSON object in which"),
         (
             step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "1e999}"),
-            "a value in it is a number of 2",
+            "no value is a number of 2",
         ),
         (step(actions=[{"name": "a", "tool": "b", "arguments": {"x": 0}}]).replace("0}", "NaN}"), "not a JSON number"),
         (
             step(actions=[{"name": "a", "tool": "b", "arguments": json.loads('{"x":' * 50 + "1" + "}" * 50)}]),
-            "nested too deeply",
+            "nested more than 20 levels deep",
         ),
     ],
 )

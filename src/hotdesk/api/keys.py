@@ -129,7 +129,7 @@ class ApiKeys:
         with self.changing():
             key = self.by_id.get(number)
             if key is None or tenant not in (None, key.tenant):
-                raise BriefError(f"there is no key {make_printable(number[:40])!r}; `hotdesk key ls` lists them")
+                raise BriefError(f"there is no key {make_printable(number[:40])!r}; `hotdesk key ls` lists the keys")
             if key.revoked is None:
                 key = self.by_id[number] = replace(key, revoked=time.time())
         return key

@@ -153,8 +153,8 @@ def check(serving: Serving, has_keys: bool) -> Serving:
     for name in serving.names:
         if f".{name}".endswith(f".{serving.domain}"):
             raise BriefError(
-                f"the server name {name} is the sandbox domain, or a name below it; set `[serve] domain` to another "
-                "domain"
+                f"the server name {name} must not be the sandbox domain {serving.domain} or a name below it; set "
+                "`[serve] domain` to another domain"
             )
     if serving.nodes and serving.identity is None:
         raise BriefError(

@@ -106,7 +106,7 @@ def read_words(words: list[str]) -> Grant:
     name, at, authority = words[0].partition("@") if words else ("", "", "")
     found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
-        raise ValueError(f"{_BEGINNING}: the name of a secret and its host")
+        raise ValueError(f"{_BEGINNING} (the name of a secret and its host)")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
     used: set[str] = set()
     for position, word in enumerate(words[1:], 1):
@@ -176,8 +176,8 @@ def _canonicalize_grant(grant: Grant) -> Grant:
         raise ValueError("port is missing; it must be a number from 1 to 65535")
     check_number("port", grant.port, int, 1, 65535)
     check_number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
-    for flag in (grant.foreign, grant.identity):
-        check_choice("flag", flag, (True, False))
+    for name, flag in (("field foreign", grant.foreign), ("field identity", grant.identity)):
+        check_choice(name, flag, (True, False))
     if not isinstance(grant.env, str) or (grant.env and not _is_variable(grant.env)):
         raise ValueError("env must be a variable name that the system does not use itself, as in env=ERP_TOKEN")
     if not isinstance(grant.step, str) or not STEP_SHAPE.fullmatch(grant.step):
@@ -274,10 +274,12 @@ def _check_headers(names: object) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not _TOKEN_SHAPE.fullmatch(name):
             raise ValueError("allow-header needs a header name, as in allow-header=X-Tenant")
-        if _is_framing(name) or name.lower() == "authorization":
+        if _is_framing(name):
+            raise ValueError(f"allow-header cannot allow {name}, which is reserved for HTTP itself; remove it")
+        if name.lower() == "authorization":
             raise ValueError(
-                f"allow-header cannot allow {name}, which carries credentials or belongs to HTTP itself; add `foreign` "
-                "to let the desk send its own credentials"
+                f"allow-header cannot allow {name}, which carries credentials; add `foreign` to let the desk send its "
+                "own credentials"
             )
     return tuple(dict.fromkeys(name.lower().replace("_", "-") for name in names))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -174,10 +175,12 @@ def parse_text(text: str, form: Form) -> BriefValue:
     lines = find_toml_lines(text)
     try:
         table = tomllib.loads(text)
-    except ValueError as e:
+    except tomllib.TOMLDecodeError as e:
         place = _TOML_PLACE.search(str(e))
         line = f", line {place[1]}, column {place[2]}" if place else ""
         raise ValueError(f"{line}: invalid TOML: {_TOML_PLACE.sub('', str(e))}; correct this line") from None
+    except ValueError:
+        raise _make_digits_error("TOML") from None
     return BriefValue(table, form=form, lines=lines)
 
 
@@ -187,8 +190,14 @@ def _parse_json(text: str) -> object:
         return json.loads(text)
     except json.JSONDecodeError as e:
         raise ValueError(f", line {e.lineno}, column {e.colno}: invalid JSON: {e.msg}; correct this line") from None
-    except ValueError as e:
-        raise ValueError(f": invalid JSON: {e}; write numbers with fewer digits") from None
+    except ValueError:
+        raise _make_digits_error("JSON") from None
+
+
+def _make_digits_error(form: str) -> ValueError:
+    """Return the error for a number that Python refuses to convert: its own text advises to change the interpreter."""
+    most = sys.get_int_max_str_digits()
+    return ValueError(f": invalid {form}: a number has more than {most} digits; write it with fewer digits")
 
 
 def _as_plain(value: object) -> object:

@@ -332,9 +332,8 @@ def read_part(what: str, text: object, read: paths.Reader) -> str:
 def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse a value that is not one of the choices; `True` does not equal 1."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
-        raise ValueError(
-            f"the {what} is {make_printable(str(value)[:80])!r}; it must be {' or '.join(map(str, choices))}"
-        )
+        listed = " or ".join(str(choice) for choice in choices if choice is not None)
+        raise ValueError(f"the {what} is {make_printable(str(value)[:80])!r}; it must be {listed}")
 
 
 def check_number(what: str, value: object, kind: type, least: float, most: float) -> None:

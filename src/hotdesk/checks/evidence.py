@@ -7,6 +7,7 @@ compressed pixels of rendered pages. All of it is bounded and parsed strictly, b
 from __future__ import annotations
 
 import json
+import re
 import sys
 import zlib
 from collections import Counter
@@ -30,6 +31,13 @@ FOLDER = ".checks"
 """Folder of the programs in a desk, below its home."""
 _MALFORMED = "malformed inspection report"
 """Start of the error about a report that no sound desk returns; its detail follows after a colon."""
+_OWN_REMEDIES = (
+    (re.compile(r"(more|larger) than \d|can be checked"), "Reduce the content of the file to within this limit."),
+    (re.compile("nothing in row 1"), "Write the headings into row 1, and each cell once."),
+    (re.compile("LibreOffice could not start"), "Deliver the file again."),
+    (re.compile("pdftotext cannot read the PDF"), "Ask for a source PDF that can be read: the brief's is damaged."),
+)
+"""Problems whose remedy is not that of a file in a wrong format."""
 MAX_REPORT_BYTES = 32 << 20
 """Limit of the size of the report, in bytes."""
 MOST_NESTED = 1_500_000
@@ -159,8 +167,10 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
 
 def read_json(data: bytes) -> object:
     """Parse a desk's JSON; raise `ValueError` if it is malformed, too large or has a number that is not finite."""
-    if not data or len(data) >= MAX_REPORT_BYTES:
-        raise ValueError(f"the inspection report is empty or exceeds the limit of {MAX_REPORT_BYTES >> 20} MiB")
+    if not data:
+        raise ValueError("malformed inspection report: it is empty")
+    if len(data) >= MAX_REPORT_BYTES:
+        raise ValueError(f"the inspection report is larger than {MAX_REPORT_BYTES >> 20} MiB, which is the limit")
     if data.count(b"[") + data.count(b"{") > MOST_NESTED:
         raise ValueError(f"the inspection report has more than {MOST_NESTED} lists and objects, which is the limit")
     try:
@@ -209,4 +219,6 @@ def make_unreadable_verdict(looked_for: Sequence[str], expected: str, error: Exc
         expected, found = "a valid result from the desk that checked this file", f"an invalid one{detail}"
         return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, "Deliver the file again."),))
     found = f"a problem: {make_printable(str(error)[:MAX_TEXT_CHARS])}" if str(error) else "nothing"
+    if remedy:
+        remedy = next((own for problem, own in _OWN_REMEDIES if problem.search(str(error))), remedy)
     return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

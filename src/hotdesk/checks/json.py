@@ -142,7 +142,7 @@ def _find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
         at = [each for where, value in at for each in _step_into(where, value, step)]
         if len(at) > MOST_PLACES:
             raise ValueError(
-                f"one path of `expect` matches more than {MOST_PLACES} values, the most that can be checked"
+                f"{_show_place(place)} matches more than {MOST_PLACES} values, the most that can be checked"
             )
     yield from ((make_printable(where[:200]), value) for where, value in at)
 

@@ -56,7 +56,7 @@ class PngCheck:
         try:
             size = read_size(evidence.report)
             if len(evidence.pages) != 1:
-                raise ValueError("the picture was not rendered")
+                raise ValueError("malformed inspection report: it has no pixels of the picture")
         except (ValueError, RecursionError) as e:
             return make_unreadable_verdict(LOOKED_FOR, "a picture", e, _OPENS)
         faults = [

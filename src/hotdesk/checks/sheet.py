@@ -225,10 +225,10 @@ def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
             0 < len(cells) <= MOST_CELLS
         ):
             found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
+        case {"sheets": [{"cells": list(cells)}, *_]} if len(cells) > MOST_CELLS:
+            raise ValueError(f"the first sheet has more than {MOST_CELLS} cells, the most that can be checked")
         case _:
-            raise ValueError(
-                f"the workbook has no sheet, or its first sheet is empty or has more than {MOST_CELLS} cells"
-            )
+            raise ValueError("the workbook has no sheet, or its first sheet is empty")
     if len(found) != len(cells) or not any(row == 1 for row, _ in found):
         raise ValueError("the first sheet has nothing in row 1, or two cells at the same position")
     return Sheet(read_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": read_text(python)}

@@ -155,7 +155,10 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, metavar="N", help="time limit of the job in seconds")
     parser.add_argument("--tokens", type=int, metavar="N", help="maximum number of tokens that models read and write")
     parser.add_argument(
-        "--dollars", type=float, metavar="X", help="maximum cost of models in dollars, counted where the price is known"
+        "--dollars",
+        type=float,
+        metavar="X",
+        help="maximum cost of models in dollars; models without a known price are not counted",
     )
     parser.add_argument("--acts", type=int, metavar="N", help="maximum number of tool calls")
     parser.add_argument(

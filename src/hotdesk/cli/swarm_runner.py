@@ -58,10 +58,12 @@ def add_resume_choice(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--retry-failed", action="store_true", help="swarms: process the failed items (in quarantine) again"
+        "--retry-failed",
+        action="store_true",
+        help="swarms: process the items in quarantine (those that failed every attempt) again",
     )
     group.add_argument(
-        "--accept-failed", action="store_true", help="swarms: write the report without the failed items (in quarantine)"
+        "--accept-failed", action="store_true", help="swarms: write the report without the items in quarantine"
     )
 
 

@@ -78,8 +78,8 @@ class HttpResponse:
             found += piece
             if len(found) > MAX_BODY_BYTES:
                 raise HostError(
-                    f"the response has more than {MAX_BODY_BYTES >> 30} GiB, the limit of this client; fetch a larger "
-                    "file from the HTTP API directly"
+                    f"the response has more than {MAX_BODY_BYTES >> 30} GiB, the limit of this client; download a "
+                    "larger file with another HTTP client, such as curl"
                 )
         return bytes(found)
 
@@ -193,7 +193,9 @@ async def _read_next_event(connection: h11.Connection, stream: ByteStream) -> ob
         try:
             event = connection.next_event()
         except h11.RemoteProtocolError as e:
-            raise HostError(f"malformed or incomplete response from the server: {e}") from e
+            raise HostError(
+                f"the server's response is incomplete or not HTTP: {e}; check the server's address, and try again"
+            ) from e
         if event is h11.NEED_DATA:
             try:
                 connection.receive_data(await stream.receive(PIECE))

@@ -181,7 +181,7 @@ def read_name(identity: Path, role: Role) -> str:
     if not (name := find_peer_name({"subjectAltName": uris}, role)):
         other = "node" if role == "server" else "server"
         raise HostError(
-            f"the certificate in {identity} is not that of a {role}, perhaps that of a {other}; write one with "
-            f"{describe_enrolment(Path('FOLDER'), role)}"
+            f"the certificate in {identity} is not that of a {role}, but perhaps that of a {other}; create a "
+            f"{role}'s certificate with {describe_enrolment(Path('FOLDER'), role)}"
         )
     return name

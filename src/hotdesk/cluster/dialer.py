@@ -62,7 +62,10 @@ class NodeDialer:
                     raw.close()
                     raise
         except OSError as e:  # includes TimeoutError
-            raise HostError(f"the node at {self.address} does not respond: {e or 'no answer in time'}") from e
+            raise HostError(
+                f"the node at {self.address} does not respond: {e or 'no answer in time'}; check the network, and that "
+                "`hotdesk node run` is running there"
+            ) from e
         try:
             self._require_open()
         except DeskGone:
@@ -89,7 +92,7 @@ class NodeDialer:
 
     def _require_open(self) -> None:
         if self.is_closed:
-            raise DeskGone(f"the connection to the node at {self.address} was lost")
+            raise DeskGone(f"the connection to the node at {self.address} was closed; open another desk")
 
     def _check(self, name: str) -> None:
         if not name:
@@ -99,8 +102,8 @@ class NodeDialer:
             )
         if self.certified and name != self.certified:
             raise HostError(
-                f"node {name} now responds at {self.address}, where node {self.certified} was before; this connection "
-                f"is for node {self.certified} only, so it is closed"
+                f"node {name} responds at {self.address} instead of node {self.certified}, so the desks of node "
+                f"{self.certified} cannot be reached; start node {self.certified} there again, or open other desks"
             )
         self.certified = name
 

@@ -310,7 +310,7 @@ class ClusterRuntime:
         for each in await self.on(self.get_node(desk)).list_desks():
             if each.get("id") == desk:
                 return each
-        raise DeskGone(f"desk {desk} is gone; open another desk")
+        raise DeskGone(f"desk {desk} is not open any more on its node; open another desk")
 
     async def fetch_image_facts(self, name: str) -> ImageFacts:
         """Return the facts of an image from a node that lists it, or empty facts."""

@@ -358,7 +358,10 @@ class Forward:
         """Send head and body, and read the response's head; the response may begin before the whole body is sent."""
         assert self.upstream is not None
         line = self.meant.path.encode("ascii") + (b"?" + query if query else b"")
-        head = framing.request_head(self.meant.method, line, headers)
+        try:
+            head = framing.request_head(self.meant.method, line, headers)
+        except HttpMessageError as e:
+            raise ExchangeError(e.status, e.reason) from None
         self.count.add(up=len(head) + len(body or b""))
         self.check_still_admitted()
         self.place.busy = self.upstream

@@ -61,7 +61,7 @@ class Head:
 def parse_head(text: str) -> Head:
     found = HEAD.fullmatch(text.strip())
     if found is None:
-        raise BriefError(f"{text[:80]!r} is not a line that `hotdesk journal head` printed (a chain's signed head)")
+        raise BriefError(f"{text[:80]!r} is not a valid head of a chain; use a whole line of `hotdesk journal head`")
     chain, seq, digest, signature = found.groups()
     return Head(chain, int(seq), bytes.fromhex(digest), bytes.fromhex(signature))
 

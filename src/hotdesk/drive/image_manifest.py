@@ -85,7 +85,7 @@ def parse(line: bytes) -> tuple[ImageManifest, Ed25519PublicKey]:
     try:
         manifest = read(ImageManifest, parse_json(body))
     except StrictError as e:
-        raise ImageError(f"The image's manifest is invalid: {e}.") from None
+        raise ImageError(f"The image's manifest is invalid: {e}. Copy the file again, or update hotdesk.") from None
     if encode_canonical(asdict(manifest)) != body:
         raise ImageError("The image's manifest is invalid: it is not canonical JSON. Copy the file again.")
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(manifest.public_key))

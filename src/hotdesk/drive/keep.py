@@ -176,7 +176,7 @@ class Drive:
         used = self.catalog.count_used_bytes(db, owner)
         if used + size > self.quota and not self.catalog.has(db, owner, sha256):
             raise BriefError(
-                f"{owner} uses {used} bytes of the quota of {self.quota}, and {size} more would exceed it; "
+                f"{owner} uses {used} of {self.quota} bytes of drive quota, so {size} more bytes do not fit; "
                 "remove versions with `hotdesk drive rm NAME@VERSION`"
             )
 

@@ -83,7 +83,7 @@ def _parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise BriefError(f"{path} is not an Ed25519 public key in PEM")
+        raise BriefError(f"{path} is not an Ed25519 public key in PEM; `hotdesk key show --pem` prints one")
     return key
 
 

@@ -68,7 +68,7 @@ def _parse(line: bytes) -> SiteAddress:
     try:
         return read(SiteAddress, parse_json(line))
     except StrictError as e:
-        raise BriefError(f"{SITE}: {e}. Correct HOSTS or `secrets`.") from None
+        raise BriefError(f"HOSTS or `secrets` in {SITE} is not valid: {e}. Correct it.") from None
 
 
 async def _store_secrets(state: StateDirectory, secrets: dict[str, str]) -> None:

@@ -66,7 +66,7 @@ def read_task(folder: Path) -> EvalTask:
     except OSError as e:
         raise BriefError(f"Cannot read {make_printable(str(file))}: {e.strerror}.") from e
     except ValueError as e:
-        raise BriefError(f"{make_printable(str(file))}: {make_printable(str(e))}. Correct the file.") from None
+        raise BriefError(f"{make_printable(str(file))} is not valid: {make_printable(str(e))}. Correct it.") from None
     if not _NAME_SHAPE.fullmatch(folder.name):
         shown = make_printable(folder.name)
         raise BriefError(

@@ -96,7 +96,7 @@ class Checkpoints:
             if done is None:
                 await process.kill()
         if not done.ok:
-            why = f"tar ended with exit code {done.exit_code}"
+            why = f"tar failed (exit code {done.exit_code}), usually because the disk is full"
             raise DeskError(
                 f"the saved home folder of the job could not be restored into desk {desk.id}: {why}; check that "
                 "`size.disk` in the brief is large enough"
@@ -175,6 +175,7 @@ async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
     done = await process.wait()
     if done.exit_code not in (0, 1):  # 1: a file changed while tar read it
         raise DeskError(
-            f"the home folder of desk {desk.id} could not be saved for resuming the job: tar ended with exit code "
-            f"{done.exit_code}; make every file there readable, or move it to .cache, which is not saved"
+            f"the home folder of desk {desk.id} could not be saved for resuming the job: tar failed (exit code "
+            f"{done.exit_code}), usually because it cannot read a file there; make every file readable, or move it to "
+            ".cache, which is not saved"
         )

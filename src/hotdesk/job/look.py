@@ -19,7 +19,7 @@ class MeteredVision:
     async def ask(self, image: bytes, media: str, question: str) -> str:
         """Answer a question about a picture; raise `HostError` if the budget is spent or the model refuses."""
         if why := self.log.find_spent_budget():
-            raise HostError(f"no model can look at the picture: {why}")
+            raise HostError(why)
         began = time.monotonic()
         reply = await self.eyes.look(image, media, question)
         self.log.note_look(question, reply, int((time.monotonic() - began) * 1000))

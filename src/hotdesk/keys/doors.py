@@ -136,7 +136,7 @@ class Doors:
     async def prove(self, desk: Desk) -> None:
         """Test the door from inside the desk. The result is recorded, which ends the canary."""
         if desk.id not in self.admitted:
-            raise DeskGone(f"desk {desk.id} ended before its door was tested")
+            raise DeskGone(f"desk {desk.id} ended before its door was tested; open another desk")
         spec, scope, canary = self.admitted[desk.id]
         python = find(self.settings.images, spec.image).python
         report = await selftest.prove(desk, python, scope, canary)

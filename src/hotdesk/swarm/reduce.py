@@ -112,7 +112,8 @@ class ReportJob:
             raise JobHaltedError(f"the report is not written yet: {receipt.why}")
         if receipt.outcome != "done":
             raise JobStoppedError(
-                f"the report was not written: {receipt.outcome}: {receipt.why}; see `hotdesk show {job}`"
+                f"the report was not written, because its job ended with the outcome {receipt.outcome}: {receipt.why}; "
+                f"see `hotdesk show {job}`"
             )
         paths = {each.path: each.sha256 for each in receipt.kept}
         return Reduced(self.order.id, job, tuple(paths), tuple(paths.values()))

@@ -121,7 +121,7 @@ def test_a_key_expires(server: Served) -> None:
         (["new", "--name", "a", "--tenant", "../x"], "not a valid tenant name"),
         (["new", "--name", "a", "--expires", "soon"], "not a valid lifetime"),
         (["new", "--name", "a", "--power", "root"], "invalid choice"),
-        (["revoke", "00000000"], "there is no key '00000000'; `hotdesk key ls` lists them"),
+        (["revoke", "00000000"], "there is no key '00000000'; `hotdesk key ls` lists the keys"),
     ],
     ids=["name", "tenant", "expires", "power", "unknown"],
 )

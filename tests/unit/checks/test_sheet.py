@@ -135,6 +135,7 @@ def test_expensive_sums_are_refused() -> None:
     check = SheetCheck.from_expect({"columns": ["A"], "rows": rows})
     verdict = check.judge(evidence([{**CELL, "value": "A"}, *({**CELL, **each} for each in cells)]))
     assert "the sums of the sheet read more than" in verdict.faults[0].found
+    assert verdict.faults[0].remedy == "Reduce the content of the file to within this limit."
 
 
 def test_a_sum_that_no_number_can_hold_is_a_fault_and_no_error(seen: dict[str, Any]) -> None:

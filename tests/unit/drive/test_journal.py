@@ -386,7 +386,7 @@ def test_a_head_is_one_line_and_only_a_whole_one_is_read(path: Path, journal: Jo
         line.replace(" 6 ", " 06 "),
         line.upper(),
     ):
-        with pytest.raises(BriefError, match="signed head"):
+        with pytest.raises(BriefError, match="not a valid head of a chain"):
             parse_head(wrong)
     with pytest.raises(BriefError, match="no chain"):
         export_head(path, "i77")

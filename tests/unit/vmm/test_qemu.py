@@ -130,5 +130,5 @@ def test_an_emulator_that_refuses_lies_or_ends_is_reported(messages: tuple[objec
 @pytest.mark.slow
 def test_a_machine_that_is_refused_is_reported() -> None:
     event = {"event": "MIGRATION", "data": {"status": "failed"}}
-    with monitored(event) as emulator, pytest.raises(EmulatorError, match="reported that it could not save or load"):
+    with monitored(event) as emulator, pytest.raises(EmulatorError, match="reported a failure without a reason"):
         emulator.wait_for_migration()

@@ -182,7 +182,8 @@ class AcmeClient:
             fields = {name.lower(): value for name, value in answer.getheaders()}
         except (OSError, http.client.HTTPException) as e:
             raise AcmeError(
-                f"the certificate authority {parts.hostname} cannot be reached: {type(e).__name__}"
+                f"the certificate authority {parts.hostname} cannot be reached: "
+                f"{getattr(e, 'strerror', None) or type(e).__name__}"
             ) from None
         finally:
             connection.close()

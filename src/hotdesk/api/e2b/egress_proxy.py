@@ -42,7 +42,7 @@ def build_proxy(config: ProxyConfig) -> tuple[EgressProxy, Mapping[str, bytes]]:
     try:
         host, port = split_authority(config.address)
     except ValueError as e:
-        raise BriefError(f"the address of egressProxy {e}") from None
+        raise BriefError(f"the address of egressProxy {e}; an example is proxy.example.com:1080") from None
     if port is None:
         raise BriefError("the address of egressProxy must be a host and a port, such as proxy.example.com:1080")
     if config.password is not None and config.username is None:

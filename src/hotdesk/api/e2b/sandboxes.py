@@ -437,7 +437,7 @@ async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
             raise
         except DeskError as e:
             if anyio.current_time() > end:
-                raise E2bError(409, f"the sandbox did not stop within {STOP_TIMEOUT_S:.0f} s; try again") from e
+                raise E2bError(409, f"the sandbox was not paused within {STOP_TIMEOUT_S:.0f} s; try again") from e
             await anyio.sleep(interval)
             interval *= 2
 

@@ -69,7 +69,8 @@ async def start(desk: Desk, image: str) -> None:
     if not done.ok and (image == _INTERPRETER or done.exit_code != MISSING):
         if image == _INTERPRETER:
             raise DeskError(f"the sandbox's code interpreter did not start (exit status {done.exit_code}); try again")
-        lines = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines() or [f"status {done.exit_code}"]
+        output = (done.stderr or done.stdout).decode("utf-8", "replace")
+        lines = output.splitlines() or [f"exit status {done.exit_code}"]
         raise E2bError(500, f"this template did not start: {make_printable(lines[-1][:300])}")
 
 

@@ -116,7 +116,7 @@ def _find_token(name: str, tokens: Tokens) -> WorkloadToken:
     if name not in tokens:
         listed = ", ".join(sorted(tokens)) or "none"
         raise BriefError(
-            f"this sandbox has no workload token {make_printable(name[:60])!r}; its workload tokens: "
+            f"`iam.tokens` of this sandbox has no token {make_printable(name[:60])!r}; its tokens: "
             f"{make_printable(listed[:200])}"
         )
     return tokens[name]

@@ -56,7 +56,9 @@ async def link(context: Anybody, order: ContentOrder, request: Request) -> Conte
     offer = context.native.offer
     if offer is None:
         raise ProblemError(
-            409, "content.none", "this server has no separate origin for previews, so it makes none; download the file"
+            409,
+            "content.none",
+            "this server shows no previews, because it has no separate origin for them; download the file",
         )
     if not context.caller.may(NEEDS[order.kind]):
         raise ProblemError(

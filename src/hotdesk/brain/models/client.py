@@ -44,6 +44,7 @@ _DETAIL = 2000
 _LEAST_SECRET = 8
 """Characters of the shortest key that is hidden in messages: a shorter one may be a common word."""
 LATER = "resume the job later, or use another model"
+_NO_REPLY = "gave no usable reply"
 TOO_LONG = ("context size", "context length", "context window", "context_length", "prompt is too long")
 """Texts with which providers and servers say that a request does not fit."""
 _FEWER = (
@@ -135,7 +136,8 @@ class ProviderClient:
             with anyio.fail_after(self.patience.longest):
                 return await self.retry(begin, gather), sum(record.sent), tuple(record.notes)
         except TimeoutError as e:
-            raise self.build_error(f"no complete reply within {self.patience.longest:g} seconds", LATER) from e
+            why = f"the reply was not complete after {self.patience.longest:g} seconds"
+            raise self.build_error(why, LATER, _NO_REPLY) from e
         finally:
             UNDER_WAY.reset(token)
 
@@ -150,10 +152,10 @@ class ProviderClient:
             try:
                 return await self.try_once(begin, gather)
             except ReplyCutError as e:
-                why = f"{make_printable(str(e))[:300]}, {tried} times"
+                why = make_printable(str(e))[:300]
             if tried < self.patience.tries:
                 await anyio.sleep(self.patience.pause * 2 ** (tried - 1))
-        raise self.build_error(why, LATER)
+        raise self.build_error(why, LATER, f"{_NO_REPLY} in {self.patience.tries} attempts")
 
     async def try_once(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
@@ -166,7 +168,7 @@ class ProviderClient:
                 finally:
                     await drain(events)
         except ProviderError as e:
-            raise self.build_error(make_printable(str(e))[:300], "use another model") from e
+            raise self.build_error(make_printable(str(e))[:300], "use another model", _NO_REPLY) from e
         except self.sdk.APIStatusError as e:
             raise self.build_refusal(e) from e
         except self.sdk.APIConnectionError as e:
@@ -177,7 +179,8 @@ class ProviderClient:
         except self.error as e:
             raise self.build_error(self.describe(e), LATER) from e
         except (LookupError, TypeError, ValueError, AttributeError) as e:
-            raise self.build_error(f"the reply is malformed: {self.describe(e)}", "use another model") from e
+            why = f"the reply is malformed: {self.describe(e)}"
+            raise self.build_error(why, "use another model", _NO_REPLY) from e
 
     async def start_stream(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; wait after temporary failures, as long as the provider requests and there is time."""
@@ -224,7 +227,8 @@ class ProviderClient:
                 data = event.to_dict(mode="json", warnings=False)
                 remaining -= len(json.dumps(data))
                 if remaining < 0:
-                    raise self.build_error(f"the reply is larger than {MAX_REPLY_BYTES >> 20} MiB", "use another model")
+                    why = f"the reply is larger than {MAX_REPLY_BYTES >> 20} MiB"
+                    raise self.build_error(why, "use another model", _NO_REPLY)
                 yield data
         except (self.sdk.APIConnectionError, self.http.HTTPError, ValueError) as e:
             raise ReplyCutError(f"the reply was cut off ({type(e).__name__})") from e
@@ -259,8 +263,8 @@ class ProviderClient:
                 text = text.replace(secret, "***")
         return text
 
-    def build_error(self, why: str, remedy: str) -> ModelError:
-        return ModelError(f"{self.name} could not be called: {why}; {remedy.format(variable=self.variable)}")
+    def build_error(self, why: str, remedy: str, what: str = "could not be called") -> ModelError:
+        return ModelError(f"{self.name} {what}: {why}; {remedy.format(variable=self.variable)}")
 
     def build_refusal(self, error: Any) -> ModelError:
         """Return the error of a refused request; its class shows whether it may work without some feature."""

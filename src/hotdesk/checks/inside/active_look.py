@@ -204,8 +204,10 @@ def look(path: str, code: bool = False) -> dict[str, object]:
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
-        if not data or len(data) > MAX_FILE_BYTES:
-            return {"unreadable": f"the file is empty, or larger than {MAX_FILE_BYTES >> 20} MiB"}
+        if not data:
+            return {"unreadable": "the file is empty"}
+        if len(data) > MAX_FILE_BYTES:
+            return {"unreadable": f"the file is larger than {MAX_FILE_BYTES >> 20} MiB"}
         if STARTED.search(path) and not code:
             looking.found.add("programs", "", "a file name with the suffix of a program")
         kind = looking.inspect_file(data, path)

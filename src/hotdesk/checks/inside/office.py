@@ -112,9 +112,9 @@ def start() -> Any:
         if running.poll() == AGAIN:
             running = launch()
         elif running.poll() is not None:
-            raise RuntimeError(f"LibreOffice ended with exit code {running.returncode} at its start")
+            raise RuntimeError(f"LibreOffice could not start: it ended with exit code {running.returncode}")
         time.sleep(0.01)
-    raise TimeoutError(f"LibreOffice did not respond within {START_TIMEOUT_S:.0f} s")
+    raise TimeoutError(f"LibreOffice could not start: it did not respond within {START_TIMEOUT_S:.0f} s")
 
 
 def launch() -> subprocess.Popen[bytes]:

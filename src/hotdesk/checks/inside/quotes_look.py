@@ -22,8 +22,10 @@ def read_pages(path: str) -> list[str]:
 def find_claims(document: object, place: str) -> list[object]:
     for name in filter(None, place.split(".")):
         document = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(document, list) or len(document) > MAX_CLAIMS:
-        raise ValueError(f"the list of claims is missing or has more than {MAX_CLAIMS} entries")
+    if not isinstance(document, list):
+        raise ValueError("the list of claims is missing")
+    if len(document) > MAX_CLAIMS:
+        raise ValueError(f"the list of claims has more than {MAX_CLAIMS} entries")
     return document
 
 

@@ -20,7 +20,7 @@ from hotdesk.linux.landlock import confine
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks (default: every open desk)")
-    parser.add_argument("--tenant", help="only this tenant's desks; default for root: all tenants")
+    parser.add_argument("--tenant", help="show only this tenant's desks (for root only; default: all tenants)")
     options.add_json(parser)
 
 

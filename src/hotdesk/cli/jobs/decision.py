@@ -80,7 +80,7 @@ def edit(case: OpenDecision) -> str:
     for line in list_differing_lines(before, as_draft(subject)):
         print(make_printable(line), file=sys.stderr)
     if sys.stdin.isatty() and input("approve this? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise BriefError("nothing was approved; the request is still pending")
+        raise BriefError("the edited plan was not approved; the request is still pending")
     return subject
 
 

@@ -65,7 +65,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--minutes", type=float, metavar="N", help="time limit of each run in minutes (default: that of task.toml)"
     )
     parser.add_argument("--record", type=Path, metavar="DIR", help="write every model request and reply to this folder")
-    by = "with --record: who gives the replies instead of the model, as a note in the recording"
+    by = "with --record: note in the recording that TEXT, not the model, gave the replies"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write deliverables, certificates and reports to this folder"

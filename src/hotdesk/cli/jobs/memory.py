@@ -86,16 +86,12 @@ def _add_ls(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "memory", help="the name in the field `memory` of a brief; jobs whose briefs name the same memory share it"
-    )
+    parser.add_argument("memory", help="the memory's name, as given by the field `memory` of a brief")
     parser.add_argument("item", nargs="?", default="", help="show only this fact or file (default: all)")
 
 
 def _add_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "memory", help="the name in the field `memory` of a brief; jobs whose briefs name the same memory share it"
-    )
+    parser.add_argument("memory", help="the memory's name, as given by the field `memory` of a brief")
     parser.add_argument("item", nargs="?", default="", help="the fact or file to remove (default: the whole memory)")
 
 

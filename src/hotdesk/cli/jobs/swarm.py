@@ -39,9 +39,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     turned = "for tests: a hostile or clumsy script works on every item, within the plan of --script"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="write every model request and reply to this file, by item"
+        "--record", type=Path, metavar="FILE", help="write every model request and reply, with its item, to this file"
     )
-    by = "with --record: who gives the replies instead of the model, as a note in the recording"
+    by = "with --record: note in the recording that TEXT, not the model, gave the replies"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument(
         "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask a person before the rest"

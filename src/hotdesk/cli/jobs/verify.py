@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="trust only this signer: a fingerprint, or a file with a public key; repeatable",
     )
     parser.add_argument("--item", metavar="NAME", help="verify FILE as the result of this item of a swarm")
-    proof = "with --item: the file with its proof (default: computed from records.jsonl next to the certificate)"
+    proof = "with --item: the file with the item's proof (default: computed from records.jsonl next to the certificate)"
     parser.add_argument("--proof", type=Path, metavar="FILE", help=proof)
     parser.add_argument(
         "--write-proof", type=Path, metavar="FILE", help="with --item: write the item's proof to this file"

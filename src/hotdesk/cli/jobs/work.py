@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     turned = "for tests: a hostile or clumsy script works at the desk, within the plan of --script if given"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument("--record", type=Path, metavar="FILE", help="write every model request and reply to this file")
-    by = "with --record: who gives the replies instead of the model, as a note in the recording"
+    by = "with --record: note in the recording that TEXT, not the model, gave the replies"
     parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="copy the results to this folder (default: ./out/JOB)"

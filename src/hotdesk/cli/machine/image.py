@@ -275,7 +275,7 @@ def confirm(name: str, others: list[str]) -> None:
         return
     what = f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} built on image {name}"
     if not sys.stdin.isatty():
-        raise BriefError(f"{what}; add --yes to remove it anyway")
+        raise BriefError(f"{what}; add --yes to remove {name} anyway")
     question = (
         f"{what}: after this no desk can be opened from {name}; the other images keep its files. Remove {name}? [y/N] "
     )

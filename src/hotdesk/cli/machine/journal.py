@@ -41,8 +41,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def add_show(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--desk", metavar="ID", help="print only the events of this desk")
-    chosen.add_argument("--chain", help="print only the events of one chain, named by the id of its job or desk")
+    chosen.add_argument("--desk", metavar="ID", help="print only the events about this desk")
+    chosen.add_argument("--chain", metavar="ID", help="print only the events in the chain of this job or desk")
     parser.add_argument("--follow", action="store_true", help="keep printing new events")
     parser.add_argument("--limit", type=parse_count, metavar="N", help="print only the newest N events")
     options.add_json(parser)
@@ -53,8 +53,8 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "--since",
         action="append",
         metavar="HEAD",
-        help="also verify that no event was removed from the end of a chain since `hotdesk journal head` printed this "
-        "line (the number and hash of the chain's last event); or a file of such lines; repeatable",
+        help="also verify that no event was removed from the end of a chain since HEAD was saved; HEAD is a line that "
+        "`hotdesk journal head` printed, or a file of such lines; repeatable",
     )
     parser.add_argument(
         "--key",
@@ -72,8 +72,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 def _add_head(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--chain",
-        help="print only the head of one chain, named by the id of its job or desk",
+        "--chain", metavar="ID", help="print only the number and hash of the last event of this job or desk"
     )
 
 
@@ -289,7 +288,8 @@ def _read_heads(text: str) -> list[Head]:
         lines = Path(text).read_text().splitlines()
     except (OSError, ValueError) as e:
         raise BriefError(
-            f"{text[:200]!r} is neither a line that `hotdesk journal head` printed nor a file of such lines: {e}"
+            f"--since must be a line that `hotdesk journal head` printed or a file of such lines, not {text[:200]!r}: "
+            f"{e}"
         ) from e
     found = [parse_head(line) for line in lines if line.strip()]
     if not found:

@@ -43,7 +43,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--certificate",
         metavar="FILE",
-        help="a PEM file with the certificate chain, valid for each --name and for all names below --domain",
+        help="a PEM file with the server's certificate and its chain; the certificate must cover each --name and all "
+        "names below --domain",
     )
     parser.add_argument("--key-file", metavar="FILE", help="a PEM file with the certificate's private key")
     parser.add_argument("--name", action="append", metavar="NAME", help="a host name of this server; repeatable")

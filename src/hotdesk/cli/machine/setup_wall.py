@@ -46,7 +46,8 @@ def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
         _install_backport(machine)
     if not (release := find_installed(PACKAGE)):
         raise HostError(
-            f"apt-get installed {PACKAGE}, but its release is older than {OLDEST}; see `{PACKAGE} -version`"
+            f"apt-get installed a release of {PACKAGE} that is older than {OLDEST}, the oldest supported one; install "
+            "a newer one, and set `program` in [wall.gvisor] of config.toml to its path"
         )
     return SetupStep("wall gvisor", f"{PACKAGE}, release {release}, installed", True)
 

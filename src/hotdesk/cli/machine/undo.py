@@ -75,8 +75,8 @@ def confirm(settings: Config, arguments: argparse.Namespace) -> None:
         return
     what = " and ".join(reasons)
     if not sys.stdin.isatty():
-        raise BriefError(f"This {what}. Pass --yes to confirm.")
-    if input(f"This {what}. Continue? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise BriefError(f"This command {what}. Pass --yes to confirm.")
+    if input(f"This command {what}. Continue? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("Nothing was removed.")
 
 

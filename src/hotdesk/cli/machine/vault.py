@@ -56,7 +56,9 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--command", dest="kind", action="store_const", const="command", help="the same as --kind command"
     )
-    parser.add_argument("--user", help="basic: the user name; without it standard input has USER:PASSWORD")
+    parser.add_argument(
+        "--user", help="basic: the user name; then enter only the password (default: enter USER:PASSWORD)"
+    )
     parser.add_argument("--token-url", metavar="URL", help="oauth2: the URL of the token endpoint")
     parser.add_argument("--client-id", metavar="ID", help="oauth2: the client id")
     parser.add_argument("--scope", metavar="WORDS", help="oauth2: the scope to request")
@@ -65,7 +67,11 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--digits", type=int, help="totp: number of digits of a code (default: 6)")
     parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: time a code is valid (default: 30)")
-    parser.add_argument("--key-id", metavar="ID", help="sigv4: the access key's id; standard input has the secret key")
+    parser.add_argument(
+        "--key-id",
+        metavar="ID",
+        help="sigv4: the access key's id; enter the secret key at the prompt or on standard input",
+    )
     parser.add_argument("--service", help="sigv4: sign only requests to this service, such as s3")
     parser.add_argument("--region", help="sigv4: sign only requests to this region")
     parser.add_argument("--bucket", help="sigv4 with --service s3: sign only requests to this bucket")
@@ -140,7 +146,7 @@ def rotate(arguments: argparse.Namespace) -> None:
     hotdesk vault rotate --root --root-key passphrase
     """
     if arguments.root == (arguments.name is not None) or (arguments.root_key and not arguments.root):
-        raise BriefError("pass either the name of a secret, or --root; --root-key is for --root only")
+        raise BriefError("pass either the name of a secret or --root; --root-key can only be used with --root")
     vault = _unlock_vault()
     if arguments.root:
         source = arguments.root_key or read_source(get_folder())

@@ -56,7 +56,7 @@ def load_host_key() -> HostKey:
         _write(files.private, os.urandom(KEY_BYTES), 0o600)
         seed = _read(files.private)
     if seed is None or len(seed) != KEY_BYTES:
-        raise HostError(f"{files.private} is not a host key; remove it, and a new one is created")
+        raise HostError(f"{files.private} is not a valid SSH host key; remove it, and a new one is created")
     key = HostKey(seed)
     line = key.format_known_host()
     try:

@@ -75,15 +75,15 @@ def _choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[s
             others.append(str(platform.get("architecture")))
     if len(silent) == 1:
         return silent[0]
-    found = make_printable(", ".join(others))[:80] or "no machine"
-    raise ImageError(f"the archive has no image for {architecture}, only for {found}")
+    found = f", only for {make_printable(', '.join(others))[:80]}" if others else ""
+    raise ImageError(f"the archive has no image for {architecture}{found}; save one for {architecture}")
 
 
 def require_machine(config: dict[str, object], machine: str) -> None:
     found, expected = config.get("architecture"), _MACHINES.get(machine, machine)
     if found not in (None, "", expected):
         raise ImageError(
-            f"the image is for the architecture {make_printable(str(found))[:40]}, and this machine needs {expected}"
+            f"the image is for {make_printable(str(found))[:40]}, but this machine needs an image for {expected}"
         )
 
 

@@ -94,7 +94,7 @@ def find_python(root: RootDirectory, what: str) -> str:
                 os.close(fd)
             if stat.S_ISREG(mode) and mode & 0o111:
                 return path
-    remedy = "install it in the image (`apt-get install python3-minimal`) and import again"
+    remedy = "install it in the image (`apt-get install python3-minimal`), then build or import it again"
     raise ImageError(f"{what} has no python3, which hotdesk needs inside a desk; {remedy}")
 
 

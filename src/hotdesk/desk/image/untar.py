@@ -172,7 +172,7 @@ def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
     try:
         if not stat.S_ISREG(os.fstat(source).st_mode) and not stat.S_ISLNK(os.fstat(source).st_mode):
             shown = make_printable(os.fsdecode(target[:80]))
-            raise ImageError(f"the archive has a hard link to {shown!r}, which is not a file")
+            raise ImageError(f"the archive has a hard link to {shown!r}, which is not a file in the archive")
         openat2.link(source, fd, name)
     finally:
         os.close(source)

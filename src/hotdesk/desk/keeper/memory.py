@@ -150,7 +150,10 @@ class MemorySaves:
         tracked.room.layers.drop_memory()
         if not goes_on:
             why = tracked.wall.explain_memory(tracked.room)
-            raise KeeperError(f"the programs of desk {tracked.room.desk} did not continue after the save: {why}")
+            raise KeeperError(
+                f"the programs of desk {tracked.room.desk} did not continue after its memory was saved: {why}; burn "
+                "the desk and open another"
+            )
 
     def put_away(self, tracked: TrackedDesk, writer: MemoryWriter, token: str) -> None:
         room = tracked.room

@@ -187,7 +187,8 @@ class Opening:
             raise KeeperError(f"desk {desk} did not start: {e}") from e
         if pid in early:
             raise KeeperError(
-                f"the first process of desk {desk} ended at once; image {tracked.spec.image!r} may be damaged"
+                f"the first process of desk {desk} ended at once; its image {tracked.spec.image!r} may be damaged: "
+                "build or import it again"
             )
         tracked.init = pid
         tracked.wall.prove(room, tracked.init)

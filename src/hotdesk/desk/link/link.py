@@ -304,7 +304,7 @@ class Link:
                     return
                 case GuestReply(answer):
                     raise DeskError(
-                        "the desk's memory cannot be saved or resumed: hotdesk's process in the desk refused: "
+                        "the desk's memory cannot be saved or resumed; hotdesk's process in the desk reported: "
                         f"{make_printable(str(answer.get('text'))[:200])}"
                     )
             raise LinkError(UNEXPECTED_FRAME)

@@ -37,7 +37,7 @@ class LinkedWatch:
                     else f"{MAX_LISTING_BYTES // MIB} MiB of changes"
                 )
                 raise FileError(
-                    f"more than {most} in {self.path} since the last reading; read the changes more often", "other"
+                    f"{self.path} has more than {most} since they were last read; read the changes more often", "other"
                 )
             found += batch
             if self.drains in marks:

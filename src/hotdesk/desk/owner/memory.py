@@ -104,7 +104,7 @@ async def hear_guest(
         listener.detach()
     if found is None:
         why = runtime.keeper.ended.get(desk, "hotdesk's process in it does not respond")
-        raise DeskGone(f"desk {desk} did not resume: {why}")
+        raise DeskGone(f"desk {desk} did not resume: {why}; open another desk")
     return found
 
 
@@ -120,7 +120,9 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
     except BaseException as e:
         link.hang_up()
         if isinstance(e, TimeoutError):
-            raise DeskGone(f"desk {desk} did not resume: hotdesk's process in it does not respond") from None
+            raise DeskGone(
+                f"desk {desk} did not resume: hotdesk's process in it does not respond; open another desk"
+            ) from None
         raise
     return link
 

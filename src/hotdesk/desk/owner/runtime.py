@@ -260,7 +260,9 @@ class KeeperRuntime:
                         await anyio.lowlevel.checkpoint()  # yield, so that other callers cannot block the loop
                 tasks.cancel_scope.cancel()
         except ExceptionGroup as group:
-            raise HostError(f"hotdesk's process in desk {desk} could not be reached: {group.exceptions[0]}") from group
+            raise HostError(
+                f"hotdesk's process in desk {desk} could not be reached: {group.exceptions[0]}; open another desk"
+            ) from group
         except BaseException:
             if link is not None:
                 link.sock.close()  # cancelled just after the guest connected: this link has no reader
@@ -268,7 +270,10 @@ class KeeperRuntime:
         finally:
             listener.detach()
         if link is None and root and desk not in self.keeper.ended:
-            raise LinkError(f"the process for root in desk {desk} did not connect; the image's Python may be broken")
+            raise LinkError(
+                f"the process for root in desk {desk} did not connect; the image's Python may be broken: build or "
+                "import the image again"
+            )
         if link is None:
             why = self.keeper.ended.get(desk, "hotdesk's process in it does not respond")
             raise DeskGone(f"desk {desk} did not start: {why}{_read_console(console)}")

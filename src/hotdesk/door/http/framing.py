@@ -409,9 +409,9 @@ def format_response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     try:
         read = parse_response(head, "GET")
     except HttpMessageError as broken:
-        raise HttpMessageError(500, f"the response cannot be sent: {broken.reason}") from None
+        raise HttpMessageError(500, f"after the door's changes, {broken.reason}") from None
     if (read.status, read.reason, read.headers) != (status, reason, headers):
-        raise HttpMessageError(500, "the response is ambiguous: clients could read it in two ways")
+        raise HttpMessageError(500, "clients could read its headers in two ways")
     return head
 
 

@@ -39,6 +39,7 @@ _LIBC = {"RES_OPTIONS": "timeout:2 attempts:2 edns0", "LOCALDOMAIN": "."}
 NAME = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}(?<!-)\Z")
 """Letters, digits and hyphens. The last label begins with a letter: libc reads `127.1` and `0x7f.1` as addresses."""
 _NO_SUCH = "no such name"
+_ENDED = "the DNS resolver of the door has ended and is being restarted; try again"
 _FAILURES = {socket.EAI_NONAME: _NO_SUCH, socket.EAI_AGAIN: "the name servers do not respond"}
 PR_SET_PDEATHSIG = 1
 
@@ -79,9 +80,7 @@ class Resolver:
 
     async def _ask(self, name: str) -> bytes:
         if self.gone or len(self._waiting) >= UNDER_WAY:
-            raise UnresolvedError(
-                "the DNS resolver of the door has ended" if self.gone else "too many DNS lookups; try again later"
-            )
+            raise UnresolvedError(_ENDED if self.gone else "too many DNS lookups; try again later")
         self._last += 1
         number, answer = self._last, asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -111,7 +110,7 @@ class Resolver:
         asyncio.get_running_loop().remove_reader(self._sock)
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(UnresolvedError("the DNS resolver of the door has ended"))
+                answer.set_exception(UnresolvedError(_ENDED))
 
 
 def as_address(host: str) -> Address | None:
@@ -141,7 +140,7 @@ def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
         found = tuple(normalise_address(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
         return found, frozenset(normalise_address(ip_address(str(text))) for text in reply["own"])
     except (ValueError, LookupError, TypeError):
-        raise UnresolvedError("malformed reply from the DNS resolver of the door") from None
+        raise UnresolvedError("malformed reply from the DNS resolver of the door; try again") from None
 
 
 def start_resolver(uid: int) -> tuple[socket.socket, int]:

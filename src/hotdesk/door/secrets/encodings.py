@@ -66,7 +66,7 @@ class Inflate:
         begun = 0
         while data:
             if (begun := begun + 1) > MEMBERS:
-                raise UnreadableError(f"more than {MEMBERS} gzip members of the body (the limit) arrived at once")
+                raise UnreadableError(f"one received piece of the body has more than {MEMBERS} gzip members, the limit")
             if self.inner is None and (data := self.begin(data)) == b"":
                 return
             data = yield from self.inflate_member(data)
@@ -145,7 +145,7 @@ class Zstd:
         while data:
             self.begun += self.inner is None
             if self.begun > MEMBERS:
-                raise UnreadableError(f"more than {MEMBERS} zstd frames of the body (the limit) arrived at once")
+                raise UnreadableError(f"one received piece of the body has more than {MEMBERS} zstd frames, the limit")
             self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
             try:
                 out = self.inner.decompress(data)

@@ -73,7 +73,7 @@ class Issued:
         """Store a value and return its placeholder, which is the same for the same value."""
         token = IssuedToken(value, cookie)
         if len(value) > _LONGEST_VALUE:
-            raise UnreadableError(f"the response has a token of more than {_LONGEST_VALUE} bytes")
+            raise UnreadableError(f"it has an access token or session cookie of more than {_LONGEST_VALUE} bytes")
         if not (placeholder := self.placeholders.get(token)):
             self.tell(ScrubbedSecret(f"issued:{self.host}", "issued", value, issued=True))
             placeholder = self.placeholders[token] = make_placeholder("issued").encode()
@@ -167,7 +167,7 @@ class JsonAnswer:
             at = end
         cut = m.start() if m else len(data) if final else self.find_cut(data, at)
         if len(data) - cut > _LONGEST_HELD:
-            raise UnreadableError(f"a token field is longer than {_LONGEST_HELD} bytes")
+            raise UnreadableError(f"an access token in it is longer than {_LONGEST_HELD} bytes")
         self.buffer = data[cut:]
         return b"".join([*out, data[at:cut]])
 
@@ -175,14 +175,12 @@ class JsonAnswer:
         """Store the value of a JSON string and return its placeholder; an empty string stays."""
         self.count += 1
         if self.count > AN_ANSWER:
-            raise UnreadableError(
-                f"the response has more than {AN_ANSWER} access tokens to replace; request fewer at once"
-            )
+            raise UnreadableError(f"it has more than {AN_ANSWER} access tokens; request fewer at once")
         try:
             for _ in range(2 if nested else 1):
                 text = json.loads(b'"' + text + b'"', strict=False).encode("utf-8", "replace")
         except ValueError as e:
-            raise UnreadableError("a token field is not a JSON string") from e
+            raise UnreadableError("an access token in it is not a valid JSON string") from e
         return self.issued.keep(text) if text else b""
 
     def find_cut(self, data: bytes, at: int) -> int:
@@ -231,7 +229,7 @@ class FormAnswer:
         """Store the next bytes; return nothing yet."""
         self.buffer += data
         if len(self.buffer) > _LONGEST_HELD:
-            raise UnreadableError(f"the form-encoded response has more than {_LONGEST_HELD} bytes")
+            raise UnreadableError(f"it is form-encoded and has more than {_LONGEST_HELD} bytes, which is the limit")
         return b""
 
     def feed_last(self, data: bytes) -> bytes:

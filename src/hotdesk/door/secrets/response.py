@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import Response
-from hotdesk.door.secrets.encodings import Decoder, UnreadableError, make_decoder
+from hotdesk.door.secrets.encodings import KNOWN, STAGES, Decoder, UnreadableError, make_decoder
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber
 
@@ -56,7 +56,9 @@ class Cleaner:
             return None
         found = make_decoder(coding, DECODED)
         if found is None and granted:
-            raise UnreadableError("the response has a Content-Encoding that cannot be checked for secrets")
+            raise UnreadableError(
+                f"its Content-Encoding is not supported; supported are {', '.join(KNOWN)}, at most {STAGES} together"
+            )
         return found
 
     def clean_headers(self, pairs: Pairs) -> Pairs:

@@ -64,9 +64,7 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
     if name in within:
         raise _make_script_error(name, "it imports itself")
     if name not in sources:
-        raise _make_script_error(
-            name, f"{within[-1] if within else 'the page'} imports this script, but it does not exist"
-        )
+        raise _make_script_error(name, f"{within[-1] if within else 'the page'} imports it, but it does not exist")
     module = _take_apart(name, sources[name])
     for path, _, _ in module.imports:
         add(path, sources, modules, (*within, name))
@@ -148,9 +146,9 @@ def follow(text: str, name: str, source: str, module: str) -> str:
     """Replace a name by a property of its module at each use, because its value changes."""
     word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
     if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
-        raise _make_script_error(module, f"the script imports `{name}` and also defines it")
+        raise _make_script_error(module, f"it imports `{name}` and also defines it")
     return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 
 def _make_script_error(name: str, why: str) -> HostError:
-    return HostError(f"noVNC, which shows a desk's screen, has a script that cannot be used: {name}: {why}")
+    return HostError(f"noVNC's script {name} cannot be used to show a desk's screen: {why}")

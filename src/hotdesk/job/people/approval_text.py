@@ -81,7 +81,7 @@ def format_fact(value: str) -> str:
 def describe_deadline(pending: Pending, now: int) -> str:
     seconds = (pending.until - now) / 1000
     if seconds <= 0:
-        return f"none: already {pending.otherwise}"
+        return f"none left; it counts as {pending.otherwise}"
     span = (
         f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min" if seconds < 10800 else format_hours(seconds)
     )

@@ -70,7 +70,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
         f"Step {step} asks for {_describe_destination(rule)}, which the brief does not allow." for step, rule in outside
     ]
     if asks_for_secrets(amendment):
-        risks.append(f"Step {amendment.step} asks for the secret after it may have read untrusted content.")
+        risks.append(f"Step {amendment.step} asks for a secret after it may have read untrusted content.")
     after = {step.name for step in new.steps}
     risks += [f"Step {name} is removed." for name in before if name not in after]
     steps = tuple(each for place in chosen for each in describe_plan(card, new, wide, place).steps)

@@ -213,7 +213,7 @@ def test_an_answer_with_more_tokens_than_any_has_is_not_passed_on() -> None:
     issued = Issued("erp.test", (), Scrubber().add)
     told = [json.dumps({"access_token": f"{REAL.decode()}{i}"}).encode() for i in range(AN_ANSWER + 1)]
     assert REAL not in answered(issued, b"".join(told[:AN_ANSWER]))
-    with pytest.raises(UnreadableError, match=r"the response has more than \d+ tokens"):
+    with pytest.raises(UnreadableError, match=r"it has more than \d+ access tokens"):
         answered(issued, b"".join(told))
 
 

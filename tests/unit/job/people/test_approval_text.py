@@ -71,7 +71,7 @@ def test_omitted_lines_are_reported() -> None:
 @pytest.mark.parametrize(
     ("now", "text"),
     [(-1000 * 600, "11 min, then refused"), (-86_400_000 * 3, "3 days, then refused"),
-     (-3_600_000 * 4, "4 h, then refused"), (41_600, "none: already refused")],
+     (-3_600_000 * 4, "4 h, then refused"), (41_600, "none left; it counts as refused")],
 )  # fmt: skip
 def test_how_long_is_left_is_reported_as_people_count(now: int, text: str) -> None:
     assert f"  time left {text}" in format_card(PENDING, CARD, now).splitlines()

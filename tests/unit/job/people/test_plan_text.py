@@ -94,7 +94,7 @@ def test_an_amendment_says_what_it_adds_and_that_it_goes_beyond_the_brief() -> N
         "Step read asks for evil.test (POST a.very.long.name.evil.test/x), which the brief does not allow."
         in card.stakes
     )
-    assert "Step read asks for the secret after it may have read untrusted content." in card.stakes
+    assert "Step read asks for a secret after it may have read untrusted content." in card.stakes
     assert not [each for each in card.stakes if "pay" in each]
     assert [each[0] for each in card.steps] == ["1. read"]
 

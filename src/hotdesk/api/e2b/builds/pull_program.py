@@ -62,8 +62,11 @@ class Registry:
                 detail = e.read(300).decode("utf-8", "replace")
                 raise PullError("%s responded with status %d: %s" % (place, e.code, detail.strip() or e.reason))
             except OSError as e:
-                raise PullError(f"{place} cannot be reached: {e}")
-        raise PullError(f"{place} rejected the access token that it had issued; the image may need a user and password")
+                raise PullError(f"{place} cannot be reached: {getattr(e, 'reason', e)}")
+        raise PullError(
+            f"{place} rejected the access token that was issued for it; if the image is private, pass from_image a "
+            "username and a password"
+        )
 
     def fetch_token(self, words: dict[str, str]) -> str:
         query: dict[str, str] = {key: words[key] for key in ("service", "scope") if key in words}

@@ -30,9 +30,9 @@ async def read_order(
     if body.resumes and not body.auto_pause:
         raise E2bError(400, "autoResume needs autoPause true, because only a paused sandbox can be resumed")
     if not body.auto_pause_memory and not body.auto_pause:
-        raise E2bError(400, "autoPauseMemory false needs autoPause true")
+        raise E2bError(400, "autoPauseMemory false needs autoPause true; set autoPause, or leave autoPauseMemory out")
     if not body.auto_pause_memory and body.resumes:
-        raise E2bError(400, "autoPauseMemory false cannot be combined with autoResume")
+        raise E2bError(400, "autoPauseMemory false cannot be combined with autoResume; leave one of them out")
     private = (body.network or {}).get("allowPublicTraffic") is False
     if private and not secure:
         raise E2bError(400, "allowPublicTraffic false needs a sandbox created with secure true")

@@ -29,8 +29,8 @@ def make(sandbox: Sandbox, serving: Serving, order: NewShare) -> dict[str, objec
     if order.port in _UNSHARED:
         raise E2bError(
             400,
-            f"port {order.port} cannot be shared: its clients could run commands in the sandbox, or use its egress "
-            "proxy; share another port",
+            f"port {order.port} cannot be shared, because its clients could run commands in the sandbox or use the "
+            "sandbox's egress proxy; share another port",
         )
     if not sandbox.share_key:
         raise E2bError(400, "share links need a sandbox with an access token; create the sandbox with secure true")
@@ -59,8 +59,8 @@ def revoke(sandbox: Sandbox, share: str) -> None:
     if len(sandbox.revoked) >= _MAX_REVOKED:
         raise E2bError(
             429,
-            f"{_MAX_REVOKED} share links of this sandbox were revoked, which is the limit; kill the sandbox to end "
-            "its other links",
+            f"this share link was not revoked: {_MAX_REVOKED} links of the sandbox were revoked already, which is the "
+            "limit; kill the sandbox to end this link",
         )
     sandbox.shares.pop(share, None)
     sandbox.revoked.add(share)

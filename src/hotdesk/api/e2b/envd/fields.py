@@ -61,7 +61,7 @@ def read_text_map(message: Message, name: str) -> dict[str, str]:
 
 
 def _reject_field(name: str, expected: str) -> NoReturn:
-    raise RpcError("invalid_argument", f"{name} has the wrong type; it must be {expected}")
+    raise RpcError("invalid_argument", f"{name} must be {expected}")
 
 
 def get_number(message: Message, name: str) -> int:

@@ -142,7 +142,10 @@ class Inside:
             while (frame := await worker.hear())[0] == "E":
                 batch, size = as_json(frame[1]), size + len(frame[1])
                 if not isinstance(batch, list) or len(found) + len(batch) > MAX_ENTRIES or size > MAX_LISTING_BYTES:
-                    raise LinkError(f"the listing has more than {MAX_ENTRIES} entries; list a smaller folder")
+                    raise LinkError(
+                        f"the listing has more than {MAX_ENTRIES} entries or {MAX_LISTING_BYTES >> 20} MiB; list a "
+                        "smaller folder, or fewer levels"
+                    )
                 found += batch
         return found
 

@@ -154,9 +154,9 @@ async def _send_input(call: EnvdCall) -> Response:
 async def feed(program: SandboxProgram, data: Message) -> None:
     stdin, pty = get_bytes(data, "stdin"), get_bytes(data, "pty")
     if program.request.terminal and stdin is not None:
-        raise RpcError("internal", "error writing to stdin: this program has a terminal; its input goes to the pty")
+        raise RpcError("internal", "error writing to stdin: this program has a terminal; send the input as `pty`")
     if not program.request.terminal and pty is not None:
-        raise RpcError("internal", "error writing to tty: this program has no terminal; its input goes to stdin")
+        raise RpcError("internal", "error writing to tty: this program has no terminal; send the input as `stdin`")
     if not program.request.stdin or program.input_closed:
         raise RpcError("internal", "error writing to stdin: stdin not enabled or closed")
     await program.process.send(stdin or pty or b"")

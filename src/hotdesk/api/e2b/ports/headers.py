@@ -98,7 +98,7 @@ def _check_handshake(headers: Headers, method: str, body: Body) -> bytes:
         raise HttpMessageError(
             400,
             (
-                "the request is not a valid WebSocket handshake: send GET without a body, Sec-WebSocket-Version 13 and "
+                "the request is not a valid WebSocket handshake; send GET without a body, Sec-WebSocket-Version 13 and "
                 "a Sec-WebSocket-Key of 16 bytes in base64"
             ),
         )

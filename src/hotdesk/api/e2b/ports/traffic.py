@@ -149,7 +149,9 @@ class Traffic:
             why = await _relay_request(sandbox, port, request, scope, receive, send)
         if why:
             raise E2bError(
-                502, f"The sandbox is running but port {port} did not respond: {why}", **_describe_port(sandbox, port)
+                502,
+                f"The sandbox is running but port {port} sent no valid response: {why}",
+                **_describe_port(sandbox, port),
             )
 
     def pace(self, share: Share) -> None:

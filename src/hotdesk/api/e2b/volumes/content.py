@@ -79,7 +79,7 @@ class VolumeContent:
         expected = record.token if record is not None and record.ready else "x" * 64
         right = hmac.compare_digest(shown.strip().encode(), expected.encode())
         if record is None or not record.ready or not right or kind.lower() != "bearer":
-            raise E2bError(401, "this token does not belong to that volume; connect to the volume to get its token")
+            raise E2bError(401, "the token of this volume is missing or wrong; connect to the volume to get its token")
         return tenant, record
 
 

@@ -52,7 +52,9 @@ class VolumeCall:
                         raise ConnectionResetError
                     self.waiting = self.frames.feed(data)
         except (OSError, FrameError):
-            raise E2bError(503, "the volume's process ended in the middle of a reply; try again") from None
+            raise E2bError(
+                503, "the process that reads and writes this volume sent no complete reply; try again"
+            ) from None
         return self.waiting.pop(0)
 
     async def hear_head(self) -> tuple[int, int, str]:
@@ -121,7 +123,7 @@ class VolumeProcesses:
             except OSError as e:
                 ours.close()
                 if isinstance(e, BlockingIOError):
-                    raise E2bError(429, "too many requests to this volume are queued; wait until some end") from None
+                    raise E2bError(429, "the queue of requests to this volume is full; wait until some end") from None
                 self.hang_up(volume)
                 if is_last:
                     raise E2bError(

@@ -50,7 +50,11 @@ class Approval(Model):
     """A request that waits for a person's decision."""
 
     id: str
-    kind: str = Field(description="plan, step, amendment, repeat, question, pilot, cohort, review, door")
+    kind: str = Field(
+        description="What to decide: `plan`, `step`, `amendment` (a change of the plan), `repeat` (an act with an "
+        "unknown outcome), `question`, `pilot` (the first items of a swarm), `cohort` (one request that many items "
+        "make), `review` (an item's result) or `door` (a request to a host)."
+    )
     job: str | None
     task: str
     desk: str | None
@@ -221,8 +225,8 @@ async def _answer_door(context: RequestContext, number: str, decision: Decision)
         raise ProblemError(
             400,
             "approval.kind",
-            f"approval {number} is not pending, or is a request at the door; for such a request, `answer` must be "
-            '"approve" or "refuse"',
+            f"approval {number} is either not pending, or a request at the door, for which `answer` must be "
+            '"approve" or "refuse"; GET /approvals lists the pending ones',
         )
     found = [each for each in await questions.ask_all_owners(context.tenant.settings) if each.question.id == number]
     if not found:

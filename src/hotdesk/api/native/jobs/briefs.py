@@ -71,7 +71,7 @@ def lay_out(
         raise ProblemError(
             400,
             "brief.reserved",
-            'wall: "local" would run programs directly on this machine; choose container, gvisor or microvm',
+            'the wall "local" would run programs directly on this machine; choose container, gvisor or microvm',
         )
     return _route_job(context, job)
 
@@ -91,7 +91,8 @@ def refuse_reserved(text: str) -> None:
         return  # the error is reported where the brief is parsed
     for key, reserved in OPERATOR_ONLY.items():
         if key not in BESIDE and key in fields and (reserved.always or reserved.when(fields[key])):
-            raise ProblemError(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
+            why = f"this brief must not set {key}: {reserved.why}; {reserved.remedy}"
+            raise ProblemError(400, "brief.reserved", why)
 
 
 def require_expected_file(template: Template, name: str) -> None:

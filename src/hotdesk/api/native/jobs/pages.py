@@ -58,7 +58,9 @@ def respond_with_page(settings: Config, version: Version, number: int) -> Respon
     found = _find_pictures(settings, version)
     if not 1 <= number <= len(found):
         raise ProblemError(
-            404, "page.missing", f"{version.name}@{version.number} has no stored page {number}; it has {len(found)}"
+            404,
+            "page.missing",
+            f"{version.name}@{version.number} has no stored page {number}; the number of its pages is {len(found)}",
         )
     return Response(encode_jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
 

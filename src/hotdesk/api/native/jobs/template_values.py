@@ -65,7 +65,7 @@ def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
             raise ProblemError(
                 400,
                 "template.value",
-                f"the value {name!r} is part of a host name or path; use letters, digits, '.', '-' and '_' only",
+                f"the value of {name!r} is part of a host name or path; use letters, digits, '.', '-' and '_' only",
             )
     if free and key == "egress":
         _require_one_host(rule, parameters)
@@ -85,7 +85,7 @@ def _require_one_host(value: object, parameters: Parameters) -> None:
                 what = (
                     "a full host name, such as shop.example.test" if whole else "one part of a host name, without dots"
                 )
-                raise ProblemError(400, "template.value", f"the value {name!r} must be {what}")
+                raise ProblemError(400, "template.value", f"the value of {name!r} must be {what}")
 
 
 def read_rules(value: object) -> tuple[Rule, ...]:
@@ -117,7 +117,7 @@ def require_none(key: str, value: object, parameters: Parameters) -> None:
         raise ProblemError(
             400,
             "template.value",
-            f"the template uses the value {name!r} in {key}, where callers may not enter free text; the template's "
+            f"the template uses the value of {name!r} in {key}, where callers may not enter free text; the template's "
             f"author must list `choices` for {name!r}",
         )
 

@@ -135,10 +135,12 @@ def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
     for name, value in resolved.items():
         if value is None:
             raise ProblemError(
-                400, "template.value", f"the template {template.shown.name} needs a value {name!r}; add it to `values`"
+                400,
+                "template.value",
+                f"the template {template.shown.name} needs a value for {name!r}; add it to `values`",
             )
         if (choices := definitions[name].choices) is not None and value not in choices:
-            raise ProblemError(400, "template.value", f"the value {name!r} must be one of {', '.join(choices)}")
+            raise ProblemError(400, "template.value", f"the value of {name!r} must be one of {', '.join(choices)}")
     free = {name for name, each in definitions.items() if each.choices is None and resolved[name] != each.default}
     parameters = Parameters({name: str(value) for name, value in resolved.items()}, frozenset(free))
     brief = tomllib.loads((template.folder / "brief.toml").read_text())

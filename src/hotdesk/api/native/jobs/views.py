@@ -20,8 +20,8 @@ from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
 from hotdesk.job.record.summary import JobSummary, summarize
 
-_NOT_CALLED = ("could not be called", "could not be asked")
-"""Texts in the reason of a paused job whose model failed; the second one is from older journals."""
+_NOT_CALLED = ("could not be called", "gave no usable reply", "could not be asked")
+"""Texts in the reason of a paused job whose model failed; the last one is from older journals."""
 
 
 class ItemsEnded(Model):

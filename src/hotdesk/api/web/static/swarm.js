@@ -67,7 +67,7 @@ function head(progress, job, load) {
 function adding(id, load) {
   const input = h("input", { type: "file", multiple: true });
   const add = h("button", { class: "primary" }, "Add");
-  const made = h("form", { class: "new" }, field("Files", input, "Files that match `over` in [each] of the brief, or, if the items are rows of a table, that table with more rows."), add);
+  const made = h("form", { class: "new" }, field("Files", input, "Files that match `over` in [each] of the brief. If the items are rows of a table: the same table with rows added."), add);
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(add, async () => {
