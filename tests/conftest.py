@@ -204,7 +204,7 @@ def is_shared(thing: str, home: Path) -> bool:
 
     These are its door, its keys process and readers kept ready; they must be gone at the end of the session.
     """
-    is_part = thing.startswith("process") and "importlib.import_module(sys.argv[2]).main()" in thing
+    is_part = thing.startswith("process") and "set_title(sys.argv[2])" in thing
     return (thing.startswith("loop") or is_part) and bool(keepers(home))
 
 

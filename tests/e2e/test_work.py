@@ -347,7 +347,7 @@ def test_hotdesks_own_errors_are_short_and_have_another_exit_code(office: Office
     (tmp_path / "brief.toml").write_text("gaol = 5\n")
     done = office.hotdesk("work", str(tmp_path))
     assert done.returncode == 125
-    assert b"brief.toml: 2 faults\n" in done.stderr
+    assert b"brief.toml: 3 faults\n" in done.stderr
     assert b"line 1: a brief has no field 'gaol'; its fields are goal" in done.stderr
     assert office.hotdesk("vault", "rm", "erp-password").returncode == 0
     done = office.hotdesk("work", str(EXAMPLE), *SCRIPT, cwd=tmp_path)
