@@ -194,7 +194,7 @@ async def test_a_placeholder_over_plain_http_is_refused(room: Room, visit: Visit
     held = {"headers": [["Authorization", f"Bearer {room.held['A']}"]]}
     (answer,) = await visit(room.desk, {"host": "a.test", "scheme": "http", **held})
     assert answer.status == 403
-    assert b"https only" in answer.body
+    assert b"only in https requests" in answer.body
     assert b"real-value" not in answer.told
 
 

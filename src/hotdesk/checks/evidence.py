@@ -34,6 +34,7 @@ _MALFORMED = "malformed inspection report"
 _OWN_REMEDIES = (
     (re.compile(r"(more|larger) than \d|can be checked"), "Reduce the content of the file to within this limit."),
     (re.compile("nothing in row 1"), "Write the headings into row 1, and each cell once."),
+    (re.compile("stored twice"), "Write each cell once."),
     (re.compile("LibreOffice could not start"), "Deliver the file again."),
     (re.compile("pdftotext cannot read the PDF"), "Ask for a source PDF that can be read: the brief's is damaged."),
 )

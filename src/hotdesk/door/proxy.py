@@ -166,7 +166,7 @@ class DeskConnection:
         try:
             await self.wire.start_tls(context)
         except (ssl.SSLError, OSError, HungUpError) as e:
-            failure = getattr(e, "reason", None) or type(e).__name__
+            failure = str(e) if isinstance(e, HungUpError) else getattr(e, "reason", None) or type(e).__name__
             why = f"the TLS handshake of the program in the desk failed ({failure}); likely causes: its TLS server "
             why += f"name is not {where.host}, or it does not trust the desk's certificate authority"
             self.way.outside.note(

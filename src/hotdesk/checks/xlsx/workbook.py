@@ -210,7 +210,7 @@ def _read_sheet(record: object, most: int) -> Sheet:
         ):
             found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
             if len(found) != len(cells):
-                raise ValueError("two cells have the same position")
+                raise ValueError("a cell is stored twice")
             columns = count(more.get("hidden_columns", 0))
             return Sheet(
                 _read_short_text(name),

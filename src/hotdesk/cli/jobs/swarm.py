@@ -24,8 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--script",
         type=Path,
         metavar="FILE",
-        help="a Python script with PLAN (for an item) and REDUCE (for the report), instead of a model; it runs with "
-        "your rights",
+        help="a Python script instead of a model: its variable PLAN lists the steps of an item, REDUCE those of the "
+        "report; it runs with your rights",
     )
     who.add_argument(
         "--replay",

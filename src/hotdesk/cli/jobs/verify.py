@@ -38,7 +38,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     proof = "with --item: the file with the item's proof (default: computed from records.jsonl next to the certificate)"
     parser.add_argument("--proof", type=Path, metavar="FILE", help=proof)
     parser.add_argument(
-        "--write-proof", type=Path, metavar="FILE", help="with --item: write the item's proof to this file"
+        "--write-proof",
+        type=Path,
+        metavar="FILE",
+        help="with --item: write to this file the proof that the certificate covers the item",
     )
     parser.add_argument("--all", action="store_true", help="print everything: values, pages, tools, digests, the plan")
     options.add_json(parser)

@@ -299,7 +299,9 @@ class LinkedDesk:
         if keep not in ("ram", "disk"):
             raise BriefError(f"keep must be 'ram' or 'disk', not {keep!r}")
         if keep == "disk" and not memory:
-            raise BriefError("memory=False cannot be combined with keep='disk': files are kept on disk anyway")
+            raise BriefError(
+                "memory=False cannot be combined with keep='disk', which saves the memory; leave one of them out"
+            )
         async with self.rebooting:
             if not memory:
                 await self.halt()

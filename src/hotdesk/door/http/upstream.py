@@ -154,7 +154,7 @@ class Upstreams:
             raise UnreachableError(f"the certificate of {host} is not trusted: {e.verify_message}") from None
         except (ssl.SSLError, OSError, HungUpError, TimeoutError) as e:
             wire.abort()
-            why = getattr(e, "reason", "") or type(e).__name__
+            why = str(e) if isinstance(e, HungUpError) else getattr(e, "reason", "") or type(e).__name__
             raise UnreachableError(f"the TLS handshake with {host} failed: {why}") from None
 
     async def connect_through_proxy(self, scheme: str, host: str, port: int) -> Wire:

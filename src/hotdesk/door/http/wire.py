@@ -163,7 +163,7 @@ class Wire(asyncio.Protocol):
             ssl_shutdown_timeout=2.0,
         )
         if transport is None:
-            raise HungUpError("the connection was closed during the TLS handshake")
+            raise HungUpError("the other side closed the connection")
         self.transport = transport
         self.transport.set_write_buffer_limits(HIGH)
         self.stopped = False

@@ -85,13 +85,14 @@ def read_names(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_lead(name: str, upstream: str) -> tuple[str, str]:
+    part = f"the name {make_printable(name[:80])!r}"
     try:
         host = canonicalize_name(name)
+        part = f"the address {make_printable(upstream[:80])!r}"
         if split_authority(upstream)[1] is None:
             raise ValueError("has no port")
     except ValueError as e:
-        shown = make_printable(f"{name}={upstream}"[:200])
-        raise BriefError(f"{shown!r}: the host {e}; write NAME=HOST:PORT, as in erp.test=127.0.0.1:8443") from None
+        raise BriefError(f"{part} {e}; write NAME=HOST:PORT, as in erp.test=127.0.0.1:8443") from None
     return host, upstream
 
 

@@ -43,7 +43,7 @@ function draw(found, load) {
         each.certificate && button("Certificate", () => certificate({ verdict: "passed", ...each, path: name })),
         button("Preview", () => preview({ kind: "drive", path: name }, name), { class: "plain" }),
         button("Remove", async () => {
-          if (await confirm("Remove this from the drive?", `${name} is deleted. The journal records it.`, "Remove")) {
+          if (await confirm("Remove this from the drive?", `${name} will be deleted. The journal records the deletion.`, "Remove")) {
             await remove(`/drive/${path(name)}`);
             await load();
           }

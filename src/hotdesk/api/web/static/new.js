@@ -150,7 +150,7 @@ export function modelField(models, other = "") {
   const input = listed
     ? h("select", null, other && h("option", { value: "" }, other), models.items.map((each) => h("option", { value: each }, each)))
     : h("input", { type: "text", spellcheck: "false", required: !other, placeholder: other || "anthropic:claude-sonnet-5" });
-  const hint = listed ? "The models this server offers." : "Such as anthropic:MODEL or openai:MODEL. The server's operator can list models to choose from in [serve] models.";
+  const hint = listed ? "The models this server offers." : "Such as anthropic:MODEL or openai:MODEL. The operator can offer a list here: `models` under [serve] in the server's settings.";
   return { node: field("Model", input, hint), take: () => (input.value.trim() ? { models: [input.value.trim()] } : {}) };
 }
 
