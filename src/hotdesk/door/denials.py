@@ -28,8 +28,11 @@ def sanitize_text(text: str, most: int = 200) -> str:
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
 
 
-def describe_denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
-    remedy = (
+def describe_denial(
+    what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False, remedy: str = ""
+) -> dict[str, object]:
+    """Describe a denial for the desk. Without `remedy` it reads how to request more access, or that it cannot."""
+    remedy = remedy or (
         HOW_TO_ASK
         if may_ask
         else "this desk cannot request more access; work with what is allowed and the desk's files"

@@ -100,7 +100,8 @@ class DeskConnection:
         where: Authority | None = None,
     ) -> bool:
         """Send and record a denial; return that no request may follow. `where` is the target of a CONNECT."""
-        value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
+        remedy = "no permission is missing: correct the request" if verdict == "broken" else ""
+        value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask, remedy)
         data = denials.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)
         inside = self.place.inside or where or Authority("", 0)

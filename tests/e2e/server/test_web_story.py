@@ -76,7 +76,7 @@ def test_a_plan_begins_with_its_risks_in_sentences(seen: Seen, server: Served, w
     card = at(seen, server, f"jobs/{waiting}").get_by_role("article", name="Carry out this plan?")
     stakes = card.get_by_role("region", name="What is at stake")
     expect(stakes).to_contain_text(
-        "Step make may send data to shop.example (POST https://shop.example/orders, 4.0 KiB at most), "
+        "Step make may send data to shop.example (POST https://shop.example/orders, at most 4.0 KiB in total), "
         "without using a secret of yours."
     )
     steps = card.get_by_role("region", name="Steps")

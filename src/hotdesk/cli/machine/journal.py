@@ -41,8 +41,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def add_show(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--desk", metavar="ID", help="print only the events about this desk")
-    chosen.add_argument("--chain", metavar="ID", help="print only the events in the chain of this job or desk")
+    chosen.add_argument(
+        "--desk", metavar="ID", help="print only the events about this desk, also those that its job recorded"
+    )
+    chosen.add_argument(
+        "--chain", metavar="ID", help="print only the events that this job or desk recorded itself (its own hash chain)"
+    )
     parser.add_argument("--follow", action="store_true", help="keep printing new events")
     parser.add_argument("--limit", type=parse_count, metavar="N", help="print only the newest N events")
     options.add_json(parser)

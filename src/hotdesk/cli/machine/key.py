@@ -62,7 +62,7 @@ def add_ls(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_revoke(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="the key's id: eight digits that `hotdesk key ls` prints")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="the key's id: as `hotdesk key ls` prints it")
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:

@@ -73,7 +73,7 @@ def _add_enroll(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="the folder of the certificate authority; created on first use",
     )
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write the identity to")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write the certificate and key to")
     parser.add_argument(
         "--days", type=int, default=_DAYS, metavar="N", help=f"days until the certificate expires (default: {_DAYS})"
     )

@@ -260,7 +260,10 @@ def _try_connect(sock: socket.socket, path: Path) -> bool:
             "(`usermod -aG hotdesk USER`), and sign in again"
         ) from e
     except OSError as e:
-        raise NoOwnerError(f"nothing listens at {path}: {e.strerror}; `hotdesk ps` lists open desks") from e
+        raise NoOwnerError(
+            f"the process that opened the desk has ended (no reply at {path}: {e.strerror}); `hotdesk ps` lists "
+            "open desks"
+        ) from e
     return True
 
 

@@ -208,7 +208,7 @@ def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
     if STRAY.search(buffer, max(searched - 1, 0)):
         raise HttpMessageError(400, "the head has a control character, or a line that does not end in CR LF")
     if len(buffer) >= LINE_LIMIT and buffer.find(b"\r\n", 0, LINE_LIMIT) < 0:
-        raise HttpMessageError(414, f"the first line is longer than {LINE_LIMIT} bytes")
+        raise HttpMessageError(414, f"the first line (method and URL, or status) is longer than {LINE_LIMIT} bytes")
     if len(buffer) >= HEAD_LIMIT:
         raise HttpMessageError(431, f"the head is longer than {HEAD_LIMIT} bytes")
     return -1
@@ -219,7 +219,7 @@ def _match_first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] |
         raise HttpMessageError(431, f"the head is longer than {HEAD_LIMIT} bytes")
     matched = form.match(head)
     if len(head) > LINE_LIMIT and head.find(b"\r\n", 0, LINE_LIMIT) < 0:
-        raise HttpMessageError(414, f"the first line is longer than {LINE_LIMIT} bytes")
+        raise HttpMessageError(414, f"the first line (method and URL, or status) is longer than {LINE_LIMIT} bytes")
     return matched
 
 

@@ -47,7 +47,7 @@ def describe_plan(card: Card, plan: Plan, job: Brief, only: int | None = None, f
     ]
     if only is None:
         risks += [f"{item.path} may contain {_join_names(item.active)}." for item in job.deliverables if item.active]
-    risks += [f"A requirement is not met: {each}" for each in failed]
+    risks += [f"Something that the plan needs is missing or was not tested: {each}" for each in failed]
     steps = tuple(
         sanitize_lines([f"{index + 1}. {plan.steps[index].name}", *_step_points(plan, index, job)]) for index in chosen
     )
@@ -133,7 +133,7 @@ def _place_point(plan: Plan, index: int, job: Brief) -> str:
     if needs_fresh(plan, index, job):
         return f"Works at a fresh desk that has only the files it reads.{live}"
     if step.keeps:
-        return f"Continues at the desk of the step before, with its programs.{live}"
+        return f"Continues at the desk of the step before, whose programs still run.{live}"
     return f"Works at the job's own desk.{live}"
 
 
@@ -173,7 +173,7 @@ def _describe_destination(rule: Rule) -> str:
 
 def _format_place(rule: Rule) -> str:
     """Return a rule's address in ASCII form, with the methods that do more than read and the upload limit."""
-    limit = f", {format_size(rule.up)} at most" if rule.up is not None and can_write(rule) else ""
+    limit = f", at most {format_size(rule.up)} in total" if rule.up is not None and can_write(rule) else ""
     methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
     return f"{methods}{format_target(rule).removesuffix('?')}{limit}"
 

@@ -26,7 +26,7 @@ def test_a_plan_is_described_in_sentences() -> None:
     assert card.stakes == (
         "Step pay uses the secret erp at example.test (erp.example.test).",
         "Step pay may send data to example.test (POST erp.example.test/orders).",
-        "A requirement is not met: secret erp: no",
+        "Something that the plan needs is missing or was not tested: secret erp: no",
     )
     assert card.steps == (
         (

@@ -191,6 +191,6 @@ async function evidence(id, name) {
       each.failure && h("p", { class: "wrong" }, each.failure),
       h("ol", { class: "entries" }, each.entries.map((one) => h("li", { "data-is": one.ok ? "done" : "failed" }, one.tool ? [h("strong", null, one.tool), " ", h("code", null, one.call)] : h("span", { class: "quiet" }, "The worker says: "), one.text && block(one.text, { class: "lines" })))),
       each.omitted > 0 && h("p", { class: "hint" }, `Entries not shown: ${count(each.omitted)}.`))),
-    h("p", { class: "hint" }, "These texts were written by the item's worker. They are not checked."),
+    h("p", { class: "hint" }, "What the worker says and what its tools returned is shown as it was recorded; hotdesk did not check it."),
   ], true);
 }
