@@ -71,7 +71,7 @@ def test_a_request_identifies_its_sandbox(server: Served, outside: Upstream) -> 
         text = str(outside.seen[-1].header("x-token"))
         assert (text[:5], text[-4:]) == ("svid=", ";v=1")
         assert verify(server, text[5:-4], "erp.example")["sub"] == claims["sub"]
-        with pytest.raises(SandboxException, match=r"400.*no workload token 'other'"):
+        with pytest.raises(SandboxException, match=r"400.*has no token 'other'"):
             sandbox.update_network(network(lambda ctx: {"headers": {"X-Token": ctx.iam.tokens["other"]}}))
     finally:
         sandbox.kill()

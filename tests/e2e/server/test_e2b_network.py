@@ -187,7 +187,7 @@ def test_an_address_that_is_denied_is_denied_by_every_name() -> None:
         ({"rules": {"*.example.com": [{"transform": {"headers": {"X-A": "b"}}}]}}, 400, "pattern"),
         ({"rules": {"a.com": [{"transform": {"headers": {"Host": "b"}}}]}}, 400, "cannot be applied"),
         ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "b\r\nX-B: c"}}}]}}, 400, "headers cannot contain"),
-        ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "${e2b.identity.tokens.a}"}}}]}}, 400, "no workload"),
+        ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "${e2b.identity.tokens.a}"}}}]}}, 400, "has no token"),
         ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "${e2b.other.a}"}}}]}}, 400, "unknown placeholder"),
         ({"rules": {"a.com": [{"transform": {"headers": {"X-A": "${e2b.secrets.a}${e2b.secrets.b}"}}}]}}, 400, "more"),
         ({"maskRequestHost": "a\r\nb"}, 400, "maskRequestHost"),

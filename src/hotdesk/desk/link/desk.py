@@ -214,7 +214,7 @@ class LinkedDesk:
         if not isinstance(data, AsyncIterable):
             data = as_bytes(data)
         if mode is not None and not 0 <= mode <= 0o7777:
-            raise BriefError(f"{mode:o} is not a file mode; use 0 to 7777 (octal)")
+            raise BriefError(f"{mode:#o} is not a file mode; use 0 to 0o7777, such as 0o644")
         channel = await (await self.wait_for_link()).open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, bytes):

@@ -268,7 +268,9 @@ def find_template(context: RequestContext, job: str) -> Template | None:
 def _require_item_name(name: str, over: str) -> str:
     path = PurePosixPath(check_name(name))
     is_item = path.match(over) and len(path.parts) == len(PurePosixPath(over).parts)
-    if not is_item or path.parts[0] in FILES:
+    if path.parts[0] in FILES:
+        raise ProblemError(400, "brief.file", f"{name} is the name of a brief; give the file another name")
+    if not is_item:
         raise ProblemError(
             400,
             "brief.file",

@@ -67,7 +67,7 @@ function head(progress, job, load) {
 function adding(id, load) {
   const input = h("input", { type: "file", multiple: true });
   const add = h("button", { class: "primary" }, "Add");
-  const made = h("form", { class: "new" }, field("Files", input, "Files that match `over` in [each] of the brief. If the items are rows of a table: the same table with rows added."), add);
+  const made = h("form", { class: "new" }, field("Files", input, "Files for new items; their names must match the brief's pattern for items (`over` in [each]). If the items are rows or lines of one file, upload that file again with the new ones added."), add);
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(add, async () => {
