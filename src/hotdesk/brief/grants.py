@@ -302,5 +302,5 @@ def _check_pin(place: SecretPlace) -> SecretPlace:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
         raise ValueError(
-            "the name of a field is missing or invalid (1 to 128 printable characters), as in form=password or field=password"
+            "a field's name is missing or invalid: write 1 to 128 printable characters, as in form=password"
         )

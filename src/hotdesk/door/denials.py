@@ -11,6 +11,7 @@ LOCAL = "door.local"
 HOW_TO_ASK = (
     'POST http://door.local/ask with header "X-Hotdesk-Ask: 1" and body {"rule": "GET host/path", "reason": "why"}'
 )
+NO_PERMISSION_MISSING = "no permission is missing, so there is nothing to ask for"
 REASONS = {
     400: b"Bad Request", 403: b"Forbidden", 404: b"Not Found", 408: b"Request Timeout",
     413: b"Content Too Large", 414: b"URI Too Long",

@@ -160,7 +160,8 @@ class Forward:
             return
         what = f"{self.meant.method} {self.meant.url}"
         self.keep = self.keep and not unread
-        value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
+        remedy = "" if status in (403, 429) else denials.NO_PERMISSION_MISSING
+        value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask, remedy)
         data = denials.answer(status, value, keep=self.keep, head_only=self.meant.method == "HEAD")
         self.status = status
         self.wire.write(data)
@@ -340,7 +341,10 @@ class Forward:
         except HttpMessageError as e:
             raise ExchangeError(e.status, e.reason) from None
         except HungUpError:
-            raise ExchangeError(408, f"no data of the request's body was received for {BODY_SECONDS:.0f} s") from None
+            raise ExchangeError(
+                408,
+                f"the desk sent nothing more of the request's body for {BODY_SECONDS:.0f} s; send the request again",
+            ) from None
         if rest:
             self.wire.buffer[:0] = rest
         return payload

@@ -100,7 +100,7 @@ class DeskConnection:
         where: Authority | None = None,
     ) -> bool:
         """Send and record a denial; return that no request may follow. `where` is the target of a CONNECT."""
-        remedy = "no permission is missing: correct the request" if verdict == "broken" else ""
+        remedy = denials.NO_PERMISSION_MISSING if verdict == "broken" else ""
         value = denials.describe_denial(what, why, self.way.policy.list_allowed(), self.way.may_ask, remedy)
         data = denials.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)

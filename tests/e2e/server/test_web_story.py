@@ -84,8 +84,8 @@ def test_a_plan_begins_with_its_risks_in_sentences(seen: Seen, server: Served, w
     expect(steps).to_contain_text("Writes out/Totals.xlsx, out/Letter.docx, out/Paper.pdf and out/rows.csv.")
     assert stakes.evaluate(LEFT) <= steps.evaluate(TOP)
     assert card.evaluate("(box) => [...box.querySelectorAll('pre')].some((each) => each.checkVisibility())") is False
-    card.get_by_text("The exact rules").click()
-    expect(card.get_by_label("The exact rules")).to_contain_text(
+    card.get_by_text("The exact plan").click()
+    expect(card.get_by_label("The exact plan")).to_contain_text(
         "reaches shop.example: POST https://shop.example/orders up=4K"
     )
     seen.require_peace()

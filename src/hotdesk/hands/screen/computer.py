@@ -59,8 +59,8 @@ class Scale:
     def scale_point(self, x: object, y: object) -> tuple[int, int]:
         if type(x) is not int or type(y) is not int or not (0 <= x < self.width and 0 <= y < self.height):
             raise ToolArgumentError(
-                f"({x!r:.20}, {y!r:.20}) is not a point on the screen: "
-                f"x goes from 0 to {self.width - 1}, y from 0 to {self.height - 1}"
+                f"({x!r:.20}, {y!r:.20}) is not a point on the screen: x is a whole number from 0 to {self.width - 1}, "
+                f"y from 0 to {self.height - 1}"
             )
         return x * self.real[0] // self.width, y * self.real[1] // self.height
 
@@ -154,8 +154,9 @@ def _translate_openai_action(action: object, scale: Scale) -> list[ScreenAction]
         case "drag":
             path = action.get("path")
             points = path if isinstance(path, list) else []
-            pairs = [[each.get("x"), each.get("y")] if isinstance(each, Mapping) else None for each in points]
-            return drag(pairs, scale, meanwhile)
+            if not all(isinstance(each, Mapping) for each in points):
+                raise ToolArgumentError('each item of path must be an object such as {"x": 10, "y": 20}')
+            return drag([[each.get("x"), each.get("y")] for each in points], scale, meanwhile)
         case "keypress":
             if not keys:
                 raise ToolArgumentError("keypress needs `keys`, a list of key names such as CTRL")
@@ -197,7 +198,7 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
     match point:
         case [x, y] | (x, y):
             return scale.scale_point(x, y)
-    raise ToolArgumentError(f"a point must be two whole numbers [x, y], not {point!r:.40}")
+    raise ToolArgumentError(f"a coordinate must be two whole numbers [x, y], not {point!r:.40}")
 
 
 def _parse_point(action: Action, scale: Scale) -> dict[str, object]:

@@ -204,4 +204,4 @@ def _join_names(names: Sequence[str]) -> str:
 def limit_lines(lines: Sequence[str], most: int) -> list[str]:
     """Return the first `most` lines, and a line with the number of those left out."""
     rest = len(lines) - most
-    return [*lines[:most], *([f"… and {rest} more, listed with the exact rules"] if rest > 0 else [])]
+    return [*lines[:most], *([f"… and {rest} more, listed in the exact plan"] if rest > 0 else [])]

@@ -76,7 +76,11 @@ class Registry:
                 found = json.loads(answer.read(MAX_JSON))
             return str(found.get("token") or found["access_token"])
         except (OSError, ValueError, KeyError) as e:
-            raise PullError(f"cannot get an access token from {place[:200]}: {e}")
+            why = "its response has no access token" if isinstance(e, KeyError) else e
+            raise PullError(
+                f"the registry's token service {place[:200]} gave no access token: {why}; if the image is private, "
+                "pass from_image a username and a password"
+            )
 
     def fetch_manifest(self, reference: str) -> tuple[str, bytes, dict[str, Any]]:
         """Return a manifest: its digest, its bytes, and its parsed content."""

@@ -38,7 +38,7 @@ const shownFacts = (told, leave = []) => facts(Object.entries(told.facts || {})
   .filter(([name]) => !name.startsWith("digest") && name !== "brief" && !leave.includes(name))
   .map(([name, value]) => [name === "preflight" ? "requirements" : name, value]));
 
-// A plan: what is at stake first, then its steps in sentences; the exact rules on request.
+// A plan: what is at stake first, then its steps in sentences; the exact plan on request.
 const plan = (kind, told) => [
   h("section", { class: "stakes", "aria-label": "What is at stake", "data-is": told.stakes.length ? "some" : "none" },
     h("h4", null, "What is at stake"), told.stakes.length
@@ -49,7 +49,7 @@ const plan = (kind, told) => [
     h("ol", { class: "planned" }, told.steps.map((step) => h("li", null, h("strong", null, step.name),
       h("ul", null, step.points.map((each) => h("li", null, each))))))),
   shownFacts(told, ["steps", "at stake"]),
-  h("details", null, h("summary", null, "The exact rules"), block(told.lines.join("\n"), { class: "lines", "aria-label": "The exact rules" })),
+  h("details", null, h("summary", null, "The exact plan"), block(told.lines.join("\n"), { class: "lines", "aria-label": "The exact plan" })),
 ];
 
 function left(asked) {
