@@ -34,7 +34,8 @@ def read_expectations(kind: type[T], check: str, expect: Mapping[str, object], e
 def explain_column(column: object, columns: Sequence[str]) -> str:
     """Explain, after the name of an option, that its column is not one of the headings that a brief lists."""
     shown = [repr(make_printable(str(each)[:80])) for each in (column, *columns[:20])]
-    return f"names the column {shown[0]}, which is not in columns; write one of {', '.join(shown[1:])}, or add it there"
+    others = ", ".join(shown[1:])
+    return f"names the column {shown[0]}, which `columns` does not list; write one of {others}, or add it to `columns`"
 
 
 def check_place(name: str) -> str:

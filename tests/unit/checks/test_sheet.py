@@ -277,8 +277,8 @@ def test_shared_strings_are_resolved(report: Path, tmp_path: Path) -> None:
         ({"columns": []}, "a list of headings"),
         ({"rows": True}, "rows must be a whole number"),
         ({"rows": -1}, "rows must be a whole number"),
-        ({"red_where": "Colour"}, "red_where names the column 'Colour', which is not in columns; write one of "),
-        ({"total": 5}, "total names the column '5', which is not in columns"),
+        ({"red_where": "Colour"}, "red_where names the column 'Colour', which `columns` does not list; write one of "),
+        ({"total": 5}, "total names the column '5', which `columns` does not list"),
     ],
 )
 def test_invalid_expectations_are_refused(change: dict[str, object], why: str) -> None:

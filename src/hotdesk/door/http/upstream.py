@@ -92,10 +92,13 @@ class Upstreams:
     ) -> Wire:
         """Open the TCP connection: to the upstream mapped to this name, through this machine's proxy, or directly."""
         if host in names:
-            host, other_port = split_authority(names[host])
-            if is_metadata(host):
-                raise UnreachableError(f"{host} is a cloud metadata address, which the door never admits")
-            return await self.open(host, other_port or port, True, host)
+            mapped, other_port = split_authority(names[host])
+            if is_metadata(mapped):
+                raise UnreachableError(
+                    f"{host} is mapped to {mapped}, a cloud metadata address, which the door never admits; ask the "
+                    "operator to correct the mapping"
+                )
+            return await self.open(mapped, other_port or port, True, mapped)
         if self.proxy:
             return await self.connect_through_proxy(scheme, host, port)
         return await self.open(host, port, private, named, bars)

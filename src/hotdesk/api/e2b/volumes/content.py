@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from hotdesk.api.e2b.control import requests
 from hotdesk.api.e2b.envd.connect import cancel_on_disconnect
 from hotdesk.api.e2b.responses import E2bError, make_refusal, make_unknown_route_error
-from hotdesk.api.e2b.volumes.processes import VolumeCall
+from hotdesk.api.e2b.volumes.processes import MALFORMED, VolumeCall
 from hotdesk.api.e2b.volumes.registry import VolumeRecord, VolumeRegistry
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.desk.volume.files import PIECE
@@ -152,7 +152,7 @@ class ContentResponse(Response):
             _, data = await call.hear()
             length -= len(data)
             if length < 0 or not data:
-                raise E2bError(503, "malformed reply from the volume's process; try again")
+                raise E2bError(503, MALFORMED)
             await send({"type": "http.response.body", "body": data, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 

@@ -28,6 +28,7 @@ _MAX_CALLS = 64
 """Concurrent requests to one volume."""
 STATUSES = frozenset((200, 201, 204, 206, 400, 404, 409, 416, 500, 507))
 """Statuses that a process may return."""
+MALFORMED = "the server's process that reads and writes this volume sent a malformed reply; try again"
 
 
 @dataclass(slots=True)
@@ -65,12 +66,12 @@ class VolumeCall:
         head, _ = await self.hear()
         status, length = head.get("status"), head.get("length")
         if status not in STATUSES or type(length) is not int or length < 0:
-            raise E2bError(503, "malformed reply from the volume's process; try again")
+            raise E2bError(503, MALFORMED)
         first, size = head.get("first"), head.get("size")
         if status != 206:
             return int(str(status)), length, ""
         if type(first) is not int or type(size) is not int or not 0 <= first < first + length <= size:
-            raise E2bError(503, "malformed reply from the volume's process; try again")
+            raise E2bError(503, MALFORMED)
         return 206, length, f"bytes {first}-{first + length - 1}/{size}"
 
 
