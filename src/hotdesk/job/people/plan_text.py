@@ -116,7 +116,7 @@ def _describe_stake(stake: Stake) -> str:
 def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     step = plan.steps[index]
     points = [*_iterate_network_points(step, job), *_iterate_secret_points(step, job), _describe_tools(step)]
-    points += [f"Reads the files {_join_names(step.files)}."] if step.files else []
+    points += [f"Reads {_join_names(step.files)}."] if step.files else []
     points += [f"Reads what earlier jobs stored in the memory {job.memory}."] if has_memory(plan, index, job) else []
     points += [f"Writes {_join_names(step.makes)}."] if step.makes else []
     points += [f"Runs this program: {step.program}"] if step.program else []

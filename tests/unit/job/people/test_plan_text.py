@@ -34,7 +34,7 @@ def test_a_plan_is_described_in_sentences() -> None:
             "Works at the job's own desk.",
             "Reads from doc.test (doc.test/x).",
             "May run commands.",
-            "Reads the files in.",
+            "Reads in.",
             "Writes a.csv.",
         ),
         (
@@ -44,7 +44,7 @@ def test_a_plan_is_described_in_sentences() -> None:
             "Sends data to example.test (POST erp.example.test/pay), with your approval each time.",
             "Reads from evil.test (evil.test): refused, because the brief does not allow it.",
             "Uses the secret erp at erp.example.test; the desk gets a placeholder, never its value.",
-            "Reads the files a.csv.",
+            "Reads a.csv.",
             "May choose the action go: shell {'command': 'x\\u202e'}",
         ),
     )
