@@ -11,6 +11,7 @@ import pytest
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk import door_files
+from hotdesk.desk.login_shell import NO_EGRESS
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
 
@@ -43,7 +44,7 @@ async def test_a_program_that_looks_for_a_network_says_why_there_is_none(desk: D
     done = await desk.run(["bash", "-c", command], timeout=60)
     line = (done.stdout + done.stderr).decode().splitlines()[0]
     assert line.startswith(first)
-    assert door_files.NO_EGRESS in line
+    assert NO_EGRESS in line
 
 
 async def test_pip_tries_once(desk: Desk) -> None:
@@ -78,7 +79,7 @@ async def test_a_desk_with_egress_has_none_of_these_settings(settings: Config, s
             await host.pool.wait_until_full()
         async with host.open_desk(Spec(), SCOPE) as desk:
             env = (await desk.run(["env"])).text
-            assert door_files.NO_EGRESS not in env
+            assert NO_EGRESS not in env
             assert door_files.APT_CLOSED not in env
             assert "PIP_RETRIES" not in env
             assert f"https_proxy={door_files.PROXY}\n" in env

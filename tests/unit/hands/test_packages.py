@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.desk.door_files import NO_EGRESS
+from hotdesk.desk.login_shell import NO_EGRESS
 from hotdesk.desk.seam import Done
 from hotdesk.hands.packages import SHAPES, check, describe_changes, explain_failure
 from hotdesk.tool import ToolArgumentError
