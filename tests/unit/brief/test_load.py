@@ -605,3 +605,17 @@ def test_no_input_can_use_the_path_of_a_memory(tmp_path: Path, brief: str, said:
     without = brief.replace('memory = "orders"\n', "")
     if "drive:" not in brief:
         assert parse_job(without.encode(), tmp_path, scope_of)
+
+
+def test_a_misspelt_field_hides_no_fault_of_its_value(folder: Path) -> None:
+    text = refusal(folder, 'goal = "go"\napproval = "always"\n[[deliverables]]\npath = "a.csv"\n')
+    assert "line 2: a brief has no field 'approval'" in text
+    assert 'line 2: approve must be one of every, plan, risky, auto (strictest first), not "always"; ' in text
+    assert 'write approve = "every"' in text
+
+
+def test_a_faulty_rule_hides_no_fault_of_a_grant(folder: Path) -> None:
+    rules = 'egress = ["GET https://a.example.test:443443/**"]\ngrants = ["login@a.example.test cookie"]\n'
+    text = refusal(folder, f'goal = "go"\n{rules}[[deliverables]]\npath = "a.csv"\n')
+    assert "port is '443443'" in text
+    assert "line 3: grant 'login@a.example.test cookie': the place cookie needs the cookie's name" in text

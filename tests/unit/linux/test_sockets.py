@@ -31,7 +31,7 @@ def test_a_path_too_long_for_a_socket_is_listened_at_all_the_same(tmp_path: Path
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_starter_removes_the_socket_of_the_server_that_is_gone_and_no_others(tmp_path: Path, replaced: bool) -> None:
+def test_a_launcher_removes_the_socket_of_the_server_that_is_gone_and_no_others(tmp_path: Path, replaced: bool) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     path = settings.run / "serve.sock"
     with listen(path):

@@ -9,7 +9,7 @@ from hotdesk.brief.data import Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant, parse_grant
 from hotdesk.brief.grants import read_words as read_grant_words
 from hotdesk.brief.names import bracket_ipv6, canonicalize_name, split_authority
-from hotdesk.brief.rules import split_words
+from hotdesk.brief.rules import add_example, split_words
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.presets import PRESETS, parse_rules
 from hotdesk.errors import BriefError, make_printable
@@ -47,9 +47,8 @@ def read_grant(entry: str | Mapping[str, object]) -> Grant:
     try:
         return check_grant(read_table(entry))
     except ValueError as e:
-        shown, why = make_printable(repr(dict(entry))[:200]), str(e)
-        example = "" if "; write " in why or ", as in " in why else f"; write it like {TABLE}"
-        raise BriefError(f"grant {shown}: {why}{example}") from None
+        shown = make_printable(repr(dict(entry))[:200])
+        raise BriefError(f"grant {shown}: {add_example(e, TABLE)}") from None
 
 
 def read_table(table: Mapping[str, object]) -> Grant:

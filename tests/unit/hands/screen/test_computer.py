@@ -180,3 +180,8 @@ def test_an_invalid_action_is_refused(given: dict[str, object]) -> None:
 def test_an_invalid_call_is_refused(actions: object) -> None:
     with pytest.raises(ToolArgumentError):
         translate_openai(actions, HALF)
+
+
+def test_a_drag_over_lists_is_refused_with_the_form_of_its_points() -> None:
+    with pytest.raises(ToolArgumentError, match="each item of path must be an object"):
+        translate_openai([{"type": "drag", "path": [[1, 2], [3, 4]]}], ITS_OWN)
