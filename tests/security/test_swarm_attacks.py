@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,13 @@ from tests.upstream import upstream
 
 pytestmark = pytest.mark.timeout(200)
 SWARM, REPORT = "i" + "a" * 20, "i" + "r" * 20
-WALL = {"wall": "container", "kernel": "host", "is_boundary": False, "version": "crun 1", "platform": ""}
+WALL: dict[str, Any] = {
+    "wall": "container",
+    "kernel": "host",
+    "is_boundary": False,
+    "version": "crun 1",
+    "platform": "",
+}
 HEX = "ab" * 32
 
 
@@ -69,8 +76,8 @@ def record(index: int, **changes: object) -> ItemEnded:
     return replace(ended, **changes)  # type: ignore[arg-type]
 
 
-def opened(name: str, rules: tuple[str, ...] = ()) -> Opened:
-    return Opened(name, "", rules, (), "uid 0", "base", **WALL)  # type: ignore[arg-type]
+def opened(name: str, wall: dict[str, Any]) -> Opened:
+    return Opened(name, "", (), (), "uid 0", "base", **wall)
 
 
 @pytest.fixture
@@ -80,7 +87,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
-def write(journal: Journal, records: list[ItemEnded], *more: Event, items: int | None = None) -> None:
+def write(
+    journal: Journal, records: list[ItemEnded], *more: Event, items: int | None = None, wall: dict[str, Any] = WALL
+) -> None:
     count = len(records) if items is None else items
     journal.add(SWARM, "owner", JobBegun(SWARM, "x", HEX, "written script"))
     journal.add(SWARM, "owner", Planned(SWARM, HEX, ("read",), HEX))
@@ -88,7 +97,7 @@ def write(journal: Journal, records: list[ItemEnded], *more: Event, items: int |
         journal.add(SWARM, "owner", event)
     for name in {each.desk for each in records} | {each.clean for each in records}:
         if name:
-            journal.add(name, "keeper", opened(name))
+            journal.add(name, "keeper", opened(name, wall))
     journal.commit()
 
 
@@ -163,6 +172,28 @@ def test_a_swarm_without_proof_of_its_clean_desks_is_not_certified(journal: Jour
     write(journal, [record(0, clean="")], record(0))
     with pytest.raises(BriefError, match="the keeper did not verify the wall"):
         certify_swarm(journal, SWARM)
+
+
+@falls_without(
+    "one item in a clean desk whose programs the host does not count",
+    Removal(
+        "keys/certify_swarm.py", 'if count > 1 and proof.kernel != "host":', 'if count > 1 and proof.kernel == "":'
+    ),
+)
+@pytest.mark.parametrize(("wall", "kernel"), [("gvisor", "sentry"), ("microvm", "own")])
+def test_clean_desks_whose_programs_are_not_counted_check_one_item(wall: str, kernel: str, journal: Journal) -> None:
+    proven = {**WALL, "wall": wall, "kernel": kernel, "is_boundary": True}
+    write(journal, [record(0), record(1)], wall=proven)
+    with pytest.raises(BriefError, match=f"checked 2 items; behind {wall} it may check one"):
+        certify_swarm(journal, SWARM)
+
+
+@no_guard("nothing is attacked: it shows that the swarm above fails by its shared clean desk")
+def test_a_swarm_behind_gvisor_with_a_clean_desk_for_each_item_is_certified(journal: Journal) -> None:
+    proven = {**WALL, "wall": "gvisor", "kernel": "sentry", "is_boundary": True}
+    write(journal, [record(0), record(1, clean=desk(901))], wall=proven)
+    claim, _ = read_certificate(certify_swarm(journal, SWARM))
+    assert claim["desks"] == {"clean": 2, "shared_by_at_most": 1, "walls": ["gvisor"], "working": 2}
 
 
 @falls_without(

@@ -1,7 +1,8 @@
 """Sign one root over the records of a swarm's items, taken from the journal, not from the swarm's process.
 
 A swarm gets no certificate if two items shared a desk, or if an item was checked in a desk where a worker had been,
-that has no verified wall, that has a door, or that checked more than `MOST_SHARED` items.
+that has no verified wall, that has a door, or that checked more items than its wall allows: `MOST_SHARED` where the
+host's kernel counts programs, elsewhere one.
 """
 
 from __future__ import annotations
@@ -149,12 +150,17 @@ def _refuse_report(journal: Journal, reduced: Reduced) -> str:
 def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallProof | None]) -> list[str]:
     """Return the walls of the desks that checked items; raise `BriefError` if one was not proven."""
     walls = set()
-    for desk in {each.clean for each in story.done}:
+    for desk, count in Counter(each.clean for each in story.done).items():
         proof = read_wall(journal, desk) or proofs.get(desk)
         if proof is None:
             raise BriefError(
                 f"a swarm gets no certificate: the keeper did not verify the wall of desk {desk}, in which items were "
                 "checked"
+            )
+        if count > 1 and proof.kernel != "host":
+            raise BriefError(
+                f"a swarm gets no certificate: the clean desk {desk} checked {count} items; behind {proof.wall} it may "
+                "check one, as the host cannot see whether the programs of the last check have ended"
             )
         walls.add(proof.wall)
     return sorted(walls)
