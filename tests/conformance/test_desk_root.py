@@ -152,6 +152,17 @@ async def test_root_can_do_what_installing_packages_needs(rooted: Desk) -> None:
     assert (done.text, done.stderr) == ("worker crew 640\nwww-data www-data 4755\n", b"")
 
 
+async def test_users_that_root_adds_have_numbers_of_the_desk(rooted: Desk) -> None:
+    script = """
+        set -e
+        useradd -m first; useradd -m second
+        runuser -u second -- sh -c 'id -u; id -g; echo x >~/mine'
+        stat -c '%U %u %G' /home/first /home/second/mine
+    """
+    done = await root(rooted, script)
+    assert (done.text, done.stderr) == ("1002\n1002\nfirst 1001 first\nsecond 1002 second\n", b"")
+
+
 async def test_root_becomes_any_user_the_desk_has(rooted: Desk) -> None:
     switch = "import os; os.setgroups([]); os.setresgid(33, 33, 33); os.setresuid(33, 33, 33); print(os.getresuid())"
     assert (await rooted.run(["python3", "-c", switch], user="root")).text == "(33, 33, 33)\n"

@@ -11,13 +11,10 @@ from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 from hotdesk.integrations.inspect_sandbox import HotdeskConfig, HotdeskSandboxEnvironment
 
 ROOT_MAY = "root may read and write every file; inspect_ai's own containers fail here, too"
-NO_MORE_USERS = "a desk has no user ids above 1000, which adduser would give; `useradd --system` works"
 KNOWN = {
     ("test_read_file_not_allowed", "root"): ROOT_MAY,
     ("test_write_text_file_without_permissions", "root"): ROOT_MAY,
     ("test_write_binary_file_without_permissions", "root"): ROOT_MAY,
-    ("test_exec_as_user", "user"): NO_MORE_USERS,
-    ("test_exec_as_user", "root"): NO_MORE_USERS,
     ("test_exec_large_command", "root"): "what root runs is in the journal, which has no event of a megabyte",
 }
 """Checks that a desk cannot pass, and why."""
@@ -43,7 +40,7 @@ async def sandbox_env(request: pytest.FixtureRequest) -> AsyncIterator[HotdeskSa
         await HotdeskSandboxEnvironment.task_cleanup("checks", config, True)
 
 
-async def test_exec_as_a_user_of_the_system(sandbox_env: HotdeskSandboxEnvironment) -> None:
-    added = await sandbox_env.exec(["/usr/sbin/useradd", "--system", "--create-home", "worker"], user="root")
+async def test_exec_as_an_added_user(sandbox_env: HotdeskSandboxEnvironment) -> None:
+    added = await sandbox_env.exec(["/usr/sbin/useradd", "--create-home", "worker"], user="root")
     assert added.success, added.stderr
     assert (await sandbox_env.exec(["whoami"], user="worker")).stdout == "worker\n"

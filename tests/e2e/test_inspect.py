@@ -47,6 +47,6 @@ def test_every_check_of_a_provider_passes(python: Path, settings: Config, tmp_pa
         timeout=800, env={**os.environ, **environment(settings)}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    passed = re.search(r"(\d+) passed, 6 xfailed", done.stdout)
+    passed = re.search(r"(\d+) passed, 4 xfailed", done.stdout)
     assert passed is not None
     assert int(passed[1]) >= LEAST

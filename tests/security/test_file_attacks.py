@@ -182,7 +182,7 @@ async def test_no_path_climbs_out_of_a_desk(desk: Desk, attack: Attack, home: Pa
 @falls_without(
     "an ordinary user",
     Removal("linux/uids.py", "USER = 1000\n", "USER = 0\n"),
-    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534', 'f"0 {base} 1001\\n65534'),
+    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n{added}', 'f"0 {base} 1001\\n{added}'),
 )
 async def test_no_program_outside_the_desk_can_be_overwritten(desk: Desk, attack: Attack, settings: Config) -> None:
     watched = [

@@ -344,20 +344,24 @@ tell(1)
 
 @falls_without(
     "ids of the desk's own behind gVisor",
-    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534 {base + NOBODY} 1\\n"', 'f"0 {base} {WIDTH}\\n"'),
+    Removal(
+        "linux/uids.py",
+        'f"0 {base} {USER + 1}\\n{added}\\n65534 {base + NOBODY} 1\\n"',
+        'f"0 {base} {WIDTH}\\n"',
+    ),
 )
 async def test_no_file_on_the_host_has_a_user_id_outside_the_desks_range(
     fresh: Open, attack: Attack, settings: Config, init: Init
 ) -> None:
     async with fresh(replace(GVISOR, root=True)) as desk:
-        await attack(desk, GIVE_AWAY, user="root", ids=[1001, 1023, 1024, 65533, 65535, 100000, 0x70000000])
+        await attack(desk, GIVE_AWAY, user="root", ids=[1001, 1012, 1013, 1023, 1024, 65533, 65535, 100000, 0x70000000])
         supervisor = init(settings, desk)
         base = int(read_status(supervisor)["Uid"].split()[0]) - uids.SUPERVISOR
         keeper = int(read_status(supervisor)["PPid"])
         folder = Path(f"/proc/{keeper}/root{settings.run}/private/{desk.id}/root/tmp")
         owners = {(found.lstat().st_uid, found.lstat().st_gid) for found in folder.rglob("*")}
         assert owners
-        assert {number - base for pair in owners for number in pair} <= {0, uids.USER, uids.NOBODY}
+        assert {number - base for pair in owners for number in pair} <= {0, uids.USER, uids.NOBODY, *range(1004, 1016)}
 
 
 RAW = """

@@ -218,7 +218,7 @@ tell({"signal": os.WTERMSIG(status), "dumped": os.WCOREDUMP(status),
 FOREIGN_IDS = """
 path = "/tmp/foreign"
 open(path, "w").close()
-tell({str(number): attempt(os.chown, path, number, number) for number in (0, 999, 1001, 65533, 65534, 100000)})
+tell({str(number): attempt(os.chown, path, number, number) for number in (0, 999, 1012, 1013, 65533, 65534, 100000)})
 """
 
 
@@ -385,7 +385,11 @@ async def test_no_core_file_is_ever_written(desk: Desk, attack: Attack, settings
 
 @falls_without(
     "a narrow map of ids",
-    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534 {base + NOBODY} 1\\n"', 'f"0 {base} {WIDTH}\\n"'),
+    Removal(
+        "linux/uids.py",
+        'f"0 {base} {USER + 1}\\n{added}\\n65534 {base + NOBODY} 1\\n"',
+        'f"0 {base} {WIDTH}\\n"',
+    ),
 )
 async def test_a_desk_has_only_its_own_user_ids_and_shares_none(
     desk: Desk, neighbour: Desk, attack: Attack, settings: Config, init: Init
@@ -397,7 +401,8 @@ async def test_a_desk_has_only_its_own_user_ids_and_shares_none(
         status = Path(f"/proc/{init(settings, each)}/status").read_text()
         uid = int(status.partition("Uid:")[2].split()[0])
         first = uid - uids.USER
-        assert told["uid_map"] == ["0", str(first), "1001", "65534", str(first + uids.NOBODY), "1"]
+        added = ["1001", str(first + 1004), "12"]
+        assert told["uid_map"] == ["0", str(first), "1001", *added, "65534", str(first + uids.NOBODY), "1"]
         assert told["gid_map"] == told["uid_map"]
         assert base in (0, uid)
         bases.add(first)
@@ -411,7 +416,8 @@ async def test_a_desk_has_only_its_own_user_ids_and_shares_none(
     assert await attack(desk, FOREIGN_IDS) == {
         "0": "EPERM",
         "999": "EPERM",
-        "1001": "EINVAL",
+        "1012": "EPERM",
+        "1013": "EINVAL",
         "65533": "EINVAL",
         "65534": "EPERM",
         "100000": "EINVAL",

@@ -188,7 +188,7 @@ FOREIGN_IDS = """
 path = "/tmp/foreign-of-root"
 open(path, "w").close()
 told = {}
-for number in (1001, 1023, 1024, 65533, 65535, 100000, 0x70000000, 2**32 - 2):
+for number in (1013, 1023, 1024, 65533, 65535, 100000, 0x70000000, 2**32 - 2):
     told["chown %d" % number] = attempt(os.chown, path, number, number)
     told["setuid %d" % number] = apart(lambda: attempt(os.setresuid, number, number, number))
     told["setgid %d" % number] = apart(lambda: attempt(os.setresgid, number, number, number))

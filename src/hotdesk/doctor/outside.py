@@ -24,7 +24,6 @@ APT_CONFIG
 """Variables that make programs fail at once in a desk without egress."""
 _STANDARD = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
 VARIABLES = frozenset((*_STANDARD, *_PROXIES, *map(str.upper, _PROXIES), *NO_EGRESS))
-_ID_MAP = "0 {} 1001 65534 {} 1"
 """The id map of a desk: system users, its own, and nobody. Repeated here so that a change elsewhere is noticed."""
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _ROOT_CAPABILITIES = 0xFB
@@ -49,7 +48,7 @@ def _judge_ids(view: DeskView) -> Finding:
         for kind in ("Uid", "Gid")
         if set(each.status[kind].split()) != {user} or each.status["Groups"].split()
     ]
-    expected = _ID_MAP.format(view.base, view.base + 1001).split()
+    expected = uids.format_id_map(view.base).split()
     flaws += [f"a process has the id map {_join(text)}" for text in view.maps if text.split() != expected]
     if not view.claimed:
         flaws.append(f"the user ids from {view.base} are not reserved for this desk")

@@ -14,7 +14,7 @@ from hotdesk.linux.filelock import hold_lock
 FIRST = 0x70000000
 """Start of a range that systemd's uid plan leaves unused; LXD, nspawn and podman use other ranges."""
 WIDTH = 1024
-"""Number of host ids of a desk: 0 to 1000 inside, one for the overflow user, and two for processes outside of it."""
+"""Number of host ids of a desk: those of its id map, two for processes outside of it, and a few that stay unused."""
 SLOTS = 16384
 NOBODY, ANCHOR, SUPERVISOR = 1001, 1002, 1003
 """Ids that a desk's programs cannot have: the overflow user, its user namespace's owner, and the sandbox's supervisor.
@@ -36,6 +36,10 @@ FETCHER = DOOR - 5
 VOLUMES = FIRST + WIDTH * (SLOTS - 1)
 """The first id of the processes that access volumes, in the last range, at whose end are the ids above."""
 USER = 1000
+LAST_USER = 1012
+"""The last id that a desk has inside, except for the overflow user's: `useradd` gives the numbers from 1001."""
+_FIRST_ADDED = 1004
+"""The place in a desk's range of the id that is 1001 inside."""
 CLAIMS = Path("/run/hotdesk-uids")
 _SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
 OWNER = "hotdesk"
@@ -44,8 +48,9 @@ _FIRST_PROCESSES = 0xEFFFFFFC
 
 
 def format_id_map(base: int) -> str:
-    """Return the id map of a desk's user namespace: system ids, `user` and the overflow user, and no others."""
-    return f"0 {base} {USER + 1}\n65534 {base + NOBODY} 1\n"
+    """Return the id map of a desk's user namespace: system ids, `user`, twelve more, the overflow user, no others."""
+    added = f"{USER + 1} {base + _FIRST_ADDED} {LAST_USER - USER}"
+    return f"0 {base} {USER + 1}\n{added}\n65534 {base + NOBODY} 1\n"
 
 
 def find_overlap(lines: list[str]) -> str | None:

@@ -231,6 +231,13 @@ def test_packages_of_npm_are_installed_and_missing_bun_is_reported(server: Serve
     assert asyncio.run(AsyncTemplate.exists("odd", **api(server.e2b)))
 
 
+def test_users_of_a_dockerfile_get_their_numbers_and_keep_their_files(server: Served) -> None:
+    lines = "FROM base\nUSER root\nRUN useradd -m app\nUSER app\nRUN id -u > ~/number\nWORKDIR /home/app\n"
+    build(Template().from_dockerfile(lines), "with-users", server.e2b)
+    with sandbox("with-users", server.e2b) as made:
+        assert made.commands.run("whoami; stat -c '%U %u' number; cat number").stdout == "app\napp 1001\n1001\n"
+
+
 @pytest.mark.long
 def test_a_snapshot_of_a_templates_sandbox_has_its_user_folder_and_server(server: Served) -> None:
     template = Template().from_base_image().set_user("root").set_workdir("/srv").run_cmd("touch here")

@@ -17,9 +17,9 @@ LAST = SLOTS - 2
 """The last slot a desk can get; the one after it is the door's."""
 
 
-def test_the_map_holds_the_system_the_user_and_nobody() -> None:
+def test_the_map_holds_the_system_the_user_twelve_more_and_nobody() -> None:
     lines = [tuple(map(int, line.split())) for line in uids.format_id_map(FIRST).splitlines()]
-    assert lines == [(0, FIRST, 1001), (65534, FIRST + 1001, 1)]
+    assert lines == [(0, FIRST, 1001), (1001, FIRST + 1004, 12), (65534, FIRST + 1001, 1)]
 
 
 def test_every_mapped_id_lies_in_the_desks_own_range() -> None:

@@ -66,8 +66,8 @@ class Attributes:
 
     def __post_init__(self) -> None:
         for number in (self.uid, self.gid):
-            if number is not None and not (0 <= number <= uids.USER or number == 65534):
-                raise FilesError(400, f"uid and gid must be 0 to {uids.USER}, or 65534: a sandbox has no others")
+            if number is not None and not (0 <= number <= uids.LAST_USER or number == 65534):
+                raise FilesError(400, f"uid and gid must be 0 to {uids.LAST_USER}, or 65534: a sandbox has no others")
         if self.mode is not None and not 0 <= self.mode <= MAX_MODE:
             raise FilesError(400, f"mode must be 0 to {MAX_MODE:#o}: permission bits and the sticky bit")
 

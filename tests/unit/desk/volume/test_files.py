@@ -196,7 +196,7 @@ def test_the_volume_itself_is_not_removed(volume: VolumeFiles) -> None:
     assert [status(partial(volume.remove, path)) for path in ("/", "", ".")] == [400, 400, 400]
 
 
-@pytest.mark.parametrize("wrong", [{"uid": 1001}, {"gid": -1}, {"mode": 0o4755}, {"mode": 0o2755}, {"uid": 1 << 40}])
+@pytest.mark.parametrize("wrong", [{"uid": 1013}, {"gid": -1}, {"mode": 0o4755}, {"mode": 0o2755}, {"uid": 1 << 40}])
 def test_owners_no_desk_has_and_set_id_bits_are_refused(wrong: dict[str, int]) -> None:
     assert status(lambda: Attributes(**wrong)) == 400
 

@@ -120,7 +120,7 @@ class BuildDesk:
         return (await self.desk.run(argv, timeout=_ACT_TIMEOUT_S, output_limit=1000)).ok
 
     async def add_user(self, number: str, user: str) -> None:
-        """Add a user if it is missing, with a user id below 1000: a desk has no others."""
+        """Add a user if it is missing, with a user id below 1000: above, a desk has only twelve."""
         if user in ("user", "root"):
             return
         if not _USER_SHAPE.fullmatch(user):
