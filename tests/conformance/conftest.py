@@ -84,7 +84,7 @@ test_waiting_for_a_killed_root_reports_that_the_desk_continues
 """Tests that give a desk less time than an emulated machine takes."""
 
 NOT_OF_MACHINES = frozenset(("test_root_of_a_desk_is_not_root_of_its_kernel",))
-"""Tests of what root of a desk cannot do to its kernel: in a virtual machine that is its own (`e2e/test_microvm.py`)."""
+"""Tests of what root cannot do to the kernel of its desk: in a virtual machine it can (`e2e/test_microvm.py`)."""
 
 COPYING = """
 test_rollback_restores_the_whole_tree_exactly

@@ -32,6 +32,7 @@ from hotdesk.event import (
     JobBegun,
     JobEnded,
     Opened,
+    Rescoped,
     Resumed,
     SentBack,
     WallProven,
@@ -389,6 +390,12 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "has ended"),
     "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "had network access"),
     "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "had network access"),
+    "a desk with an empty way out": ([*BEGUN, Opened(DESK, "ab", (), ()), passed()], {}, "had network access"),
+    "a desk with a way out later": (
+        [*BEGUN, Rescoped(DESK, "ab", ("read a.test",), ()), passed()],
+        {},
+        "had network access",
+    ),
     "a model, where there was a script": (
         [WRITTEN, *BEGUN[1:], passed()],
         {"brain": {"kind": "model"}},
@@ -456,8 +463,13 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
 )
 @falls_without(
     "checks without a way out",
-    Removal("keys/certify.py", "and (event.rules or event.grants):\n", "and not event.desk:\n"),
-    cases="a desk with a way out | a desk with a secret",
+    Removal("keys/certify.py", "and (event.scope or event.rules or event.grants)\n", "and not event.desk\n"),
+    cases="a desk with a way out | a desk with a secret | a desk with an empty way out",
+)
+@falls_without(
+    "checks whose desk gets no way out later",
+    Removal("keys/certify.py", "if isinstance(event, Rescoped) or (", "if ("),
+    cases="a desk with a way out later",
 )
 @falls_without(
     "scripts are called so",

@@ -204,6 +204,23 @@ def test_a_door_cannot_record_events_of_others(keys: Kept, what: str) -> None:
     assert not any(told.get("event") == "Answered" for told in owner.heard)
 
 
+@falls_without(
+    "times of events that SQLite can store",
+    Removal("drive/journal.py", "        if not 0 <= at <= _MAX_TIME:\n", "        if at < -(1 << 70):\n"),
+    Removal(
+        "keys/process.py",
+        "        except Exception as e:  # noqa: BLE001 - the waiting callers must be told, whatever happened\n",
+        "        except HotdeskError as e:\n",
+    ),
+)
+@pytest.mark.parametrize("at", [1 << 63, -1, 10**30])
+def test_an_impossible_time_of_a_nodes_event_does_not_end_keys(keys: Kept, at: int) -> None:
+    owner = keys.line("owner")
+    event = {"event": "Burnt", "data": {"desk": OTHER, "why": "asked"}, "at": at}
+    assert "is not between 0 and" in owner.ask(3, verb="pulled", desk="", events=[event])["error"]["text"]
+    assert alive(keys)
+
+
 @falls_without("who says which wall stands")
 @pytest.mark.parametrize("what", ["an opening", "a wall"])
 def test_an_owner_cannot_record_which_wall_is_in_place(keys: Kept, what: str) -> None:

@@ -24,7 +24,8 @@ APT_CONFIG
 """Variables that make programs fail at once in a desk without egress."""
 _STANDARD = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
 VARIABLES = frozenset((*_STANDARD, *_PROXIES, *map(str.upper, _PROXIES), *NO_EGRESS))
-"""The id map of a desk: system users, its own, and nobody. Repeated here so that a change elsewhere is noticed."""
+_ID_MAP = "0 {0} 1001 1001 {1} 12 65534 {2} 1"
+"""The id map of a desk: system users, its own, twelve more, nobody. Repeated here so that a change there is noticed."""
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _ROOT_CAPABILITIES = 0xFB
 """CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: those that installing packages needs."""
@@ -48,7 +49,7 @@ def _judge_ids(view: DeskView) -> Finding:
         for kind in ("Uid", "Gid")
         if set(each.status[kind].split()) != {user} or each.status["Groups"].split()
     ]
-    expected = uids.format_id_map(view.base).split()
+    expected = _ID_MAP.format(view.base, view.base + 1004, view.base + 1001).split()
     flaws += [f"a process has the id map {_join(text)}" for text in view.maps if text.split() != expected]
     if not view.claimed:
         flaws.append(f"the user ids from {view.base} are not reserved for this desk")

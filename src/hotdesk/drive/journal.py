@@ -35,6 +35,8 @@ from hotdesk.linux import private_files
 
 LARGEST = 1 << 20
 """Maximum bytes of an event."""
+_MAX_TIME = (1 << 63) - 1
+"""Maximum time of an event in milliseconds since the epoch: SQLite's largest number."""
 
 
 class Journal:
@@ -70,6 +72,8 @@ class Journal:
         if len(data) > LARGEST:
             raise BriefError(f"the event {type(event).__name__} has more than {LARGEST} bytes, the limit of an event")
         at = int(time.time() * 1000) if at is None else at
+        if not 0 <= at <= _MAX_TIME:
+            raise BriefError(f"the time of the event {type(event).__name__} is not between 0 and {_MAX_TIME}")
         self._buffer.append(Row(0, chain, 0, at, actor, type(event).__name__, VERSION, data, b"", None))
 
     @property

@@ -25,6 +25,7 @@ from hotdesk.event import (
     Opened,
     Pending,
     Planned,
+    Rescoped,
     Resumed,
     SentBack,
     Thought,
@@ -37,7 +38,7 @@ from hotdesk.event.desk import KEEPER
 from hotdesk.walls import WallProof
 
 _NO_PROOFS: Mapping[str, WallProof] = {}
-_OF_WALLS = (Opened.__name__, WallProven.__name__)
+_OF_WALLS = (Opened.__name__, Rescoped.__name__, WallProven.__name__)
 RECORDED = ("written ", "recorded ", "replay of ", "adversary")
 """Name prefixes of brains whose decisions are fixed beforehand; older journals have `recorded script …`."""
 TOLD = {
@@ -174,7 +175,9 @@ def read_wall(journal: Journal, desk: str) -> WallProof | None:
         if row.name in _OF_WALLS:
             event = row.read_event()
             proof = (find_proof(event) if row.actor == KEEPER else None) or proof
-            if isinstance(event, Opened) and (event.rules or event.grants):
+            if isinstance(event, Rescoped) or (
+                isinstance(event, Opened) and (event.scope or event.rules or event.grants)
+            ):
                 raise BriefError(
                     f"no certificate: desk {desk}, in which the file was checked, had network access (a door)"
                 )

@@ -30,6 +30,11 @@ GONE = (
     "requests are refused; open other desks"
 )
 
+STUCK = (
+    f"the keys process (vault and journal) of these desks did not respond within {ANSWER_TIMEOUT_S:.0f} s, so nothing "
+    "can be recorded any more and all requests are refused; check whether the disk is stalled, and open other desks"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
@@ -55,6 +60,8 @@ class KeysClient(Calls[dict[str, Any]]):
         self.waiting_sock.settimeout(ANSWER_TIMEOUT_S)
         self.waiting = threading.Lock()
         """Held while a thread waits for its reply on the blocking connection."""
+        self.waits = 0
+        """Number of requests on the blocking connection so far."""
         self.sending = anyio.Lock()
         self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
         """Called with events: desks in use, and requests of desks for more rights."""
@@ -127,18 +134,41 @@ class KeysClient(Calls[dict[str, Any]]):
         return tuple(str(name) for name in reply["secrets"])
 
     def wait(self, verb: str, **fields: object) -> dict[str, Any]:
-        """Send a request, and block this thread until its reply arrives."""
-        frames, number = Frames(), -1
-        try:
-            with self.waiting:
-                self.waiting_sock.sendall(write({"n": number, "verb": verb, "desk": "", **fields}))
-                while data := self.waiting_sock.recv(1 << 16):
-                    for message, _ in frames.feed(data):
-                        if message.get("re") == number:
-                            return read_body(message, self.peer)
-        except (OSError, FrameError) as e:
-            raise HostError(GONE) from e
-        raise HostError(GONE)
+        """Send a request, and block this thread until its reply arrives.
+
+        After an error no further request is sent: a late reply must not be taken for that of another request.
+        """
+        with self.waiting:
+            self.waits += 1
+            number = -self.waits
+            try:
+                request = write({"n": number, "verb": verb, "desk": "", **fields})
+            except FrameError as e:
+                raise HostError(f"the request `{verb}` is too large for the keys process: {e}") from e
+            try:
+                self.waiting_sock.sendall(request)
+                message = self.receive_reply(number)
+            except BaseException as e:
+                self.shut_down()
+                if isinstance(e, OSError | FrameError):
+                    raise HostError(STUCK if isinstance(e, TimeoutError) else GONE) from e
+                raise
+        return read_body(message, self.peer)
+
+    def receive_reply(self, number: int) -> Mapping[str, Any]:
+        """Block until the reply to a request arrives on the blocking connection."""
+        frames = Frames()
+        while data := self.waiting_sock.recv(1 << 16):
+            for message, _ in frames.feed(data):
+                if message.get("re") == number:
+                    return message
+        raise ConnectionError("the keys process closed the connection")
+
+    def shut_down(self) -> None:
+        """End both connections; may be called in any thread. `run` then fails all calls."""
+        for sock in (self.waiting_sock, self.sock):
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         anyio.notify_closing(self.sock)

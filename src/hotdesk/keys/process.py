@@ -201,8 +201,8 @@ class KeysProcess:
         why = None
         try:
             self.journal.commit()
-        except HotdeskError as e:
-            why = str(e)
+        except Exception as e:  # noqa: BLE001 - the waiting callers must be told, whatever happened
+            why = str(e) if isinstance(e, HotdeskError) else f"the journal cannot be written: {e!r}"
             self.journal.discard()
             self.over = True  # the doors lose their charters with this process; the next desk starts another
         for answer in self.answers:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
 from functools import partial
 
 import anyio
 import pytest
 
-from hotdesk.ipc.frames import Frames
+from hotdesk.errors import HostError
+from hotdesk.ipc.frames import Frames, write
 from hotdesk.keys.client import KeysClient
 
 pytestmark = pytest.mark.anyio
@@ -43,3 +45,49 @@ async def test_a_request_cancelled_half_sent_does_not_corrupt_later_ones() -> No
         client.close()
     assert [message["verb"] for message in (*first, *second)] == ["note", "ready"]
     assert len(json.dumps(first[0])) > 500_000
+
+
+async def test_a_late_reply_is_never_taken_for_that_of_another_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hotdesk.keys.client.ANSWER_TIMEOUT_S", 0.1)
+    ours, theirs = socket.socketpair()
+    wait, other = socket.socketpair()
+    client = KeysClient(ours.detach(), wait.detach())
+    with theirs, other:
+        with pytest.raises(HostError, match="did not respond within"):
+            await anyio.to_thread.run_sync(partial(client.wait, "scan", data="x"))
+        [request] = await anyio.to_thread.run_sync(read_requests, other, 1)
+        with suppress(OSError):
+            other.sendall(write({"re": request["n"], "ok": {"secrets": ["late"]}}))
+        with pytest.raises(HostError):
+            await anyio.to_thread.run_sync(partial(client.wait, "scan", data="y"))
+        await client.run()  # ends, because both connections are shut down
+        with pytest.raises(HostError, match="keys process"):
+            await client.ask("open", "i1")
+        client.close()
+
+
+async def test_blocking_requests_have_numbers_of_their_own() -> None:
+    ours, theirs = socket.socketpair()
+    wait, other = socket.socketpair()
+    client = KeysClient(ours.detach(), wait.detach())
+    with theirs, other:
+        for _ in range(2):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, partial(client.wait, "note"))
+                [request] = await anyio.to_thread.run_sync(read_requests, other, 1)
+                other.sendall(write({"re": -1, "ok": {}}) if request["n"] != -1 else b"")
+                other.sendall(write({"re": request["n"], "ok": {}}))
+        assert request["n"] == -2
+        client.close()
+
+
+async def test_a_request_that_is_too_large_breaks_no_connection() -> None:
+    ours, theirs = socket.socketpair()
+    wait, other = socket.socketpair()
+    client = KeysClient(ours.detach(), wait.detach())
+    with theirs, other:
+        with pytest.raises(HostError, match="`scan` is too large"):
+            client.wait("scan", data="x" * (4 << 20))
+        other.sendall(write({"re": -2, "ok": {"secrets": []}}))
+        assert client.wait("scan", data="") == {"secrets": []}
+        client.close()
