@@ -29,7 +29,8 @@ MAX_FORWARDED = 512
 READ = 1 << 16
 MAX_WAITING = 1 << 20
 """Maximum bytes received from one side that the other has not taken yet."""
-GONE = select.EPOLLHUP | select.EPOLLERR
+REFUSED = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN)
+"""Errors of writing to a socket whose other end has closed. What it sent before can still be read."""
 
 
 class PortSocket:
@@ -45,6 +46,10 @@ class PortSocket:
         """Whether the writing side is closed once `out` is written."""
         self.ended = False
         """Whether the other end will send no more data."""
+        self.was_reset = False
+        """Whether it ended by a reset, so that what it sent may be incomplete."""
+        self.is_refused = False
+        """Whether the other end takes no more data: what is to be written is dropped."""
         self.events = 0
 
     def watch(self, events: int) -> None:
@@ -60,30 +65,45 @@ class PortSocket:
         self.events = events
 
     def read(self, size: int) -> bytes | None:
-        """Read available data; return `None` if there is none yet, and b"" at the end."""
+        """Read available data; return `None` if there is none yet, and b"" at the end, or after a reset."""
         try:
             data = self.sock.recv(size)
         except BlockingIOError:
             return None
+        except ConnectionResetError:
+            self.was_reset, data = True, b""
         self.ended = not data
         return data
 
     def flush(self) -> int:
-        """Write as much as the socket takes, and close the writing side at the end; return the bytes written."""
+        """Write as much as the socket takes, and close the writing side at the end; return the bytes written.
+
+        A server may answer and close before it has read all: its answer must still be read, so that is no error.
+        """
         before = len(self.out)
         try:
-            while self.out:
+            while self.out and not self.is_refused:
                 del self.out[: self.sock.send(memoryview(self.out)[:READ])]
+            if self.ending and not self.out:
+                self.ending = False
+                self.sock.shutdown(_socket.SHUT_WR)
         except BlockingIOError:
             pass
-        if self.ending and not self.out:
-            self.ending = False
-            self.sock.shutdown(_socket.SHUT_WR)
+        except OSError as e:
+            if e.errno not in REFUSED:
+                raise
+            self.is_refused = True
+        if self.is_refused:
+            self.out.clear()
         return before - len(self.out)
 
     def close(self) -> None:
         self.watch(0)
         self.sock.close()
+
+    def reset(self) -> None:
+        """Have the other end see a reset when this socket is closed."""
+        self.sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
 
 
 class Forwarding:
@@ -94,7 +114,7 @@ class Forwarding:
         self.ends = {program.fd: program, gate.fd: gate}
 
     def turn(self, fd: int, event: int) -> bool:
-        """Forward available data; return whether both sides have ended."""
+        """Forward available data; return whether both sides have ended, or one cannot go on."""
         end, other = self.ends[fd], self.other[fd]
         try:
             if event & select.EPOLLOUT:
@@ -103,12 +123,13 @@ class Forwarding:
                 data = end.read(READ)
                 if data is not None:
                     other.out += data
-                    other.ending = end.ended
+                    other.ending = end.ended and not end.was_reset
                     other.flush()
         except OSError:
             return True
         self.listen()
-        return all(each.ended and not each.out for each in self.ends.values())
+        over = [end for end in self.ends.values() if end.ended and not self.other[end.fd].out]
+        return len(over) == len(self.ends) or any(end.is_refused or end.was_reset for end in over)
 
     def listen(self) -> None:
         for fd, end in self.ends.items():
@@ -116,7 +137,9 @@ class Forwarding:
             end.watch((select.EPOLLIN if reads else 0) | (select.EPOLLOUT if end.out else 0))
 
     def close(self) -> None:
-        for end in self.ends.values():
+        for fd, end in self.ends.items():
+            if self.other[fd].was_reset:
+                end.reset()
             end.close()
 
 
@@ -188,6 +211,8 @@ class DialledPort:
         data = self.end.read(CHUNK)
         if data:
             self.ports.guest.tell(self.channel, DATA, bytes((STDOUT,)) + data)
+        elif self.end.was_reset:
+            raise OSError(errno.ECONNRESET, posix.strerror(errno.ECONNRESET))
         elif data is not None:
             self.ports.guest.tell(self.channel, EVENT, encode({"end": True}))
 

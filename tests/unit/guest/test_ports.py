@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -191,3 +191,70 @@ async def test_many_programs_reach_the_gate_at_once(tmp_path: Path, proxy: int) 
             for number, sock in enumerate(socks):
                 data = b"%d" % number
                 assert await anyio.to_thread.run_sync(exchange, sock, data) == data
+
+
+def answer_early(sock: socket.socket) -> None:
+    """Answer a request without reading more than its beginning, as a server does that refuses a large upload."""
+    sock.recv(10)
+    sock.sendall(b"too large")
+
+
+def send_and_read(sock: socket.socket) -> bytes:
+    """Send more than the other side reads; return what it answered."""
+    sock.setblocking(True)
+    sock.settimeout(10)
+    with sock:
+        with suppress(ConnectionError):
+            sock.sendall(LARGE)
+        data = bytearray()
+        with suppress(ConnectionError):
+            while part := sock.recv(1 << 16):
+                data += part
+        return bytes(data)
+
+
+async def test_an_answer_to_an_upload_that_is_not_read_arrives(tmp_path: Path, proxy: int) -> None:
+    server = listen(("127.0.0.1", 0))
+    async with guest(tmp_path, proxy) as dial:
+        with serving(server, answer_early):
+            for _ in range(20):
+                sock = await dial(server.getsockname()[1])
+                assert await anyio.to_thread.run_sync(send_and_read, sock) == b"too large"
+
+
+async def test_an_answer_of_the_gate_to_an_upload_that_is_not_read_arrives(tmp_path: Path, proxy: int) -> None:
+    with serving(listen(str(tmp_path / "gate.sock")), answer_early):
+        async with guest(tmp_path, proxy):
+            for _ in range(20):
+                sock = socket.create_connection(("127.0.0.1", proxy), 10)
+                assert await anyio.to_thread.run_sync(send_and_read, sock) == b"too large"
+
+
+def send_part_and_reset(sock: socket.socket) -> None:
+    """Send much of an answer, and reset the connection: data of the other side is left unread."""
+    sock.recv(1)
+    sock.sendall(LARGE)
+
+
+async def test_a_reset_by_the_gate_is_no_clean_end_for_the_program(tmp_path: Path, proxy: int) -> None:
+    with serving(listen(str(tmp_path / "gate.sock")), send_part_and_reset):
+        async with guest(tmp_path, proxy):
+            sock = socket.create_connection(("127.0.0.1", proxy), 10)
+            data, was_reset = await anyio.to_thread.run_sync(read_until_reset, sock)
+            assert LARGE.startswith(data)
+            assert was_reset
+
+
+def read_until_reset(sock: socket.socket) -> tuple[bytes, bool]:
+    """Send some bytes and read slowly; return what was read, and whether it ended by a reset."""
+    data = bytearray()
+    with sock:
+        sock.setblocking(True)
+        sock.settimeout(10)
+        sock.sendall(b"xx")
+        try:
+            while part := sock.recv(1 << 16):
+                data += part
+        except ConnectionResetError:
+            return bytes(data), True
+    return bytes(data), False
