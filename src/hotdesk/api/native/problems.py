@@ -153,9 +153,15 @@ async def _answer_http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _list_methods(request: Request) -> list[str]:
-    routes: Sequence[BaseRoute] = request.app.routes
+    """List the methods of a resource: `/jobs/models` is not a job, although `/jobs/{job}` matches it, too."""
+    found = [each for each in request.app.routes if each.matches(request.scope)[0] is not Match.NONE]
+    routes: Sequence[BaseRoute] = [each for each in found if _get_path(each) == _get_path(found[0])]
     scopes = {method: {**request.scope, "method": method} for method in METHODS}
     return [method for method in METHODS if any(each.matches(scopes[method])[0] is Match.FULL for each in routes)]
+
+
+def _get_path(route: BaseRoute) -> str:
+    return str(getattr(route, "path", ""))
 
 
 async def _answer_disconnected(request: Request, error: Exception) -> JSONResponse:

@@ -271,7 +271,11 @@ class ControlPlane:
         await self.secrets.check_placeholders(self.authenticate_caller(request), sandbox.tenant, body.network_settings)
         if sandbox.state == "paused":
             raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first, which resumes it")
-        await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)
+        try:
+            await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)
+        except E2bError:
+            self.sandboxes.require(sandbox)  # it was killed meanwhile
+            raise
         sandbox.internet = body.allow_internet_access
         return answer_empty()
 
