@@ -68,10 +68,12 @@ class ClusterNode:
         self.is_lost = False
         self.opened = 0
         """Number of desks opened there since the last report."""
+        self.opening = 0
+        """Number of desks that this server is opening there: a slow node reports them late."""
 
     def load(self) -> float:
-        """Return its load: open desks per processor."""
-        return (self.report.desks + self.opened) / self.report.cpus
+        """Return its load: desks per processor, with those that are being opened."""
+        return (self.report.desks + self.opened + self.opening) / self.report.cpus
 
     def has_image(self, image: str) -> bool:
         """Return whether the node lists an image. An image that a tenant saved there is not listed."""

@@ -198,13 +198,17 @@ class ClusterRuntime:
         spec = self.route(spec)
         failure: HotdeskError | None = None
         for node in self.nodes.choose(spec):
-            node.opened += 1
+            node.opening += 1
             try:
-                return await self.open_on(node, spec, scope)
+                desk = await self.open_on(node, spec, scope)
+                node.opened += 1
+                return desk
             except BriefError:
                 raise
             except HotdeskError as e:
                 failure = e
+            finally:
+                node.opening -= 1
         assert failure is not None
         raise failure if not isinstance(failure, DeskGone) else HostError(f"no node could open a desk: {failure}")
 

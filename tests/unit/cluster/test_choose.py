@@ -50,6 +50,14 @@ def test_desks_opened_since_the_last_report_count() -> None:
     assert nodes.choose(Spec())[0] is not first
 
 
+def test_desks_that_are_being_opened_count_although_the_node_does_not_report_them_yet() -> None:
+    nodes = nodes_of(REPORT, replace(REPORT, node="n2"))
+    first = nodes.choose(Spec())[0]
+    first.opening, first.dialer.certified = 1, first.name
+    nodes.take(first.report, first.dialer, first)
+    assert nodes.choose(Spec())[0] is not first
+
+
 @pytest.mark.parametrize(
     ("report", "why"),
     [
