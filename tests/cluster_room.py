@@ -53,6 +53,14 @@ class ServerProcess:
         """Return the SDK options that make an E2B program use this server."""
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
+    def wait_for_nodes(self, count: int) -> None:
+        """Wait until so many nodes accept desks; the server is ready with the first."""
+        end = time.monotonic() + PATIENCE
+        line = f'hotdesk_nodes{{state="open"}} {count}'
+        while line not in httpx.get(f"{self.url}/metrics", headers={"X-API-Key": self.key}).text.splitlines():
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.05)
+
 
 @dataclass(slots=True)
 class ClusterRoom:

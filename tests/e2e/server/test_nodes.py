@@ -35,6 +35,7 @@ def nodes(room: ClusterRoom) -> list[NodeProcess]:
 @pytest.fixture
 def server(room: ClusterRoom, nodes: list[NodeProcess]) -> Iterator[ServerProcess]:
     with room.serve(*(each.address for each in nodes)) as found:
+        found.wait_for_nodes(len(nodes))
         yield found
 
 

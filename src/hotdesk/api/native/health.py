@@ -15,6 +15,7 @@ from hotdesk.api.native.problems import ProblemBody, ProblemError, document_erro
 from hotdesk.api.native.schema import Model
 from hotdesk.api.native.swarm_metrics import SwarmNumbers
 from hotdesk.api.tenants import Tenants
+from hotdesk.cluster.nodes import ClusterNode
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
 from hotdesk.errors import HotdeskError
@@ -86,7 +87,17 @@ def find_faults(tenants: Tenants) -> Iterator[str]:
 async def metrics(context: ForAdmin) -> Response:
     """Return metrics for Prometheus: of every tenant for the operator's admin key, otherwise of the caller's tenant."""
     lines = [*context.native.measures.iterate_lines(), *await _format_numbers(context)]
+    if context.is_operator and context.native.tenants.nodes is not None:
+        nodes = Counter(_describe_node(each) for each in context.native.tenants.nodes.by_name.values())
+        values = {format_labels(state=name): nodes[name] for name in ("open", "closed", "silent")}
+        lines += format_values("hotdesk_nodes", "gauge", "Nodes, by whether they accept new desks.", values)
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+def _describe_node(node: ClusterNode) -> str:
+    if not node.is_heard:
+        return "silent"
+    return "open" if node.report.is_open else "closed"
 
 
 async def _format_numbers(context: RequestContext) -> list[str]:

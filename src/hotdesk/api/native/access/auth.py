@@ -51,9 +51,12 @@ class RequestContext:
 
     def list_visible_tenants(self) -> list[Tenant]:
         """List the tenants whose metrics the caller sees: all open ones for an admin of the machine's own tenant."""
-        operator = self.tenant.name == DEFAULT_TENANT and self.caller.may("admin")
         tenants = self.native.tenants.open.values()
-        return sorted(tenants, key=lambda each: each.name) if operator else [self.tenant]
+        return sorted(tenants, key=lambda each: each.name) if self.is_operator else [self.tenant]
+
+    @property
+    def is_operator(self) -> bool:
+        return self.tenant.name == DEFAULT_TENANT and self.caller.may("admin")
 
     @property
     def by(self) -> str:
