@@ -22,7 +22,7 @@ import anyio
 from pydantic import Field, ValidationError
 
 from hotdesk.api.caller import DEFAULT_TENANT
-from hotdesk.api.e2b import network
+from hotdesk.api.e2b import network, templates
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
 from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
@@ -136,7 +136,7 @@ class SavedSandboxes:
                 desk = await tenant.host.wake(DeskId(record.desk), scope, spec)
             else:
                 desk = await tenant.host.open(spec, scope)
-            await self.sandboxes.begin(tenant, [desk], spec.image)
+                await self.sandboxes.begin(tenant, [desk], spec.image)
         except QuotaError as e:
             raise E2bError(429, str(e)) from None
         finally:
@@ -149,6 +149,8 @@ class SavedSandboxes:
             sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope = desk, tenant, spec, scope
             sandbox.saved_image = ""
             await self.forget(sandbox)
+        if record.desk:
+            await templates.renew_variables(desk, spec.image)
 
     async def find_scope(self, record: SandboxRecord, tenant: str) -> Scope:
         """Return a sandbox's scope: its program's rules under the operator's current settings."""

@@ -200,11 +200,14 @@ class Sandboxes:
         if self.live is not None:
             await self.live.write(sandbox)
 
-    async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str) -> None:
-        """Start the programs that desks' templates promise; if that fails in one, all are burnt."""
+    async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str, *, continued: bool = False) -> None:
+        """Start the programs that desks' templates promise; if that fails in one, all are burnt.
+
+        In desks whose programs `continued` nothing is started.
+        """
         try:
             for desk in desks:
-                await templates.start(desk, image)
+                await (templates.renew_variables if continued else templates.start)(desk, image)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for desk in desks:
@@ -360,15 +363,16 @@ class Sandboxes:
             self.require(sandbox)
             if sandbox.state == "paused":
                 raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first, which resumes it")
+            live = can_keep_memory(sandbox)
             try:
-                desks = await sandbox.tenant.host.fork(sandbox.desk, count, memory=can_keep_memory(sandbox))
+                desks = await sandbox.tenant.host.fork(sandbox.desk, count, memory=live)
             except QuotaError as e:
                 raise E2bError(429, str(e)) from None
             except DeskGone:
                 raise
             except DeskError as e:
                 raise E2bError(409, str(e)) from e
-        await self.begin(sandbox.tenant, desks, sandbox.spec.image)
+        await self.begin(sandbox.tenant, desks, sandbox.spec.image, continued=live)
         now = get_time()
         forks = [
             replace(

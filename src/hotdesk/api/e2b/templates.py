@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import anyio
 
-from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import DeskError, make_printable
+from hotdesk.errors import DeskError, HotdeskError, make_printable
 from hotdesk.linux.sockets import receive, send
 from hotdesk.walls import NAMES
 
@@ -72,6 +72,17 @@ async def start(desk: Desk, image: str) -> None:
         output = (done.stderr or done.stdout).decode("utf-8", "replace")
         lines = output.splitlines() or [f"exit status {done.exit_code}"]
         raise E2bError(500, f"this template did not start: {make_printable(lines[-1][:300])}")
+
+
+async def renew_variables(desk: Desk, image: str) -> None:
+    """Tell a code interpreter that continues in another desk that desk's variables; other programs need nothing."""
+    if image != _INTERPRETER:
+        return
+    try:
+        with anyio.fail_after(START_TIMEOUT_S):
+            await _introduce(desk)
+    except (HotdeskError, TimeoutError, OSError) as e:
+        log(e)
 
 
 async def _introduce(desk: Desk) -> bool:

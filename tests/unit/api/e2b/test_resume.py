@@ -1,0 +1,154 @@
+"""Tests of resuming sandboxes: which programs are started, and what is left of a sandbox that is not resumed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from hotdesk.api.e2b.defaults import Defaults
+from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, read
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.quotas import Quotas
+from hotdesk.api.settings import Serving
+from hotdesk.brief.data import CLOSED
+from hotdesk.desk.owner.runtime import READY
+from hotdesk.desk.seam import Desk, DeskId, Done, Spec
+from hotdesk.errors import DeskError
+
+pytestmark = pytest.mark.anyio
+ID, OTHER = DeskId("i" + "a" * 20), DeskId("i" + "b" * 20)
+TEMPLATE = "mine"
+
+
+@dataclass
+class Computer:
+    """A desk of a template whose programs start, or not."""
+
+    id: DeskId = ID
+    state: str = "running"
+    ready: int = 0
+    """The exit status of the template's start program."""
+    started: int = 0
+    """How often that was run."""
+
+    async def run(self, argv: Sequence[str], **options: object) -> Done:
+        assert list(argv) == [READY]
+        self.started += 1
+        return Done(self.ready, stderr=b"the ready command did not succeed")
+
+    async def pause(self, *, memory: bool = True, keep: str = "ram") -> None:
+        self.state = keep if memory and self.state != "halted" else "halted"
+
+    async def resume(self) -> None:
+        self.state = "running"
+
+
+@dataclass
+class Machine:
+    """A tenant and its machine; what is hibernated outlives its keeper."""
+
+    lib: Path
+    desk: Computer = field(default_factory=Computer)
+    burnt: list[str] = field(default_factory=list)
+    keeper_died: bool = False
+    name: str = "default"
+
+    @property
+    def host(self) -> Machine:
+        return self
+
+    @property
+    def settings(self) -> SimpleNamespace:
+        return SimpleNamespace(lib=self.lib, run=self.lib)
+
+    @property
+    def quotas(self) -> Quotas:
+        return Quotas()
+
+    async def get_tenant(self, name: str) -> Machine:
+        return self
+
+    def make_host(self, settings: object, name: str) -> Machine:
+        return self
+
+    def route(self, spec: Spec) -> Spec:
+        return spec
+
+    def has_ended(self, desk: DeskId) -> bool:
+        return self.keeper_died
+
+    async def open(self, spec: Spec, scope: object) -> Computer:
+        self.desk = Computer(OTHER, ready=self.desk.ready)
+        return self.desk
+
+    async def wake(self, desk: DeskId, scope: object, spec: Spec) -> Computer:
+        assert desk == self.desk.id
+        assert self.desk.state == "disk"
+        self.keeper_died, self.desk.state = False, "running"
+        return self.desk
+
+    async def fork(self, desk: Computer, count: int, *, memory: bool) -> list[Computer]:
+        self.desk = Computer(OTHER, ready=desk.ready)
+        return [self.desk]
+
+    async def burn(self, desk: DeskId) -> None:
+        self.burnt.append(desk)
+
+    async def end(self, desk: DeskId) -> None:
+        await self.burn(desk)
+
+
+@asynccontextmanager
+async def serving(machine: Machine) -> AsyncIterator[Sandboxes]:
+    async with anyio.create_task_group() as tasks:
+        sandboxes = Sandboxes(Serving(), tasks, Defaults(CLOSED, {}))
+        noted = cast(Any, SimpleNamespace(deleted=anyio.Event()))
+        sandboxes.saved = SavedSandboxes(sandboxes, noted, cast(Any, machine))
+        yield sandboxes
+
+
+def sandbox_of(machine: Machine, wall: str = "gvisor", **more: Any) -> Sandbox:
+    now = time.time()
+    desk, spec = cast(Desk, machine.desk), Spec(image=TEMPLATE, wall=wall)
+    return Sandbox(desk, cast(Any, machine), TEMPLATE, spec, CLOSED, "token", now, now + 60, **more)
+
+
+async def test_programs_that_continue_after_a_server_was_killed_are_not_started_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, Computer(ready=1))
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        await sandboxes.pause(sandbox, memory=True)
+    async with serving(machine) as sandboxes:
+        assert sandboxes.saved is not None
+        sandboxes.saved.find_for_tenant(cast(Any, machine))
+        again = sandboxes.get("default", ID)
+        assert await sandboxes.resume(again, 60)
+    assert (again.state, machine.desk.state, machine.desk.started, machine.burnt) == ("running", "running", 0, [])
+    assert list(read(get_folder(cast(Any, machine)))) == []
+
+
+async def test_programs_that_continue_in_a_fork_are_not_started_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, Computer(ready=1))
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        [fork] = await sandboxes.fork(sandbox, 1, 60)
+    assert (fork.state, machine.desk.started, machine.burnt) == ("running", 0, [])
+
+
+async def test_programs_of_a_fork_with_files_alone_are_started(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, Computer(ready=1))
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine, wall="container"))
+        with pytest.raises(E2bError, match="did not start"):
+            await sandboxes.fork(sandbox, 1, 60)
+    assert (machine.desk.started, machine.burnt) == (1, [OTHER])
