@@ -121,6 +121,8 @@ class MeteredHost(Host):
         except BaseException:
             share.free()
             raise
+        if (earlier := self.counted.pop(woken.id, None)) is not None:
+            earlier.free()  # it ended here when it was to be resumed, and nobody ended it by name
         self.counted[woken.id] = share
         return woken
 

@@ -1,4 +1,4 @@
-"""The clock of a server's sandboxes: ends or pauses expired ones, and releases ended ones."""
+"""The clock of a server's sandboxes: ends or pauses expired ones, releases ended ones, keeps hibernated ones."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ async def run(sandboxes: Sandboxes) -> None:
     while True:
         now = time.time()
         for sandbox in list(sandboxes.by_id.values()):
+            if not sandbox.turning.locked():
+                sandboxes.retain(sandbox)
             if has_ended(sandbox) and sandbox.opened is None:
                 sandboxes.tasks.start_soon(sandboxes.kill, sandbox)
             elif has_ended(sandbox):

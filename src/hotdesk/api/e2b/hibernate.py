@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import network, templates
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
+from hotdesk.api.e2b.envd.state import EnvdState
 from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
 from hotdesk.api.e2b.responses import E2bError, log, make_not_found_error
@@ -171,6 +172,12 @@ class SavedSandboxes:
         data = make_record(sandbox, sandbox.desk.id).model_dump_json().encode()
         await anyio.to_thread.run_sync(write, get_folder(sandbox.tenant), _get_file_name(sandbox.id), data)
 
+    def retain(self, sandbox: Sandbox) -> None:
+        """Keep a hibernated sandbox whose desk has ended, as an earlier server's is kept."""
+        record = make_record(sandbox, sandbox.desk.id)
+        sandbox.opened, sandbox.room = None, EnvdState()
+        self.count(sandbox, record)
+
     async def note_resume(self, sandbox: Sandbox) -> None:
         sandbox.saved_image = ""
         await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
@@ -197,6 +204,8 @@ class SavedSandboxes:
 
     async def leave(self) -> None:
         """Save every sandbox as if it were paused; those that cannot be saved in time are burnt with their desks."""
+        for sandbox in self.sandboxes.by_id.values():
+            self.sandboxes.retain(sandbox)
         here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
         if not here:
             return
@@ -223,7 +232,7 @@ class SavedSandboxes:
         killed = sandbox.state == "running" and not sandbox.auto_pause
         sandbox.until = sandbox.ends if killed else sandbox.started + self.longest
         if sandbox.state == "running":
-            sandbox.state, sandbox.ends = "paused", time.time()
+            sandbox.state, sandbox.pause_mode, sandbox.ends = "paused", "full", time.time()
         sandbox.saved_image = PREFIX + new_word()
 
     async def keep_all(self, group: Sequence[Sandbox], places: anyio.CapacityLimiter, saved: list[Sandbox]) -> None:
@@ -252,8 +261,8 @@ class SavedSandboxes:
         saved.append(sandbox)
 
     async def hibernate(self, sandbox: Sandbox) -> str:
-        """Hibernate a sandbox's desk and return the desk's id; empty if it cannot be hibernated."""
-        if not can_keep_memory(sandbox):
+        """Hibernate a sandbox's desk and return the desk's id; empty if it cannot be, or has no programs to keep."""
+        if not can_keep_memory(sandbox) or sandbox.pause_mode == "filesystem":
             return ""
         try:
             await sandbox.desk.pause(keep="disk")

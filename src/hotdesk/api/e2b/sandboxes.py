@@ -24,6 +24,7 @@ from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.records import is_hibernated
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, ImageError
 from hotdesk.walls import TRAITS
@@ -244,6 +245,12 @@ class Sandboxes:
     def of(self, tenant: str) -> Iterator[Sandbox]:
         return (each for each in list(self.by_id.values()) if each.tenant.name == tenant and not has_ended(each))
 
+    def retain(self, sandbox: Sandbox) -> None:
+        """Keep a sandbox whose desk is left on disk as a record; `resume` opens it again."""
+        if self.saved is not None and is_left(sandbox):
+            cut(sandbox)
+            self.saved.retain(sandbox)
+
     def stand_on(self, image: str) -> bool:
         return any(image in (each.spec.image, each.saved_image) for each in self.by_id.values())
 
@@ -253,6 +260,7 @@ class Sandboxes:
         The removal of its files is awaited only if they are elsewhere, too. A desk that cannot be burnt is left to its
         keeper, and reported to the operator.
         """
+        self.retain(sandbox)
         if self.by_id.pop(sandbox.id, None) is None:
             return
         cut(sandbox)
@@ -320,6 +328,7 @@ class Sandboxes:
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
         """Resume a paused sandbox, without `memory` from its files alone; return `False` if it was running."""
         async with sandbox.turning:
+            self.retain(sandbox)
             self.require(sandbox)
             if sandbox.state == "running":
                 return False
@@ -409,10 +418,21 @@ def cut(sandbox: Sandbox) -> None:
 
 
 def has_ended(sandbox: Sandbox) -> bool:
-    """Return whether a sandbox's desk ended by itself or with its keeper, or one without a desk has expired."""
+    """Return whether a sandbox's desk ended by itself or with its keeper, or one without a desk has expired.
+
+    A hibernated desk outlives its keeper.
+    """
     if sandbox.opened is None:
         return sandbox.until <= time.time()
-    return sandbox.tenant.host.has_ended(sandbox.opened.id)
+    return sandbox.tenant.host.has_ended(sandbox.opened.id) and not is_left(sandbox)
+
+
+def is_left(sandbox: Sandbox) -> bool:
+    """Return whether all that is left of a sandbox's desk is on disk, from which it can be resumed."""
+    if sandbox.opened is None or sandbox.state != "paused" or not sandbox.saved_image:
+        return False
+    tenant, desk = sandbox.tenant, sandbox.opened.id
+    return tenant.host.has_ended(desk) and is_hibernated(tenant.settings.run, desk)
 
 
 def can_keep_memory(sandbox: Sandbox) -> bool:

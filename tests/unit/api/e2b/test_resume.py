@@ -14,6 +14,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from hotdesk.api.e2b import clock
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, read
 from hotdesk.api.e2b.responses import E2bError
@@ -52,6 +53,9 @@ class Computer:
     async def resume(self) -> None:
         self.state = "running"
 
+    async def save(self, name: str) -> None:
+        assert self.state == "halted"
+
 
 @dataclass
 class Machine:
@@ -87,6 +91,12 @@ class Machine:
     def has_ended(self, desk: DeskId) -> bool:
         return self.keeper_died
 
+    def list_hibernated(self, *desks: DeskId) -> None:
+        """Write what the keeper does about its hibernated desks."""
+        (self.lib / "hibernated").mkdir(exist_ok=True)
+        for desk in desks:
+            (self.lib / "hibernated" / f"{desk}.json").write_text(json.dumps({"id": desk}))
+
     async def open(self, spec: Spec, scope: object) -> Computer:
         self.desk = Computer(OTHER, ready=self.desk.ready)
         return self.desk
@@ -108,13 +118,23 @@ class Machine:
         await self.burn(desk)
 
 
+@dataclass
+class Noted:
+    """Snapshots of which none is made."""
+
+    deleted: anyio.Event = field(default_factory=anyio.Event)
+
+    async def expect(self, tenant: object, *images: str) -> None:
+        """Record images that are about to be made."""
+
+
 @asynccontextmanager
 async def serving(machine: Machine) -> AsyncIterator[Sandboxes]:
     async with anyio.create_task_group() as tasks:
         sandboxes = Sandboxes(Serving(), tasks, Defaults(CLOSED, {}))
-        noted = cast(Any, SimpleNamespace(deleted=anyio.Event()))
-        sandboxes.saved = SavedSandboxes(sandboxes, noted, cast(Any, machine))
+        sandboxes.saved = SavedSandboxes(sandboxes, cast(Any, Noted()), cast(Any, machine))
         yield sandboxes
+        tasks.cancel_scope.cancel()
 
 
 def sandbox_of(machine: Machine, wall: str = "gvisor", **more: Any) -> Sandbox:
@@ -152,3 +172,53 @@ async def test_programs_of_a_fork_with_files_alone_are_started(tmp_path: Path) -
         with pytest.raises(E2bError, match="did not start"):
             await sandboxes.fork(sandbox, 1, 60)
     assert (machine.desk.started, machine.burnt) == (1, [OTHER])
+
+
+async def until_seen(sandboxes: Sandboxes) -> None:
+    """Wait until the clock has looked at the sandboxes."""
+    for _ in range(2):
+        seen = sandboxes.soonest
+        seen.set()
+        with anyio.fail_after(5):
+            while sandboxes.soonest is seen:
+                await anyio.sleep(0.001)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_sandbox_that_is_paused_on_disk_survives_its_keeper(tmp_path: Path, seen: bool) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        sandboxes.tasks.start_soon(clock.run, sandboxes)
+        await sandboxes.pause(sandbox, memory=True)
+        machine.list_hibernated(ID)
+        machine.keeper_died = True
+        if seen:
+            await until_seen(sandboxes)
+        assert sandboxes.get("default", ID).state == "paused"
+        assert await sandboxes.resume(sandbox, 60)
+    assert (sandbox.opened, machine.desk.state, machine.desk.started) == (machine.desk, "running", 0)
+    assert list(read(get_folder(cast(Any, machine)))) == []
+
+
+@pytest.mark.parametrize("memory", [True, False])
+async def test_a_paused_sandbox_of_which_nothing_is_on_disk_ends_with_its_keeper(tmp_path: Path, memory: bool) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine, wall="gvisor" if memory else "container"))
+        sandboxes.tasks.start_soon(clock.run, sandboxes)
+        await sandboxes.pause(sandbox, memory=memory)
+        machine.keeper_died = True
+        await until_seen(sandboxes)
+        assert sandboxes.by_id == {}
+
+
+async def test_a_sandbox_of_which_only_files_are_kept_is_saved_as_an_image(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        await sandboxes.pause(sandbox, memory=False)
+        assert sandboxes.saved is not None
+        await sandboxes.saved.leave()
+    [record] = read(get_folder(cast(Any, machine)))
+    assert (record.desk, record.image) == ("", sandbox.saved_image)
