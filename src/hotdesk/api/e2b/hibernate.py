@@ -179,8 +179,8 @@ class SavedSandboxes:
         self.count(sandbox, record)
 
     async def note_resume(self, sandbox: Sandbox) -> None:
-        sandbox.saved_image = ""
         await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
+        sandbox.saved_image = ""
 
     async def discard(self, sandbox: Sandbox) -> None:
         """Remove everything of a sandbox that ends without a desk."""

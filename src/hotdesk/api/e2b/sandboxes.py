@@ -40,6 +40,8 @@ STOP_TIMEOUT_S = 10.0
 """Seconds a sandbox may take to stop when it is paused."""
 _STOP_INTERVAL_S = 0.1
 """Seconds between the first two attempts; later pauses double, because each attempt makes the keeper wait 0.25 s."""
+_PAUSE_AGAIN_S = 60.0
+"""Seconds that pausing may take after a resume that failed."""
 _STOP_RETRY_S = 5.0
 """Seconds after which pausing an expired sandbox is retried, if it did not stop."""
 
@@ -332,28 +334,55 @@ class Sandboxes:
             self.require(sandbox)
             if sandbox.state == "running":
                 return False
-            if sandbox.opened is None:
-                assert self.saved is not None
-                await self.saved.open(sandbox)
-                if not memory and sandbox.pause_mode == "full":
-                    await self.go_on(sandbox, memory=False)
-            else:
+            try:
                 await self.go_on(sandbox, memory=memory)
-                if sandbox.saved_image and self.saved is not None:
-                    await self.saved.note_resume(sandbox)
-            sandbox.state, sandbox.timeout = "running", timeout
-            sandbox.ends = self.cap_end(sandbox, time.time() + timeout)
-            self.soonest.set()
+            except BaseException:
+                if not await self.pause_again(sandbox):
+                    self.note_running(sandbox, timeout)
+                raise
+            self.note_running(sandbox, timeout)
             return True
 
     async def go_on(self, sandbox: Sandbox, *, memory: bool) -> None:
-        if not memory and sandbox.pause_mode == "full":
+        drops_memory = not memory and sandbox.pause_mode == "full"
+        if sandbox.opened is None:
+            assert self.saved is not None
+            await self.saved.open(sandbox)
+            if not drops_memory:
+                return
+        if drops_memory:
             await sandbox.desk.pause(memory=False)
             sandbox.pause_mode = "filesystem"
+            await self.forget_pause(sandbox)
         await sandbox.desk.resume()
         if sandbox.pause_mode == "filesystem":
             sandbox.room = EnvdState()  # no program from before the pause runs any more
             await templates.start(sandbox.desk, sandbox.spec.image)
+        await self.forget_pause(sandbox)
+
+    async def forget_pause(self, sandbox: Sandbox) -> None:
+        if sandbox.saved_image and self.saved is not None:
+            await self.saved.note_resume(sandbox)
+
+    async def pause_again(self, sandbox: Sandbox) -> bool:
+        """Pause the desk of a sandbox that was not resumed; return whether it is paused, or has ended."""
+        if sandbox.opened is None or sandbox.tenant.host.has_ended(sandbox.opened.id):
+            return True
+        is_paused, memory = False, sandbox.pause_mode == "full"
+        try:
+            with anyio.move_on_after(_PAUSE_AGAIN_S, shield=True):
+                is_on_disk = await stop(sandbox.desk, memory=memory, to_disk=can_keep_memory(sandbox))
+                is_paused = True
+                if is_on_disk and self.saved is not None:
+                    await self.saved.note_pause(sandbox)
+        except (E2bError, HotdeskError, OSError) as e:
+            log(e)
+        return is_paused
+
+    def note_running(self, sandbox: Sandbox, timeout: float) -> None:
+        sandbox.state, sandbox.timeout = "running", timeout
+        sandbox.ends = self.cap_end(sandbox, time.time() + timeout)
+        self.soonest.set()
 
     async def wake(self, sandbox: Sandbox) -> None:
         """Resume a sandbox for a request; without auto-resume it counts as not running."""

@@ -62,10 +62,13 @@ async def start(desk: Desk, image: str) -> None:
     """Start the programs that an image promises; opened, copied and restarted desks need it."""
     if image in PLAIN:
         return
-    with anyio.fail_after(START_TIMEOUT_S):
-        if image == _INTERPRETER and await _introduce(desk):
-            return
-        done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
+    try:
+        with anyio.fail_after(START_TIMEOUT_S):
+            if image == _INTERPRETER and await _introduce(desk):
+                return
+            done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
+    except TimeoutError:
+        raise E2bError(500, f"this template did not start within {START_TIMEOUT_S:.0f} s; try again") from None
     if not done.ok and (image == _INTERPRETER or done.exit_code != MISSING):
         if image == _INTERPRETER:
             raise DeskError(f"the sandbox's code interpreter did not start (exit status {done.exit_code}); try again")

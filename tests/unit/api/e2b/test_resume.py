@@ -24,7 +24,7 @@ from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk, DeskId, Done, Spec
-from hotdesk.errors import DeskError
+from hotdesk.errors import DeskGone, HostError
 
 pytestmark = pytest.mark.anyio
 ID, OTHER = DeskId("i" + "a" * 20), DeskId("i" + "b" * 20)
@@ -41,13 +41,23 @@ class Computer:
     """The exit status of the template's start program."""
     started: int = 0
     """How often that was run."""
+    answers: str = "answers"
+    """Whether that answers: `waits`, or ends by `timeout`."""
+    stays: bool = False
+    """Whether it cannot be paused."""
 
     async def run(self, argv: Sequence[str], **options: object) -> Done:
         assert list(argv) == [READY]
         self.started += 1
+        if self.answers == "waits":
+            await anyio.sleep_forever()
+        if self.answers == "timeout":
+            raise TimeoutError
         return Done(self.ready, stderr=b"the ready command did not succeed")
 
     async def pause(self, *, memory: bool = True, keep: str = "ram") -> None:
+        if self.stays:
+            raise DeskGone("the keeper does not respond")
         self.state = keep if memory and self.state != "halted" else "halted"
 
     async def resume(self) -> None:
@@ -222,3 +232,59 @@ async def test_a_sandbox_of_which_only_files_are_kept_is_saved_as_an_image(tmp_p
         await sandboxes.saved.leave()
     [record] = read(get_folder(cast(Any, machine)))
     assert (record.desk, record.image) == ("", sandbox.saved_image)
+
+
+@pytest.mark.parametrize("how", ["answers", "timeout", "waits"])
+async def test_a_sandbox_whose_programs_do_not_start_again_stays_paused(tmp_path: Path, how: str) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine, wall="container"))
+        await sandboxes.pause(sandbox, memory=False)
+        machine.desk.ready, machine.desk.answers = 1, how
+        with anyio.move_on_after(0.01 if how == "waits" else 10) as waiting:
+            with pytest.raises(E2bError, match="did not start"):
+                await sandboxes.resume(sandbox, 60)
+        assert waiting.cancelled_caught == (how == "waits")
+        assert (sandbox.state, sandbox.pause_mode, machine.desk.state) == ("paused", "filesystem", "halted")
+        machine.desk.ready, machine.desk.answers = 0, "answers"
+        assert await sandboxes.resume(sandbox, 60)
+    assert (sandbox.state, machine.desk.state, machine.desk.started) == ("running", "running", 2)
+
+
+async def test_a_sandbox_whose_memory_is_given_up_is_no_longer_recorded_as_hibernated(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        await sandboxes.pause(sandbox, memory=True)
+        machine.desk.ready = 1
+        with pytest.raises(E2bError, match="did not start"):
+            await sandboxes.resume(sandbox, 60, memory=False)
+        assert (sandbox.state, sandbox.pause_mode, machine.desk.state) == ("paused", "filesystem", "halted")
+        assert list(read(get_folder(cast(Any, machine)))) == []
+
+
+async def test_a_sandbox_whose_record_cannot_be_removed_stays_paused_on_disk(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        await sandboxes.pause(sandbox, memory=True)
+        folder = get_folder(cast(Any, machine))
+        folder.chmod(0o755)  # such a folder is refused
+        with pytest.raises(HostError):
+            await sandboxes.resume(sandbox, 60)
+        assert (sandbox.state, machine.desk.state) == ("paused", "disk")
+        folder.chmod(0o700)
+        assert await sandboxes.resume(sandbox, 60)
+        assert list(read(folder)) == []
+
+
+async def test_a_sandbox_that_is_neither_resumed_nor_paused_again_counts_as_running(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine, wall="container"))
+        await sandboxes.pause(sandbox, memory=False)
+        machine.desk.ready, machine.desk.stays = 1, True
+        with pytest.raises(E2bError, match="did not start"):
+            await sandboxes.resume(sandbox, 60)
+    assert (sandbox.state, machine.desk.state) == ("running", "running")
+    assert 0 < sandbox.ends - time.time() <= 60
