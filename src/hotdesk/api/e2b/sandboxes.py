@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from hotdesk.api.e2b import templates
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.envd.state import EnvdState
+from hotdesk.api.e2b.pausing import is_healthy, stop
 from hotdesk.api.e2b.ports.shares import Share, derive_key
 from hotdesk.api.e2b.responses import E2bError, log, make_not_found_error, make_not_running_error
 from hotdesk.api.quotas import QuotaError
@@ -26,7 +27,7 @@ from hotdesk.brief.data import Scope
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.records import is_hibernated
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, ImageError
+from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
 from hotdesk.walls import TRAITS
 
 if TYPE_CHECKING:
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
 
 SAMPLES = 720
 """Measurements of a sandbox that are kept: an hour's, at one every five seconds."""
-_HEALTH_TIMEOUT_S = 5.0
-STOP_TIMEOUT_S = 10.0
-"""Seconds a sandbox may take to stop when it is paused."""
-_STOP_INTERVAL_S = 0.1
-"""Seconds between the first two attempts; later pauses double, because each attempt makes the keeper wait 0.25 s."""
 _PAUSE_AGAIN_S = 60.0
 """Seconds that pausing may take after a resume that failed."""
 _STOP_RETRY_S = 5.0
@@ -308,7 +304,7 @@ class Sandboxes:
                 return
             if sandbox.state == "paused":
                 raise E2bError(409, f"sandbox '{sandbox.id}' is already paused")
-            if healthy and not await _is_healthy(sandbox):
+            if healthy and not await is_healthy(sandbox.desk):
                 raise E2bError(
                     500,
                     f"sandbox '{sandbox.id}' does not respond, so it was not paused; try again, or kill it",
@@ -466,39 +462,3 @@ def is_left(sandbox: Sandbox) -> bool:
 
 def can_keep_memory(sandbox: Sandbox) -> bool:
     return TRAITS[sandbox.spec.wall].can_keep_memory and not sandbox.spec.volumes
-
-
-async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
-    """Pause a desk; retry one that does not stop at once, during a start or a long disk operation.
-
-    If its memory cannot be written to disk it is kept in RAM. Return whether it was written to disk.
-    """
-    if memory and to_disk:
-        try:
-            await desk.pause(keep="disk")
-            return True
-        except DeskGone:
-            raise
-        except (BriefError, DeskError) as e:
-            log(e)
-    end, interval = anyio.current_time() + STOP_TIMEOUT_S, _STOP_INTERVAL_S
-    while True:
-        try:
-            await desk.pause(memory=memory)
-            return False
-        except DeskGone:
-            raise
-        except DeskError as e:
-            if anyio.current_time() > end:
-                raise E2bError(409, f"the sandbox was not paused within {STOP_TIMEOUT_S:.0f} s; try again") from e
-            await anyio.sleep(interval)
-            interval *= 2
-
-
-async def _is_healthy(sandbox: Sandbox) -> bool:
-    try:
-        with anyio.fail_after(_HEALTH_TIMEOUT_S):
-            return (await sandbox.desk.run(["true"])).exit_code == 0
-    except (HotdeskError, TimeoutError) as e:
-        log(e)
-        return False
