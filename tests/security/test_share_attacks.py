@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import pytest
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, TaskGroup
 
+from hotdesk.api.e2b import live
 from hotdesk.api.e2b.control import sharing
+from hotdesk.api.e2b.defaults import Defaults
+from hotdesk.api.e2b.hibernate import SavedSandboxes
+from hotdesk.api.e2b.live import LiveRecords, LiveSandbox
 from hotdesk.api.e2b.ports import shares
 from hotdesk.api.e2b.ports.shares import Share
+from hotdesk.api.e2b.ports.traffic import find_share
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.quotas import Quotas
+from hotdesk.api.settings import Serving
+from hotdesk.brief.data import CLOSED
 from hotdesk.config import Config
+from hotdesk.desk.seam import Desk, DeskId, Spec
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.security.traffic_room import PORT, Ways, opened
 
@@ -69,6 +82,69 @@ async def test_an_expired_link_gives_no_access(ways: Ways) -> None:
 async def test_a_revoked_link_gives_no_access(ways: Ways) -> None:
     ways.sandbox.revoked.add(ID)
     assert (await ways.get(Hotdesk_Share=token(ways))).startswith(b"HTTP/1.1 403")
+
+
+@falls_without(
+    "shares: a link stays revoked",
+    Removal("control/sharing.py", "        await sandboxes.record(sandbox)\n", "        pass\n"),
+)
+@pytest.mark.parametrize("owner", ["the server that paused it", "the next server"])
+async def test_a_revoked_link_gives_no_access_after_a_restart(tmp_path: Path, owner: str) -> None:
+    """The sandbox is paused on disk when its link is revoked; then its server is killed."""
+    tenant = cast(Any, Machine(tmp_path))
+    now = time.time()
+    desk = cast(Desk, SimpleNamespace(id=DeskId("i" + "a" * 20)))
+    paused = Sandbox(desk, tenant, "base", Spec(), CLOSED, "t" * 64, now, now + 300, state="paused")
+    share = Share(ID, PORT, int(now + 300))
+    passed = _make_request(shares.sign(paused.share_key, paused.id, share))
+    async with anyio.create_task_group() as tasks:
+        first, second, third = (_serve(tenant, tasks) for _ in range(3))
+        first.add(paused)
+        assert first.saved is not None
+        await first.saved.note_pause(paused)
+        at = first if owner == "the server that paused it" else _restart(second, tenant)
+        assert find_share(passed, at.by_id[paused.id], PORT) == share
+        await sharing.revoke(at, at.by_id[paused.id], ID)
+        assert find_share(passed, _restart(third, tenant).by_id[paused.id], PORT) is None
+
+
+@falls_without("shares: a link stays revoked")
+async def test_a_revoked_link_of_a_sandbox_on_a_node_is_recorded_before_the_answer(tmp_path: Path) -> None:
+    tenant = cast(Any, Machine(tmp_path))
+    now = time.time()
+    desk = cast(Desk, SimpleNamespace(id=DeskId("i" + "a" * 20)))
+    sandbox = Sandbox(desk, tenant, "base", Spec(), CLOSED, "t" * 64, now, now + 300)
+    async with anyio.create_task_group() as tasks:
+        sandboxes = _serve(tenant, tasks)
+        sandboxes.live = LiveRecords(sandboxes, cast(Any, None), tenant)
+        sandboxes.add(sandbox)
+        await sandboxes.record(sandbox)
+        await sharing.revoke(sandboxes, sandbox, ID)
+    [path] = live.get_folder(tenant).iterdir()
+    assert LiveSandbox.model_validate_json(path.read_bytes()).revoked == [ID]
+
+
+class Machine(SimpleNamespace):
+    """A tenant, the list of all tenants, and a machine on which nothing is opened."""
+
+    def __init__(self, lib: Path) -> None:
+        super().__init__(name="default", settings=SimpleNamespace(lib=lib), quotas=Quotas())
+
+
+def _serve(tenant: Any, tasks: TaskGroup) -> Sandboxes:
+    sandboxes = Sandboxes(Serving(), tasks, Defaults(CLOSED, {}))
+    sandboxes.saved = SavedSandboxes(sandboxes, cast(Any, None), tenant)
+    return sandboxes
+
+
+def _restart(sandboxes: Sandboxes, tenant: Any) -> Sandboxes:
+    assert sandboxes.saved is not None
+    sandboxes.saved.find_for_tenant(tenant)
+    return sandboxes
+
+
+def _make_request(token: str) -> dict[str, Any]:
+    return {"type": "http", "headers": [(b"hotdesk-share", token.encode())], "query_string": b""}
 
 
 @falls_without(
@@ -144,7 +220,7 @@ async def test_a_connection_does_not_outlive_its_link(settings: Config, end: str
                 while b"begun" not in heard:
                     heard += await stream.receive()
                 if end == "revoked":
-                    sharing.revoke(ways.sandbox, ID)
+                    await sharing.revoke(cast(Sandboxes, ways.house), ways.sandbox, ID)
                 with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
                     await read_on(stream)
         assert ways.sandbox.passages == {}

@@ -60,6 +60,9 @@ class House:
     serving: Serving
     by_id: dict[str, Sandbox] = field(default_factory=dict)
 
+    async def record(self, sandbox: Sandbox) -> None:
+        """Record a change of a sandbox: none outlives this server."""
+
 
 @dataclass
 class Ways:

@@ -169,8 +169,27 @@ class SavedSandboxes:
         """Write the record of a hibernated sandbox at once, so that it survives a killed server."""
         sandbox.until = sandbox.started + self.longest
         sandbox.saved_image = PREFIX + new_word()
-        data = make_record(sandbox, sandbox.desk.id).model_dump_json().encode()
-        await anyio.to_thread.run_sync(write, get_folder(sandbox.tenant), _get_file_name(sandbox.id), data)
+        await self.write(sandbox, make_record(sandbox, sandbox.desk.id))
+
+    async def record(self, sandbox: Sandbox) -> None:
+        """Write the record of a sandbox on disk again; one that is being paused or resumed is written afterwards."""
+        if not sandbox.saved_image:
+            return
+        async with sandbox.turning:
+            if sandbox.id in self.records:
+                record, share = self.records[sandbox.id]
+                record = record.model_copy(update={"revoked": sorted(sandbox.revoked)})
+                self.records[sandbox.id] = (record, share)
+                await self.write(sandbox, record)
+            elif sandbox.saved_image and sandbox.opened is not None:
+                await self.write(sandbox, make_record(sandbox, sandbox.desk.id))
+
+    async def write(self, sandbox: Sandbox, record: SavedSandbox) -> None:
+        """Write a record, unless its sandbox is killed meanwhile."""
+        place, name = get_folder(sandbox.tenant), _get_file_name(sandbox.id)
+        await anyio.to_thread.run_sync(write, place, name, record.model_dump_json().encode())
+        if self.sandboxes.by_id.get(sandbox.id) is not sandbox:
+            await anyio.to_thread.run_sync(private_files.remove, place, name)
 
     def retain(self, sandbox: Sandbox) -> None:
         """Keep a hibernated sandbox whose desk has ended, as an earlier server's is kept."""

@@ -68,10 +68,13 @@ class LiveRecords:
     async def write(self, sandbox: Sandbox) -> None:
         if sandbox.opened is None:
             return
-        data = make_record(sandbox).model_dump_json().encode()
-        if self.written.get(sandbox.id, (None, b""))[1] != data:
-            self.written[sandbox.id] = (sandbox.tenant, data)
+        data, on_disk = make_record(sandbox).model_dump_json().encode(), b""
+        if self.written.get(sandbox.id, (None, b""))[1] == data:
+            return
+        self.written[sandbox.id] = (sandbox.tenant, data)
+        while sandbox.id in self.written and (data := self.written[sandbox.id][1]) != on_disk:
             await anyio.to_thread.run_sync(_write, get_folder(sandbox.tenant), sandbox.id, data)
+            on_disk = data  # another call may have written an older one meanwhile
 
     async def remove(self, name: str) -> None:
         tenant, _ = self.written.pop(name)

@@ -195,9 +195,11 @@ class Sandboxes:
         return sandbox
 
     async def record(self, sandbox: Sandbox) -> None:
-        """Record a sandbox whose desk outlives this server."""
+        """Record a sandbox that outlives this server: with its desk on a node, or on disk."""
         if self.live is not None:
             await self.live.write(sandbox)
+        if self.saved is not None:
+            await self.saved.record(sandbox)
 
     async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str, *, continued: bool = False) -> None:
         """Start the programs that desks' templates promise; if that fails in one, all are burnt.

@@ -81,7 +81,7 @@ class ControlPlane:
                 await self.sandboxes.kill(self.sandboxes.get(caller.tenant, name))
                 return answer_empty()
             case "DELETE", ["sandboxes", name, "shares", share]:
-                sharing.revoke(self.sandboxes.get(caller.tenant, name), share)
+                await sharing.revoke(self.sandboxes, self.sandboxes.get(caller.tenant, name), share)
                 return answer_empty()
             case method, ["sandboxes", name, verb] | ["v2", "sandboxes", name, verb] if act := ACTS.get((method, verb)):
                 return await act(self, request, self.sandboxes.get(caller.tenant, name))

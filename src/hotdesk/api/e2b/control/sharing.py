@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import time
 
+import anyio
+
 from hotdesk.api.e2b.control.requests import NewShare
 from hotdesk.api.e2b.control.views import as_time
 from hotdesk.api.e2b.envd import envd
 from hotdesk.api.e2b.ports import shares
 from hotdesk.api.e2b.ports.shares import Share
 from hotdesk.api.e2b.responses import E2bError
-from hotdesk.api.e2b.sandboxes import Sandbox
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.settings import Serving
 from hotdesk.desk.room.room import GATE
@@ -52,8 +54,8 @@ def list_valid(sandbox: Sandbox) -> list[Share]:
     return sorted(sandbox.shares.values(), key=lambda share: (share.expires, share.id))
 
 
-def revoke(sandbox: Sandbox, share: str) -> None:
-    """Revoke a link, and cut the connections it opened."""
+async def revoke(sandboxes: Sandboxes, sandbox: Sandbox, share: str) -> None:
+    """Revoke a link, cut the connections it opened, and record it for later servers."""
     if not _ID.fullmatch(share):
         raise E2bError(404, "share link not found")
     if len(sandbox.revoked) >= _MAX_REVOKED:
@@ -66,6 +68,8 @@ def revoke(sandbox: Sandbox, share: str) -> None:
     sandbox.revoked.add(share)
     for passage in list(sandbox.passages.get(share, ())):
         passage.cancel()
+    with anyio.CancelScope(shield=True):  # a caller that is gone does not get the link back
+        await sandboxes.record(sandbox)
 
 
 def describe(share: Share) -> dict[str, object]:
