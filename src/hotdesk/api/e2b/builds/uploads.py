@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -48,6 +49,9 @@ class TemplateFiles:
     """The archives of all tenants, and the unused upload links."""
 
     links: dict[str, UploadLink] = field(default_factory=dict)
+    reserved: dict[Path, int] = field(default_factory=dict)
+    """Bytes that each unfinished archive may still need."""
+    reserving: anyio.Lock = field(default_factory=anyio.Lock)
 
     def open_link(self, tenant: Tenant, digest: str) -> str:
         """Create a link for one archive; return its token."""
@@ -72,14 +76,31 @@ class TemplateFiles:
         if length.isdecimal() and int(length[:20]) > MAX_ARCHIVE_BYTES:
             raise _make_too_large_error()
         place = prepare_folder(link.tenant)
-        await anyio.to_thread.run_sync(make_room, place, int(length[:20]) if length.isdecimal() else 0)
         fresh = place / f".{secrets.token_hex(8)}"
+        await self.reserve(fresh, int(length[:20]) if length.isdecimal() else MAX_ARCHIVE_BYTES)
         try:
             await self.receive(request, fresh, link.tenant.settings.disk_floor)
-            os.rename(fresh, place / link.digest)
+            async with self.reserving:  # so that it is counted once, as unfinished or as an archive
+                os.rename(fresh, place / link.digest)
+                del self.reserved[fresh]
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.Path(fresh).unlink(missing_ok=True)
+            self.reserved.pop(fresh, None)
+
+    async def reserve(self, fresh: Path, size: int) -> None:
+        """Reserve space of a tenant for one archive, if its unfinished ones leave so much."""
+        async with self.reserving:
+            others = {path: bytes_due for path, bytes_due in self.reserved.items() if path.parent == fresh.parent}
+            due = sum(others.values()) + size
+            if due > MAX_TENANT_BYTES:
+                raise E2bError(
+                    429,
+                    f"Your other uploads use the limit of {MAX_TENANT_BYTES >> 20} MiB (one without a Content-Length "
+                    f"counts {MAX_ARCHIVE_BYTES >> 20} MiB). Send this archive when one of them has ended.",
+                )
+            await anyio.to_thread.run_sync(make_room, fresh.parent, due, frozenset(others))
+            self.reserved[fresh] = size
 
     async def receive(self, request: Request, path: Path, floor: int) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -94,7 +115,7 @@ class TemplateFiles:
                 if piece is None:
                     break
                 size += len(piece)
-                if size > MAX_ARCHIVE_BYTES:
+                if size > self.reserved[path]:
                     raise _make_too_large_error()
                 if size - checked >= _LOOK:
                     checked = size
@@ -107,7 +128,9 @@ class TemplateFiles:
 
 def _make_too_large_error() -> E2bError:
     return E2bError(
-        413, f"The archive exceeds the limit of {MAX_ARCHIVE_BYTES >> 20} MiB. Exclude files with .dockerignore."
+        413,
+        f"The archive exceeds the limit of {MAX_ARCHIVE_BYTES >> 20} MiB or its Content-Length. Exclude files with "
+        ".dockerignore.",
     )
 
 
@@ -128,20 +151,19 @@ def find_archive(tenant: Tenant, digest: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def make_room(place: Path, size: int) -> None:
-    """Remove expired unfinished uploads, and the least recently used archives until a new one has room."""
+def make_room(place: Path, size: int, unfinished: Collection[Path] = ()) -> None:
+    """Remove the least recently used archives until new ones have room, and what an earlier server received in part."""
     found = []
     for path in place.iterdir():
         with suppress(FileNotFoundError):
-            info = path.stat()
-            if path.name.startswith(".") and time.time() - info.st_mtime > LINK_LIFETIME_S:
-                path.unlink()
-            else:
+            if not path.name.startswith("."):
+                info = path.stat()
                 found.append((info.st_mtime, info.st_size, path))
+            elif path not in unfinished:
+                path.unlink()
     total = sum(each[1] for each in found) + size
     for _, bytes_there, path in sorted(found):
         if total <= MAX_TENANT_BYTES:
             return
-        if not path.name.startswith("."):
-            path.unlink(missing_ok=True)
-            total -= bytes_there
+        path.unlink(missing_ok=True)
+        total -= bytes_there
