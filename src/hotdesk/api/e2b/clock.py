@@ -45,7 +45,7 @@ async def finish(sandboxes: Sandboxes, sandbox: Sandbox, ending: set[str]) -> No
         await sandboxes.finish(sandbox, due=True)
     except E2bError:
         pass  # it was paused or killed meanwhile, or did not stop
-    except HotdeskError as e:
+    except (HotdeskError, OSError) as e:
         log(e)
     finally:
         ending.discard(sandbox.id)

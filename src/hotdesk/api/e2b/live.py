@@ -7,7 +7,8 @@ a second. It has the program's settings, and nothing that was derived from them,
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,6 +22,7 @@ from hotdesk.api.e2b.hibernate import SavedSandboxes, list_tenant_names
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
 from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.log import LOG
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.brief.data import Scope
 from hotdesk.config import WALLS
@@ -60,25 +62,30 @@ class LiveRecords:
     async def run(self) -> None:
         while True:
             await anyio.sleep(_WRITE_INTERVAL_S)
-            for sandbox in list(self.sandboxes.by_id.values()):
+            await self.update()
+
+    async def update(self) -> None:
+        """Write records that changed, and remove those of sandboxes that ended; what fails is retried next time."""
+        for sandbox in list(self.sandboxes.by_id.values()):
+            with _report_failure(sandbox.tenant):
                 await self.write(sandbox)
-            for name in [each for each in self.written if each not in self.sandboxes.by_id]:
+        for name in [each for each in self.written if each not in self.sandboxes.by_id]:
+            with _report_failure(self.written[name][0]):
                 await self.remove(name)
 
     async def write(self, sandbox: Sandbox) -> None:
         if sandbox.opened is None:
             return
-        data, on_disk = make_record(sandbox).model_dump_json().encode(), b""
-        if self.written.get(sandbox.id, (None, b""))[1] == data:
-            return
-        self.written[sandbox.id] = (sandbox.tenant, data)
-        while sandbox.id in self.written and (data := self.written[sandbox.id][1]) != on_disk:
-            await anyio.to_thread.run_sync(_write, get_folder(sandbox.tenant), sandbox.id, data)
-            on_disk = data  # another call may have written an older one meanwhile
+        async with sandbox.recording:  # of two callers, the newer record stays
+            data = make_record(sandbox).model_dump_json().encode()
+            if self.written.get(sandbox.id, (None, b""))[1] != data:
+                await anyio.to_thread.run_sync(_write, get_folder(sandbox.tenant), sandbox.id, data)
+                self.written[sandbox.id] = (sandbox.tenant, data)
 
     async def remove(self, name: str) -> None:
-        tenant, _ = self.written.pop(name)
+        tenant, _ = self.written[name]
         await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{name}.json")
+        del self.written[name]
 
     async def restore(self) -> None:
         """Restore every sandbox whose desk is still on a node; forget the others."""
@@ -94,7 +101,8 @@ class LiveRecords:
         found = await tenant.host.cluster.settle([DeskId(each.desk) for each in records], SETTLE_SECONDS)
         for record in records:
             if (desk := found.get(DeskId(record.desk))) is None:
-                await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{record.id}.json")
+                with _report_failure(tenant):
+                    await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{record.id}.json")
             else:
                 await self.take_up(tenant, record, desk)
 
@@ -110,6 +118,18 @@ class LiveRecords:
             return
         self.sandboxes.add(sandbox)
         self.written[sandbox.id] = (tenant, b"")
+
+
+@contextmanager
+def _report_failure(tenant: Tenant) -> Iterator[None]:
+    """Log why a record of a tenant is not up to date, seldom because each attempt fails alike, and continue."""
+    try:
+        yield
+    except (HotdeskError, OSError, ValueError) as e:
+        why = e if isinstance(e, HotdeskError) else type(e).__name__
+        LOG.write_seldom(
+            "records", f"a record of a sandbox of tenant {tenant.name} cannot be changed: {why}", (tenant.name,)
+        )
 
 
 def make_record(sandbox: Sandbox) -> LiveSandbox:

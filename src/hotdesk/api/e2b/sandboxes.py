@@ -81,6 +81,8 @@ class Sandbox:
     samples: deque[dict[str, object]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     turning: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while it is paused, resumed or copied."""
+    recording: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while its record of a desk on a node is written."""
     id: str = ""
     """The id of its first desk."""
     user: str = ""
@@ -190,8 +192,7 @@ class Sandboxes:
             auto_resume=order.auto_resume, network=order.network, internet=order.internet, mounts=order.mounts,
             iam=order.iam, user=order.user, workdir=order.workdir,
         )  # fmt: skip
-        self.add(sandbox)
-        await self.record(sandbox)
+        await self.admit(sandbox)
         return sandbox
 
     async def record(self, sandbox: Sandbox) -> None:
@@ -200,6 +201,21 @@ class Sandboxes:
             await self.live.write(sandbox)
         if self.saved is not None:
             await self.saved.record(sandbox)
+
+    async def admit(self, *new: Sandbox) -> None:
+        """Add sandboxes; if the record of one whose desk outlives this server cannot be written, all are killed."""
+        for each in new:
+            self.add(each)
+        if self.live is None:
+            return
+        try:
+            for each in new:
+                await self.live.write(each)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                for each in new:
+                    await self.kill(each)
+            raise
 
     async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str, *, continued: bool = False) -> None:
         """Start the programs that desks' templates promise; if that fails in one, all are burnt.
@@ -414,14 +430,13 @@ class Sandboxes:
             replace(
                 sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
                 ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
+                recording=anyio.Lock(),
                 shares={}, revoked=set(), passages={},
                 traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=EnvdState(),
             )
             for desk in desks
         ]  # fmt: skip
-        for each in forks:
-            self.add(each)
-            await self.record(each)
+        await self.admit(*forks)
         return forks
 
     def require(self, sandbox: Sandbox) -> None:

@@ -84,7 +84,10 @@ class TenantSnapshots:
                 await self.deleted.wait()
             self.deleted = anyio.Event()
             for tenant in list(self.tenants.values()):
-                await self.clear(tenant)
+                try:
+                    await self.clear(tenant)
+                except (HotdeskError, OSError) as e:
+                    log(e)
 
     def list_all(self, tenant: Tenant) -> list[Snapshot]:
         if tenant.name not in self.by_tenant:
