@@ -120,7 +120,7 @@ async def _opened(settings: Config, serving: Serving, program: str, **options: A
         async for _ in process.output():
             break
         now = time.time()
-        tenant = cast(Any, SimpleNamespace(name="default"))
+        tenant = cast(Any, SimpleNamespace(name="default", host=host))
         sandbox = Sandbox(desk, tenant, "base", Spec(), CLOSED, "token", now, now + 300)
         house = House(serving, {desk.id: sandbox})
         traffic = Traffic(cast(Sandboxes, house))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from hotdesk.api.e2b.responses import E2bError, log
+from hotdesk.api.e2b.responses import log, make_not_paused_error
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 
@@ -37,7 +37,7 @@ async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
             raise
         except DeskError as e:
             if anyio.current_time() > end:
-                raise E2bError(409, f"the sandbox was not paused within {_STOP_TIMEOUT_S:.0f} s; try again") from e
+                raise make_not_paused_error(f"the sandbox did not stop within {_STOP_TIMEOUT_S:.0f} s") from e
             await anyio.sleep(interval)
             interval *= 2
 

@@ -41,6 +41,11 @@ def make_not_running_error(sandbox: str) -> E2bError:
     return E2bError(502, "The sandbox was not found", sandboxId=sandbox)
 
 
+def make_not_paused_error(why: str) -> E2bError:
+    """Return the error for a sandbox that still runs: to the SDKs, 409 means paused, and an error code damaged."""
+    return E2bError(503, f"{why}, so it was not paused; try again, or kill it")
+
+
 def make_unknown_route_error() -> E2bError:
     return E2bError(404, "this server's API has no such path and method")
 

@@ -19,7 +19,13 @@ from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.envd.state import EnvdState
 from hotdesk.api.e2b.pausing import is_healthy, stop
 from hotdesk.api.e2b.ports.shares import Share, derive_key
-from hotdesk.api.e2b.responses import E2bError, log, make_not_found_error, make_not_running_error
+from hotdesk.api.e2b.responses import (
+    E2bError,
+    log,
+    make_not_found_error,
+    make_not_paused_error,
+    make_not_running_error,
+)
 from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
@@ -323,11 +329,7 @@ class Sandboxes:
             if sandbox.state == "paused":
                 raise E2bError(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await is_healthy(sandbox.desk):
-                raise E2bError(
-                    500,
-                    f"sandbox '{sandbox.id}' does not respond, so it was not paused; try again, or kill it",
-                    error_code="sandbox_snapshot_guest_agent_unresponsive",
-                )
+                raise make_not_paused_error(f"sandbox '{sandbox.id}' does not respond")
             ends, mode = sandbox.ends, sandbox.pause_mode
             sandbox.state, sandbox.ends = "paused", time.time()
             sandbox.pause_mode = "full" if memory else "filesystem"

@@ -26,7 +26,7 @@ from hotdesk.api.e2b.ports.headers import Inward, build_inward_request
 from hotdesk.api.e2b.ports.proxy import Passing
 from hotdesk.api.e2b.ports.shares import Share
 from hotdesk.api.e2b.responses import E2bError, answer, log, make_not_running_error
-from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
 from hotdesk.api.e2b.templates import PLAIN, parse_image_name
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.http.dispatch import NOT_SERVED, Aim, get_host_name, list_own_names
@@ -88,7 +88,7 @@ class Traffic:
     async def find(self, aim: Aim, scope: Scope) -> Sandbox:
         """Return the sandbox a request is for; a paused one is resumed if the caller would be admitted."""
         sandbox = self.sandboxes.by_id.get(aim.sandbox)
-        if sandbox is None:
+        if sandbox is None or has_ended(sandbox):
             raise make_not_running_error(aim.sandbox)
         if sandbox.state != "running":
             if sandbox.auto_resume and aim.port == envd.PORT:
