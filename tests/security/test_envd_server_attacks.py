@@ -187,7 +187,7 @@ def test_a_signed_path_with_colons_is_not_another_users_path(town: Street) -> No
     "wrong signatures at one sandbox",
     Removal(
         "envd/files.py",
-        '        with call.room.tries.limit_guesses(call.request.client.host if call.request.client else ""):\n',
+        '        with sandbox.room.tries.limit_guesses(request.client.host if request.client else ""):\n',
         "        if True:\n",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -89,6 +90,21 @@ async def respond(call: EnvdCall) -> Response:
         raise _as_rpc(e) from None
 
 
+def authorize(request: Request, sandbox: Sandbox) -> None:
+    """Refuse a request without the sandbox's token; to `/files`, a signature by it is enough."""
+    if request.url.path == "/files":
+        files.authorize(request, sandbox)
+    else:
+        signing.check_token(request.headers.get("x-access-token", ""), sandbox.token)
+
+
+def is_authorized(request: Request, sandbox: Sandbox) -> bool:
+    shown = request.headers.get("x-access-token", "")
+    if hmac.compare_digest(shown.encode(), sandbox.token.encode()):
+        return True
+    return request.url.path == "/files" and files.is_signed(request, sandbox)
+
+
 def _stream_error(error: RpcError) -> Response:
     async def tell(say: Say) -> None:
         raise error
@@ -100,9 +116,9 @@ async def _route_call(call: EnvdCall) -> Response:
     path = call.request.url.path
     if path == "/health":
         return Response(status_code=204)
+    authorize(call.request, call.sandbox)
     if path == "/files":
-        return await files.authorize_and_respond(call)
-    signing.check_token(call.request.headers.get("x-access-token", ""), call.sandbox.token)
+        return await files.respond(call)
     match call.request.method, path:
         case "GET", "/envs":
             return answer(dict(call.sandbox.env))

@@ -19,6 +19,7 @@ from hotdesk.errors import DeskGone, HotdeskError
 
 if TYPE_CHECKING:
     from hotdesk.api.e2b.envd.envd import EnvdCall
+    from hotdesk.api.e2b.sandboxes import Sandbox
 
 
 def choose_act(request: Request) -> signing.Act:
@@ -27,15 +28,26 @@ def choose_act(request: Request) -> signing.Act:
     return "write" if request.method == "POST" else "read"
 
 
-async def authorize_and_respond(call: EnvdCall) -> Response:
-    act = choose_act(call.request)
-    shown = call.request.headers.get("x-access-token")
+def authorize(request: Request, sandbox: Sandbox) -> None:
+    """Refuse a request with neither the sandbox's token nor a signature by it."""
+    act = choose_act(request)
+    shown = request.headers.get("x-access-token")
     if shown is not None:
-        signing.check_token(shown, call.sandbox.token)
-    elif call.sandbox.token:
-        with call.room.tries.limit_guesses(call.request.client.host if call.request.client else ""):
-            signing.find(signing.read(call.request.query_params, act), [call.sandbox])
-    return await respond(call)
+        signing.check_token(shown, sandbox.token)
+    elif sandbox.token:
+        with sandbox.room.tries.limit_guesses(request.client.host if request.client else ""):
+            signing.find(signing.read(request.query_params, act), [sandbox])
+
+
+def is_signed(request: Request, sandbox: Sandbox) -> bool:
+    """Return whether a request has a valid signature instead of a token; a wrong one is not counted as a guess."""
+    if "x-access-token" in request.headers or not sandbox.token:
+        return False
+    try:
+        signing.find(signing.read(request.query_params, choose_act(request)), [sandbox])
+    except E2bError:
+        return False
+    return True
 
 
 async def respond(call: EnvdCall) -> Response:

@@ -82,7 +82,7 @@ class Traffic:
             except (E2bError, RpcError) as e:
                 response = e.make_response()
             except QuotaError as e:
-                response = answer({"code": 429, "message": str(e)}, 429, e.headers)
+                response = answer_too_fast(e)
             await response(scope, receive, send)
 
     async def find(self, aim: Aim, scope: Scope) -> Sandbox:
@@ -92,16 +92,20 @@ class Traffic:
             raise make_not_running_error(aim.sandbox)
         if sandbox.state != "running":
             if sandbox.auto_resume and aim.port == envd.PORT:
-                check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
+                envd.authorize(Request(scope), sandbox)
             elif sandbox.auto_resume:
                 check_token(scope, sandbox, aim.port, self.sandboxes.serving)
-            try:
-                await self.sandboxes.wake(sandbox)
-            except HotdeskError as e:
-                if not isinstance(e, DeskGone):
-                    log(e)
-                raise make_not_running_error(sandbox.id) from None
+            await self.wake(sandbox)
         return sandbox
+
+    async def wake(self, sandbox: Sandbox) -> None:
+        """Resume a paused sandbox with auto-resume; another one, or one that cannot be resumed, is not running."""
+        try:
+            await self.sandboxes.wake(sandbox)
+        except HotdeskError as e:
+            if not isinstance(e, DeskGone):
+                log(e)
+            raise make_not_running_error(sandbox.id) from None
 
     @contextmanager
     def track_request(self, sandbox: Sandbox, port: int) -> Iterator[None]:
@@ -120,9 +124,8 @@ class Traffic:
                 del self.under_way[place]
 
     def count_call(self, sandbox: Sandbox, scope: Scope) -> None:
-        """Count a call of envd; one without the right token uses nothing of the tenant's rate."""
-        shown = Headers(scope=scope).get("x-access-token", "")
-        if hmac.compare_digest(shown.encode(), sandbox.token.encode()):
+        """Count a call of envd; one without the right token or signature uses nothing of the tenant's rate."""
+        if envd.is_authorized(Request(scope), sandbox):
             self.quotas.ask(sandbox.tenant.name, "calls")
 
     async def forward(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,6 +165,10 @@ class Traffic:
         bucket = self.paces.setdefault(share.id, Bucket(max(1.0, 2 * rate), now))
         if (wait := bucket.draw(rate, now)) > 0:
             raise QuotaError(f"this share link is limited to {rate:g} requests a second; wait {wait:.1f} s", wait)
+
+
+def answer_too_fast(error: QuotaError) -> Response:
+    return answer({"code": 429, "message": str(error)}, 429, error.headers)
 
 
 @contextmanager
