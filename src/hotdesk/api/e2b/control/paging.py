@@ -14,6 +14,8 @@ from hotdesk.dataclass import dataclass
 
 MAX_PAGE_ITEMS = 100
 """Maximum items of one page."""
+_MAX_FILTERS = 100
+"""Maximum entries of one metadata filter."""
 STATES = frozenset({"running", "paused"})
 Item = TypeVar("Item")
 Place = tuple[float, str]
@@ -64,7 +66,11 @@ def _read_place(token: str) -> Place:
 
 def parse_metadata(text: str) -> dict[str, str]:
     """Parse a metadata filter: a query string within a query string, with names and values encoded once more."""
-    return {unquote(key): unquote(value) for key, value in parse_qsl(text, keep_blank_values=True, max_num_fields=100)}
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FILTERS)
+    except ValueError:
+        raise E2bError(400, f"metadata can filter by at most {_MAX_FILTERS} entries") from None
+    return {unquote(key): unquote(value) for key, value in pairs}
 
 
 def parse_states(values: Iterable[str]) -> frozenset[str]:

@@ -10,7 +10,7 @@ import hmac
 import re
 import secrets
 import time
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, unquote_plus, urlencode
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -22,7 +22,8 @@ _PARAMETER = "hotdesk-share"
 """The query parameter, and the header, that carries a token."""
 COOKIE, SECURE_COOKIE = "hotdesk-share", "__Host-hotdesk-share"
 _SHAPE = re.compile(r"(?P<id>[0-9a-f]{12})\.(?P<port>[0-9]{1,5})\.(?P<expires>[0-9]{1,11})\.(?P<mac>[0-9a-f]{64})")
-_PAIR = re.compile(rb"(?:^|&)hotdesk-share=[^&]*")
+_PAIR = re.compile(rb"(?:^|&)hotdesk-share=(?P<token>[^&]*)")
+"""The parameter as `build_url` writes it: what is read is exactly what `strip_query` removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ def list_tokens(scope: Scope) -> list[str]:
 
 def find_query_token(scope: Scope) -> str:
     """Return the token in a request's address; empty if there is none."""
-    query = scope["query_string"].decode("latin-1")
-    return next((value for name, value in parse_qsl(query, max_num_fields=1000) if name == _PARAMETER), "")
+    found = _PAIR.search(scope["query_string"])
+    return unquote_plus(found["token"].decode("latin-1")) if found else ""
 
 
 def strip_query(query: bytes) -> bytes:

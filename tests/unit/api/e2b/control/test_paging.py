@@ -53,6 +53,12 @@ def test_metadata_is_read_as_the_sdk_writes_it(metadata: dict[str, str]) -> None
     assert paging.parse_metadata(urllib.parse.urlencode(quoted)) == metadata
 
 
+def test_a_metadata_filter_with_too_many_entries_is_refused() -> None:
+    with pytest.raises(E2bError, match="at most 100") as told:
+        paging.parse_metadata("&".join(f"a{number}=b" for number in range(101)))
+    assert told.value.status == 400
+
+
 @pytest.mark.parametrize(
     ("told", "found"),
     [

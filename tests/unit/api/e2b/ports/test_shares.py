@@ -48,6 +48,17 @@ def test_a_token_is_found_in_header_cookie_and_address() -> None:
     assert shares.list_tokens(scope(b"", b"/", (b"cookie", b"__Host-hotdesk-share=four"))) == ["four"]
 
 
+def test_a_token_is_found_after_any_number_of_parameters() -> None:
+    assert shares.find_query_token(scope(b"a=1&" * 5000 + b"hotdesk-share=t%2e")) == "t."
+    assert shares.find_query_token(scope(b"a=1&" * 5000)) == ""
+
+
+def test_a_token_that_would_not_be_removed_from_the_address_gives_no_access() -> None:
+    query = b"hotdesk%2Dshare=t"
+    assert shares.strip_query(query) == query
+    assert shares.list_tokens(scope(query)) == []
+
+
 @pytest.mark.parametrize(
     ("query", "rest"),
     [(b"hotdesk-share=t", b""), (b"a=1&hotdesk-share=t", b"a=1"), (b"hotdesk-share=t&a=1", b"a=1"),
