@@ -177,6 +177,20 @@ async def test_no_program_inside_receives_a_token(ways: Ways, place: str) -> Non
     assert made.encode() not in answer.partition(b"\r\n\r\n")[2]
 
 
+@falls_without(
+    "shares: what is read is removed",
+    Removal(
+        "ports/shares.py",
+        '_PAIR.search(scope["query_string"])',
+        '_PAIR.search(scope["query_string"].replace(b"%2D", b"-"))',
+    ),
+)
+async def test_a_token_that_would_reach_the_program_inside_gives_no_access(ways: Ways) -> None:
+    head = f"POST /?hotdesk%2Dshare={token(ways)} HTTP/1.1\r\nHost: {ways.name}\r\nConnection: close\r\n"
+    answer = await ways.say(f"{head}Content-Length: 0\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 403")
+
+
 @falls_without("shares: a redirect stays here", Removal("ports/shares.py", '.lstrip("/\\\\")', ""))
 @pytest.mark.parametrize("path", ["//evil.test/", "///evil.test/", "/%5cevil.test/../"])
 async def test_a_link_does_not_redirect_to_another_site(ways: Ways, path: str) -> None:
