@@ -198,8 +198,15 @@ class SavedSandboxes:
         self.count(sandbox, record)
 
     async def note_resume(self, sandbox: Sandbox) -> None:
-        await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
+        await self.remove_record(sandbox)
         sandbox.saved_image = ""
+
+    async def remove_record(self, sandbox: Sandbox) -> None:
+        """Remove a sandbox's record; a failure is logged, because the sandbox itself has continued or ended."""
+        try:
+            await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
+        except HotdeskError as e:
+            log(e)
 
     async def discard(self, sandbox: Sandbox) -> None:
         """Remove everything of a sandbox that ends without a desk."""
@@ -215,7 +222,7 @@ class SavedSandboxes:
             await self.note_resume(sandbox)
         if (found := self.records.pop(sandbox.id, None)) is not None:
             found[1].free()
-            await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
+            await self.remove_record(sandbox)
         if sandbox.spec.image.startswith(PREFIX):
             self.snapshots.deleted.set()
 

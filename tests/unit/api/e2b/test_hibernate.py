@@ -37,6 +37,9 @@ class Computer:
     async def pause(self, *, memory: bool) -> None:
         assert not memory
 
+    async def resume(self) -> None:
+        pass
+
     async def save(self, name: str) -> None:
         if self.fails == "hangs":
             await anyio.sleep_forever()
@@ -120,3 +123,19 @@ async def test_records_expire_with_their_timeout_or_the_maximum_age(
         serving = Serving(longest=1000.0)
         SavedSandboxes(Sandboxes(serving, tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None)).stop(sandbox)
     assert sandbox.until == (sandbox.started + 1000.0 if whole else ends)
+
+
+async def test_a_sandbox_whose_record_cannot_be_removed_runs_on_once_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tenant = tenant_in(tmp_path)
+    sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), state="paused", saved_image="snapshot-" + "x" * 20)
+    get_folder(tenant).mkdir(parents=True)
+    get_folder(tenant).chmod(0o755)  # the server refuses to write there
+    async with anyio.create_task_group() as tasks:
+        sandboxes = Sandboxes(Serving(), tasks, Defaults(CLOSED, {}))
+        sandboxes.saved = SavedSandboxes(sandboxes, cast(Any, None), cast(Any, None))
+        sandboxes.add(sandbox)
+        assert await sandboxes.resume(sandbox, 60.0)
+    assert sandbox.state == "running"
+    assert "other users can enter" in capsys.readouterr().err
