@@ -24,7 +24,7 @@ from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk, DeskId, Done, Spec
-from hotdesk.errors import DeskGone, HostError
+from hotdesk.errors import DeskGone
 
 pytestmark = pytest.mark.anyio
 ID, OTHER = DeskId("i" + "a" * 20), DeskId("i" + "b" * 20)
@@ -261,21 +261,6 @@ async def test_a_sandbox_whose_memory_is_given_up_is_no_longer_recorded_as_hiber
             await sandboxes.resume(sandbox, 60, memory=False)
         assert (sandbox.state, sandbox.pause_mode, machine.desk.state) == ("paused", "filesystem", "halted")
         assert list(read(get_folder(cast(Any, machine)))) == []
-
-
-async def test_a_sandbox_whose_record_cannot_be_removed_stays_paused_on_disk(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    async with serving(machine) as sandboxes:
-        sandboxes.add(sandbox := sandbox_of(machine))
-        await sandboxes.pause(sandbox, memory=True)
-        folder = get_folder(cast(Any, machine))
-        folder.chmod(0o755)  # such a folder is refused
-        with pytest.raises(HostError):
-            await sandboxes.resume(sandbox, 60)
-        assert (sandbox.state, machine.desk.state) == ("paused", "disk")
-        folder.chmod(0o700)
-        assert await sandboxes.resume(sandbox, 60)
-        assert list(read(folder)) == []
 
 
 async def test_a_sandbox_that_is_neither_resumed_nor_paused_again_counts_as_running(tmp_path: Path) -> None:
