@@ -49,6 +49,7 @@ from hotdesk.doctor.walls import ExaminedWall
 from hotdesk.errors import DeskError, HotdeskError, make_printable
 from hotdesk.host import Host
 from hotdesk.linux.cgroup import Cgroup
+from hotdesk.linux.processes import read_status
 
 _PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
 _EXAMINATION_TIMEOUT_S = 30.0
@@ -180,12 +181,12 @@ def _read_first_line(output: bytes) -> ProbeResult:
 
 
 def _count_queued_signals() -> int:
-    return int(view.read_status(os.getpid())["SigQ"].split("/")[0])
+    return int(read_status(os.getpid())["SigQ"].split("/")[0])
 
 
 def _on_host(cgroup: Cgroup, inner: int) -> int:
     for pid in cgroup.list_pids():
-        if view.read_status(pid)["NSpid"].split()[-1] == str(inner):
+        if read_status(pid)["NSpid"].split()[-1] == str(inner):
             return pid
     raise DeskError(f"process {inner} is not in the desk's cgroup")
 

@@ -14,9 +14,10 @@ from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.doctor.limits import SHORT
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_flaws, report_pass
-from hotdesk.doctor.view import read, read_mounts, read_status
+from hotdesk.doctor.view import read, read_mounts
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
+from hotdesk.linux.processes import read_status
 
 LOOK = 0.15
 """Seconds a ticking program is observed."""

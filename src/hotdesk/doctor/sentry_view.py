@@ -7,8 +7,9 @@ from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
-from hotdesk.doctor.view import is_claimed, read_namespaces, read_status
+from hotdesk.doctor.view import is_claimed, read_namespaces
 from hotdesk.linux.cgroup import Cgroup
+from hotdesk.linux.processes import read_status
 
 
 @dataclass(frozen=True, slots=True)

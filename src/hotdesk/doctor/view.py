@@ -20,6 +20,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
 from hotdesk.linux.openat2 import RootDirectory
+from hotdesk.linux.processes import read_status
 
 NAMESPACES = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -118,7 +119,7 @@ class Rooted:
 
 
 def look_at_root(facts: dict[str, object], cgroup: Cgroup) -> Rooted:
-    mounts = tuple(read_mounts(Path(f"/proc/{facts['pid']}/mountinfo").read_text()))
+    mounts = tuple(read_mounts(Path(f"/proc/{facts['pid']}/mountinfo").read_text(errors="replace")))
     processes = tuple(look_at(pid, mounts) for pid in sorted(cgroup.list_pids()))
     return Rooted(int(str(facts["base"])), processes, read_namespaces(os.getpid()))
 
@@ -126,7 +127,7 @@ def look_at_root(facts: dict[str, object], cgroup: Cgroup) -> Rooted:
 def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> DeskView:
     first, base, keeper = (int(str(facts[name])) for name in ("pid", "base", "keeper"))
     pids = [first, *sorted(cgroup.list_pids() - {first})]
-    mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
+    mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text(errors="replace")))
     keeper_mounts = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
     private = f"{settings.run}/private/{desk}/"
     with open_root(first) as inside, RootDirectory("/") as host:
@@ -175,11 +176,6 @@ def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:
         variables=frozenset(os.fsdecode(pair.partition(b"=")[0]) for pair in variables if pair),
         foreign=tuple(_list_foreign_files(pid, numbers)),
     )
-
-
-def read_status(pid: int) -> dict[str, str]:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def read_namespaces(pid: int) -> dict[str, int]:

@@ -6,8 +6,10 @@ import signal
 
 
 def read_status(pid: int) -> dict[str, str]:
-    with open(f"/proc/{pid}/status") as file:
-        return {name: value.strip() for name, _, value in (line.partition(":\t") for line in file)}
+    """Return the fields of /proc/PID/status. The process chooses its name, which can have any bytes but a newline."""
+    with open(f"/proc/{pid}/status", "rb") as file:
+        lines = [line.decode(errors="replace") for line in file]
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def is_dying(pid: int) -> bool:

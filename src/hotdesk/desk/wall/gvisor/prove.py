@@ -109,7 +109,7 @@ def _read_parent_userns(pid: int) -> int:
 
 
 def _list_interfaces(pid: int) -> list[str]:
-    with open(f"/proc/{pid}/net/dev") as file:
+    with open(f"/proc/{pid}/net/dev", errors="replace") as file:
         return [line.partition(":")[0].strip() for line in file if ":" in line]
 
 
