@@ -727,6 +727,21 @@ async def test_a_root_guest_that_ends_at_once_is_not_restarted_forever(fresh: Op
         assert 1 <= (await desk.read("/tmp/count")).count(b"x") <= 6
 
 
+@falls_without(
+    "a keeper that reads any name of a process",
+    Removal("linux/processes.py", 'line.decode(errors="replace")', "line.decode()"),
+    Removal("keeper/contain.py", "    except Exception as e:  # noqa", "    except KeyError as e:  # noqa"),
+)
+async def test_no_name_of_a_process_ends_the_keeper_and_other_desks(fresh: Open, launch: Launch) -> None:
+    async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
+        await launch(desk, 'libc.prctl(15, b"\\xff\\xfe\\rPPid:\\t", 0, 0, 0); tell(1); time.sleep(100)')
+        await replace_python(desk, "#!/bin/sh\nexit 0\n")
+        with pytest.raises(HotdeskError, match=ENDED), anyio.fail_after(30):
+            await desk.run(["true"], user="root")
+        assert (await desk.run(["echo", "here"])).text == "here\n"
+        assert (await other.run(["true"])).ok
+
+
 ERRORS_ESCAPE = Removal("owner/root.py", "    with suppress(HotdeskError):\n", "    with suppress(KeyError):\n")
 
 

@@ -9,6 +9,7 @@ from dataclasses import field
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper.contain import describe
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.linux import uids
 
@@ -121,6 +122,6 @@ class Burning:
             if not leftovers:
                 tracked.record.leave()
                 uids.release(tracked.room.base, tracked.record.folder)
-        except OSError as e:
-            return [str(e)]
+        except Exception as e:  # noqa: BLE001 - outer boundary: a desk that cannot be removed must not end the others
+            return [describe(e)]
         return leftovers

@@ -22,6 +22,7 @@ from dataclasses import asdict
 from hotdesk import config
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
 from hotdesk.desk.keeper.burn import Burning, Fire
+from hotdesk.desk.keeper.contain import contain, describe
 from hotdesk.desk.keeper.memory import MemorySaves
 from hotdesk.desk.keeper.namespace import enter_mount_namespace, explain_refusal
 from hotdesk.desk.keeper.open import Opening
@@ -67,7 +68,7 @@ class Keeper:
         self.desks: dict[str, TrackedDesk] = {}
         self.early: set[int] = set()
         """Pids of unknown children that exited while a desk starts: a desk's process can exit before its runtime."""
-        self.roots = Roots(settings, self.desks, self.early, self)
+        self.roots = Roots(settings, self.desks, self.early, self, self.burn)
         self.burning = Burning(settings, self.report_end)
         self.opening = Opening(settings, self.burning, _read_peer_credentials(owner)[0])
         self.saves = Saves(settings, self.desks, self)
@@ -79,7 +80,7 @@ class Keeper:
         self.doorman = Doorman(settings)
         self.outbox = Outbox(settings.lib)
         self.readers = Readers(settings)
-        self.buffers = socket_buffers.BufferWatch(self.desks)
+        self.buffers = socket_buffers.BufferWatch(self.desks, self.burn)
         self.open_for_business = True
         self.ears = Ears()
         self.nearest = 0.0
@@ -109,7 +110,7 @@ class Keeper:
                 self.memory.turn()
                 self.roots.turn()
                 self.reboots.turn()
-                operations.keep_suspended(self.desks.values())
+                operations.keep_suspended(self.desks.values(), self.burn)
                 self.burn_due()
                 self.burn_flooded()
                 self.burning.turn()
@@ -120,7 +121,8 @@ class Keeper:
     def close(self) -> None:
         """Burn every desk; what resists stays listed, for the next keeper."""
         for desk in list(self.desks):
-            self.burn(desk, "owner gone")
+            with contain(desk, self.burn):
+                self.burn(desk, "owner gone")
         end = read_clock() + BURN_TIMEOUT_S
         while self.burning.fires and read_clock() < end:
             time.sleep(min(0.01, self.burning.compute_wait() or 0.0))
@@ -166,7 +168,8 @@ class Keeper:
         for fd, tracked in self.find_knocking_desks().items():
             if fd in readable:
                 tracked.knocked = True
-                tracked.room.drop_knocks()
+                with contain(tracked.room.desk, self.burn):
+                    tracked.room.drop_knocks()
                 self.send({"event": "knock", "desk": tracked.room.desk})
 
     def note_signal(self, number: int, _frame: object) -> None:
@@ -226,7 +229,7 @@ class Keeper:
         except OSError as e:
             self.refuse(number, KeeperError(explain_refusal(e)))
         except Exception as e:  # noqa: BLE001 - outer boundary: one request must not end the other desks
-            self.refuse(number, KeeperError(f"internal error of the keeper: {e!r}"))
+            self.refuse(number, KeeperError(describe(e)))
 
     def answer(self, number: int, request: KeeperRequest) -> None:
         match request.verb:
@@ -352,9 +355,9 @@ class Keeper:
         try:
             self.opening.prove(tracked, status, self.early)
             self.hand_over(tracked)
-        except (OSError, ValueError, KeeperError) as e:
+        except Exception as e:  # noqa: BLE001 - outer boundary: one desk must not end the others
             self.burn(tracked.room.desk, "did not start")
-            self.refuse(tracked.number, KeeperError(str(e)))
+            self.refuse(tracked.number, KeeperError(describe(e)))
 
     def hand_over(self, tracked: TrackedDesk) -> None:
         desk, room = tracked.room.desk, tracked.room
@@ -409,14 +412,17 @@ class Keeper:
                 return
             if self.doorman.note_exit(pid) or self.readers.note_exit(pid) or self.volumes.note_exit(pid):
                 continue
-            if self.saves.note_exit(pid, os.waitstatus_to_exitcode(status)):
-                continue
-            self.early.add(pid)
-            for tracked in list(self.desks.values()):
-                self.note_exit(tracked, pid, os.waitstatus_to_exitcode(status))
-            self.burning.note_exit(pid)
-            if not any(tracked.is_starting() for tracked in self.desks.values()):
-                self.early.clear()
+            if not self.saves.note_exit(pid, os.waitstatus_to_exitcode(status)):
+                self.note_exits(pid, os.waitstatus_to_exitcode(status))
+
+    def note_exits(self, pid: int, status: int) -> None:
+        self.early.add(pid)
+        for tracked in list(self.desks.values()):
+            with contain(tracked.room.desk, self.burn):
+                self.note_exit(tracked, pid, status)
+        self.burning.note_exit(pid)
+        if not any(tracked.is_starting() for tracked in self.desks.values()):
+            self.early.clear()
 
     def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
         if pid == tracked.runtime:
@@ -435,9 +441,9 @@ class Keeper:
         for desk, tracked in list(self.desks.items()):
             at, why = tracked.compute_due_time()
             if at <= read_clock():
-                self.burn(
-                    desk, why if not tracked.runtime else "it did not start in time; the machine may be overloaded"
-                )
+                why = why if not tracked.runtime else "it did not start in time; the machine may be overloaded"
+                with contain(desk, self.burn):
+                    self.burn(desk, why)
         self.nearest = min((tracked.compute_due_time()[0] for tracked in self.desks.values()), default=math.inf)
 
     def burn_flooded(self) -> None:
@@ -449,14 +455,20 @@ class Keeper:
         if queued := self.queue.drop(desk):
             self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it was opened"))
         tracked = self.desks.pop(desk, None)
-        if why in ("asked", "deadline") and (tracked is not None or not (self.settings.run / "desks" / desk).exists()):
-            self.hibernated.forget(desk)  # any other end is not a decision of its user: the saved state stays
+        try:
+            if why in ("asked", "deadline") and (tracked or not (self.settings.run / "desks" / desk).exists()):
+                if tracked is not None:
+                    tracked.is_unwanted = True
+                self.hibernated.forget(desk)  # any other end is not a decision of its user: the saved state stays
+        finally:
             if tracked is not None:
-                tracked.is_unwanted = True
-        if tracked is None:
-            if number is not None and not self.burning.wait_for(desk, number):
-                self.send({"re": number, "ok": {}})
-            return
+                self.end(tracked, why, number)
+        if tracked is None and number is not None and not self.burning.wait_for(desk, number):
+            self.send({"re": number, "ok": {}})
+
+    def end(self, tracked: TrackedDesk, why: str, number: int | None) -> None:
+        """Refuse the requests that wait for a desk, and start removing it."""
+        desk = tracked.room.desk
         self.doorman.remove(desk)
         if tracked.console >= 0:
             os.close(tracked.console)

@@ -7,6 +7,7 @@ same moment.
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.keeper.contain import Burn, contain
 from hotdesk.desk.keeper.hibernated import HibernatedDesk, HibernatedDesks
 from hotdesk.desk.keeper.operations import note_snapshots
 from hotdesk.desk.keeper.root import Teller
@@ -52,7 +54,7 @@ class MemorySaves:
         owner: Teller,
         has_room: Callable[[], None],
         hibernated: HibernatedDesks,
-        burn: Callable[[str, str], None],
+        burn: Burn,
     ) -> None:
         self.desks = desks
         self.owner = owner
@@ -176,7 +178,10 @@ class MemorySaves:
 
     def turn(self) -> None:
         while self.outcomes:
-            self.finish(self.outcomes.popleft())
+            outcome = self.outcomes.popleft()
+            refuse = functools.partial(self.owner.refuse, outcome.number)
+            with contain(outcome.tracked.room.desk, self.burn, refuse):
+                self.finish(outcome)
 
     def finish(self, outcome: MemoryOutcome) -> None:
         """Answer the request; a desk that runs on accepts its guest's connection again."""

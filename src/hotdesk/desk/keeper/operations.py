@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from hotdesk.desk.keeper import screen_programs
+from hotdesk.desk.keeper.contain import Burn, contain
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError
@@ -92,13 +93,14 @@ def silence(tracked: TrackedDesk) -> None:
         room.cgroup.freeze(False)
 
 
-def keep_suspended(desks: Iterable[TrackedDesk]) -> None:
+def keep_suspended(desks: Iterable[TrackedDesk], burn: Burn) -> None:
     """Hush the processes that a screen or browser has started since the last check."""
     for tracked in list(desks):
         if tracked.suspended and tracked.look <= read_clock():
             tracked.look = read_clock() + _HUSH_INTERVAL_S
             if not (tracked.paused or tracked.busy or tracked.down):
-                with suppress(OSError, DeskError):  # one that does not freeze now is tried again
+                # one that does not freeze now is tried again
+                with contain(tracked.room.desk, burn), suppress(OSError, DeskError):
                     _silence_newcomers(tracked)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from hotdesk.desk.keeper.burn import STUCK_AFTER_S
+from hotdesk.desk.keeper.contain import Burn, contain
 from hotdesk.desk.keeper.hibernated import HibernatedDesks
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.root import Teller
@@ -24,7 +25,7 @@ class Reboots:
         desks: dict[str, TrackedDesk],
         opening: Opening,
         owner: Teller,
-        burn: Callable[[str, str], None],
+        burn: Burn,
         hibernated: HibernatedDesks,
     ) -> None:
         self.hibernated = hibernated
@@ -76,7 +77,8 @@ class Reboots:
 
     def turn(self) -> None:
         for tracked in self.iterate_halting():
-            self.advance(tracked)
+            with contain(tracked.room.desk, self.burn):
+                self.advance(tracked)
 
     def advance(self, tracked: TrackedDesk) -> None:
         """Kill the remaining processes; once none is left, answer. A desk that resists is burnt when its time is up."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from hotdesk.config import Config
+from hotdesk.desk.keeper.contain import Burn, contain
 from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, read_clock
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, StartError
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
@@ -37,12 +38,15 @@ class Teller(Protocol):
 class Roots:
     """The guests for root of one keeper's desks."""
 
-    def __init__(self, settings: Config, desks: dict[str, TrackedDesk], early: set[int], owner: Teller) -> None:
+    def __init__(
+        self, settings: Config, desks: dict[str, TrackedDesk], early: set[int], owner: Teller, burn: Burn
+    ) -> None:
         self.settings = settings
         self.desks = desks
         self.early = early
         """Pids that exited before their runtime did."""
         self.owner = owner
+        self.burn = burn
 
     def begin(self, number: int, tracked: TrackedDesk) -> None:
         """Start a desk's guest for root; `prove` answers when its wall is complete."""
@@ -79,10 +83,14 @@ class Roots:
     def turn(self) -> None:
         """Check the guests that were just started; one that never passes must not block others."""
         for tracked, root in self.iterate_rising():
-            if root.init:
-                self.prove(tracked, root)
-            elif root.hard <= read_clock():
-                self.end(tracked, root, f"did not start within {START_TIMEOUT_S:.0f} s")
+            with contain(tracked.room.desk, self.burn):
+                self.check(tracked, root)
+
+    def check(self, tracked: TrackedDesk, root: RootGuest) -> None:
+        if root.init:
+            self.prove(tracked, root)
+        elif root.hard <= read_clock():
+            self.end(tracked, root, f"did not start within {START_TIMEOUT_S:.0f} s")
 
     def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
         root = tracked.root
@@ -115,8 +123,12 @@ class Roots:
         try:
             wrong = tracked.wall.list_root_flaws(room, root.init, tracked.init)
             wrong += [] if room.cgroup.holds(root.init) else ["its process is not in the cgroup of the desk"]
+            caller, uid = (0, 0) if wrong else tracked.wall.find_caller(room, root.init, root=True)
         except OSError:
             return  # it has ended, and its exit will be reported
+        except KeeperError as e:
+            self.give_up(tracked, root, e)
+            return
         if wrong and root.hard <= read_clock():
             why = f"the wall around programs of root failed its test in desk {room.desk}: {'; '.join(wrong)}"
             self.give_up(tracked, root, KeeperError(why))
@@ -125,7 +137,6 @@ class Roots:
             root.proven = True
             room.drop_knocks()
             room.pin({root.init}, tracked.spec.cpus)
-            caller, uid = tracked.wall.find_caller(room, root.init, root=True)
             reply = {
                 "desk": room.desk,
                 "pid": root.init,

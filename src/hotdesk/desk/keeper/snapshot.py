@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.keeper.contain import describe
 from hotdesk.desk.keeper.operations import begin_freezing, has_stopped, make_not_stopped_error, note_snapshots
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk
@@ -93,8 +94,8 @@ class KeeperSnapshots:
                 if outcome.running:
                     tracked.room.cgroup.freeze(False)
                 note_snapshots(tracked)
-            except OSError as e:
-                failure = failure or KeeperError(str(e))
+            except Exception as e:  # noqa: BLE001 - outer boundary: one desk must not end the others
+                failure = failure or KeeperError(describe(e))
         if failure is not None:
             self.owner.refuse(outcome.number, failure)
         else:

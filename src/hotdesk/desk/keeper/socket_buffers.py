@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hotdesk.desk.keeper.contain import Burn, contain
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 
 _MAX_UNREAD_BYTES = 96 << 20
@@ -26,8 +27,9 @@ WHY = (
 class BufferWatch:
     """Checks the unread bytes in the sockets of desks."""
 
-    def __init__(self, desks: Mapping[str, TrackedDesk]) -> None:
+    def __init__(self, desks: Mapping[str, TrackedDesk], burn: Burn) -> None:
         self.desks = desks
+        self.burn = burn
         self.look = 0.0
         """When to check next."""
 
@@ -35,7 +37,10 @@ class BufferWatch:
         """Return the desks above the limit, if a check is due."""
         if self.look > read_clock():
             return []
-        unread = {desk: tracked.room.cgroup.measure_unread_bytes() for desk, tracked in self.iterate_running()}
+        unread = {}
+        for desk, tracked in list(self.iterate_running()):
+            with contain(desk, self.burn):
+                unread[desk] = tracked.room.cgroup.measure_unread_bytes()
         self.look = read_clock() + (
             SUSPECT_POLL_INTERVAL_S if any(size > _SUSPECT_BYTES for size in unread.values()) else POLL_INTERVAL_S
         )
