@@ -496,7 +496,11 @@ async def test_files_root_creates_give_no_user_more_rights(desk: Desk, program: 
 
 @falls_without(
     "no id but the desk's own",
-    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534 {base + NOBODY} 1\\n"', 'f"0 {base} {WIDTH}\\n"'),
+    Removal(
+        "linux/uids.py",
+        'f"0 {base} {USER + 1}\\n{added}\\n65534 {base + NOBODY} 1\\n"',
+        'f"0 {base} {WIDTH}\\n"',
+    ),
     cases="owner | sudo",
 )
 @pytest.mark.parametrize("how", ["owner", "sudo"])
