@@ -14,8 +14,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import islice
 
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.volume.trash import DIRECTORY, discard, make_trash_name
 from hotdesk.linux import uids
 from hotdesk.linux.openat2 import STRICT, openat2
 
@@ -29,7 +31,6 @@ MAX_MODE = 0o1777
 PIECE = 256 << 10
 _ABANDONED_AFTER_S = 86400.0
 """Seconds after which an unfinished upload is removed."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 _STATUS = {
@@ -162,21 +163,23 @@ class VolumeFiles:
             found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
             return _describe_entry(parts, found, _read_target(folder, parts[-1], found))
 
-    def ls(self, path: str, depth: int = 1, limit: int = MAX_ENTRIES) -> bytes:
+    def ls(self, path: str, depth: int = 1, limit: int = MAX_ENTRIES) -> bytearray:
+        """Return the entries below a directory as JSON; a desk may have made any number of them, with any names."""
         if not 1 <= depth <= MAX_DEPTH:
             raise FilesError(400, f"depth must be 1 to {MAX_DEPTH}")
         parts = _split(path)
-        rows: list[bytes] = []
-        size = 0
+        listing = bytearray(b"[")
         with self.hold_folder(parts) as folder:
-            for entry in _walk(folder, parts, depth):
-                rows.append(json.dumps(entry, separators=(",", ":")).encode())
-                size += len(rows[-1])
-                if len(rows) > limit or size > MAX_LISTING_BYTES:
+            for entry in _walk(folder, parts, depth, NameReader(limit)):
+                listing += b"," if len(listing) > 1 else b""
+                listing += json.dumps(entry, separators=(",", ":")).encode()
+                if len(listing) > MAX_LISTING_BYTES:
                     raise FilesError(
-                        400, f"there are more than {limit} entries; list a smaller folder, or fewer levels"
+                        400,
+                        f"the list has more than {MAX_LISTING_BYTES >> 20} MiB; list a smaller folder, or fewer levels",
                     )
-        return b"[" + b",".join(rows) + b"]"
+        listing += b"]"
+        return listing
 
     def open_file(self, path: str) -> tuple[int, int]:
         """Open a regular file for reading; return its descriptor and size."""
@@ -203,7 +206,7 @@ class VolumeFiles:
             fresh = _make_one(folder, parts[-1])
             if not fresh and not parents:
                 raise FilesError(409, "the path exists")
-            fd = openat2(folder, parts[-1], _FOLDER, STRICT)
+            fd = openat2(folder, parts[-1], DIRECTORY, STRICT)
         finally:
             os.close(folder)
         try:
@@ -228,8 +231,7 @@ class VolumeFiles:
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with everything below it.
 
-        A directory is moved to the staging area atomically and deleted there level by level, because a desk may nest
-        directories to any depth.
+        A directory is moved to the staging area atomically and deleted there.
         """
         parts = _split(path)
         if not parts:
@@ -239,44 +241,26 @@ class VolumeFiles:
             if not stat.S_ISDIR(found.st_mode):
                 os.unlink(parts[-1], dir_fd=folder)
                 return
-            name = _trash_name()
+            name = make_trash_name()
             os.rename(parts[-1], name, src_dir_fd=folder, dst_dir_fd=self.staging)
-        self.discard(name)
-
-    def discard(self, name: bytes) -> None:
-        """Delete a directory in the staging area; its subdirectories are moved beside it first."""
-        waiting = [name]
-        while waiting:
-            current = waiting.pop()
-            fd = os.open(current, _FOLDER | os.O_CLOEXEC, dir_fd=self.staging)
-            try:
-                for entry in os.listdir(fd):
-                    inner = os.fsencode(entry)
-                    try:
-                        os.unlink(inner, dir_fd=fd)
-                    except IsADirectoryError:
-                        moved = _trash_name()
-                        os.rename(inner, moved, src_dir_fd=fd, dst_dir_fd=self.staging)
-                        waiting.append(moved)
-            finally:
-                os.close(fd)
-            os.rmdir(current, dir_fd=self.staging)
+        discard(self.staging, name)
 
     def sweep(self) -> None:
         """Remove what killed processes left behind in the staging area."""
-        for entry in os.listdir(self.staging):
-            name = os.fsencode(entry)
+        with os.scandir(self.staging) as entries:
+            names = [os.fsencode(entry.name) for entry in islice(entries, MAX_ENTRIES)]
+        for name in names:
             with suppress(OSError):
                 found = os.stat(name, dir_fd=self.staging, follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode):
-                    self.discard(name)
+                    discard(self.staging, name)
                 elif time.time() - found.st_mtime > _ABANDONED_AFTER_S:
                     os.unlink(name, dir_fd=self.staging)
 
     # -- directories --------------------------------------------------------------------------------------------
 
     def open_folder(self, parts: list[bytes]) -> int:
-        return openat2(self.root, b"/".join(parts), _FOLDER, STRICT)
+        return openat2(self.root, b"/".join(parts), DIRECTORY, STRICT)
 
     @contextmanager
     def hold_folder(self, parts: list[bytes]) -> Iterator[int]:
@@ -291,7 +275,7 @@ class VolumeFiles:
         for part in parts:
             try:
                 fresh = _make_one(fd, part)
-                inner = openat2(fd, part, _FOLDER, STRICT)
+                inner = openat2(fd, part, DIRECTORY, STRICT)
                 if fresh:
                     Attributes().apply(inner, (uids.USER, uids.USER, 0o755))
             finally:
@@ -319,22 +303,37 @@ def _split(path: str) -> list[bytes]:
     return parts
 
 
-def _walk(folder: int, parts: list[bytes], depth: int) -> Iterator[dict[str, object]]:
+class NameReader:
+    """Reads the names in directories, up to a limit for all of them together."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.left = limit
+
+    def read(self, folder: int) -> list[bytes]:
+        with os.scandir(folder) as entries:
+            names = [os.fsencode(entry.name) for entry in islice(entries, self.left + 1)]
+        self.left -= len(names)
+        if self.left < 0:
+            raise FilesError(400, f"there are more than {self.limit} entries; list a smaller folder, or fewer levels")
+        return sorted(names)
+
+
+def _walk(folder: int, parts: list[bytes], depth: int, reader: NameReader) -> Iterator[dict[str, object]]:
     """Describe the entries below an open directory, with one open descriptor per level."""
-    for entry in sorted(os.listdir(folder)):
-        name = os.fsencode(entry)
+    for name in reader.read(folder):
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             target = _read_target(folder, name, found)
             inner = -1
             if depth > 1 and stat.S_ISDIR(found.st_mode):
-                inner = os.open(name, _FOLDER | os.O_CLOEXEC, dir_fd=folder)
+                inner = os.open(name, DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         except OSError:
             continue  # removed or replaced meanwhile
         yield _describe_entry([*parts, name], found, target)
         if inner >= 0:
             try:
-                yield from _walk(inner, [*parts, name], depth - 1)
+                yield from _walk(inner, [*parts, name], depth - 1, reader)
             finally:
                 os.close(inner)
 
@@ -346,10 +345,6 @@ def _make_one(folder: int, name: bytes) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _trash_name() -> bytes:
-    return f"{os.urandom(12).hex()}.trash".encode()
 
 
 def _read_target(folder: int, name: bytes, found: os.stat_result) -> str | None:

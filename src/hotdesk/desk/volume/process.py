@@ -27,6 +27,8 @@ CONTROL = 3
 """The file descriptor over which the owner passes connections."""
 _THREADS = 16
 """Requests carried out at a time; others wait."""
+_LISTING = threading.Semaphore(2)
+"""Listings made at a time: a large one needs a hundred MiB meanwhile, which no desk's limit covers."""
 _STACK_BYTES = 1 << 20
 _MEMORY = 4 << 30
 """Bytes of address space, much of which libc reserves for threads."""
@@ -76,7 +78,10 @@ class VolumeRequest:
         self.send_json(200, self.files.stat(path))
 
     def do_list(self, path: str, request: Mapping[str, object]) -> None:
-        self.send_body(200, self.files.ls(path, _read_number(request, "depth") or 1))
+        depth = _read_number(request, "depth") or 1
+        with _LISTING:
+            body = self.files.ls(path, depth)
+        self.send_body(200, body)
 
     def do_mkdir(self, path: str, request: Mapping[str, object]) -> None:
         self.send_json(201, self.files.make_dir(path, _read_attributes(request), parents=request.get("force") is True))
@@ -140,10 +145,10 @@ class VolumeRequest:
     def send_json(self, status: int, value: object) -> None:
         self.send_body(status, json.dumps(value, separators=(",", ":")).encode())
 
-    def send_body(self, status: int, body: bytes) -> None:
+    def send_body(self, status: int, body: bytes | bytearray) -> None:
         self.sock.sendall(write({"status": status, "length": len(body)}))
         for start in range(0, len(body), PIECE):
-            self.sock.sendall(write({}, body[start : start + PIECE]))
+            self.sock.sendall(write({}, bytes(body[start : start + PIECE])))
 
 
 def _read_number(request: Mapping[str, object], name: str) -> int | None:

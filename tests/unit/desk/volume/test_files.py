@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -133,6 +134,46 @@ def test_a_listing_has_a_bound(volume: VolumeFiles, tree: Path) -> None:
         (tree / str(number)).touch()
     assert len(json.loads(volume.ls("/", 1, 4))) == 4
     assert status(lambda: volume.ls("/", 1, 3)) == 400
+
+
+def fill(folder: Path, count: int) -> None:
+    """Give one file many long names."""
+    folder.mkdir()
+    first = os.fsencode(folder) + b"/first"
+    os.close(os.open(first, os.O_CREAT))
+    for number in range(count - 1):
+        os.link(first, os.fsencode(folder) + b"/" + f"{number:03}".encode().ljust(255, b"\xff"))
+
+
+def measure_peak(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_beyond_the_bound_of_a_listing_are_not_read(volume: VolumeFiles, tree: Path) -> None:
+    fill(tree / "many", 4000)
+    assert measure_peak(lambda: status(lambda: volume.ls("/many", 1, 100))) < 200_000
+    assert status(lambda: volume.ls("/many", 1, 100)) == 400
+
+
+def test_all_levels_of_a_listing_have_one_bound(volume: VolumeFiles, tree: Path) -> None:
+    for path in ("a", "a/b", "a/b/c", "a/b/c/d"):
+        (tree / path).mkdir()
+        (tree / path / "file").touch()
+    assert len(json.loads(volume.ls("/", 9, 8))) == 8
+    assert status(lambda: volume.ls("/", 9, 7)) == 400
+
+
+def test_a_folder_is_removed_in_memory_that_does_not_depend_on_its_size(volume: VolumeFiles, tree: Path) -> None:
+    fill(tree / "many", 2000)
+    for number in range(200):
+        (tree / "many" / str(number) / "inner").mkdir(parents=True)
+    assert measure_peak(lambda: volume.remove("/many")) < 100_000
+    assert (os.listdir(tree), os.listdir(volume.staging)) == ([], [])
 
 
 @pytest.mark.parametrize("target", ["../secret", "/etc/passwd", "inner", "."], ids=["up", "absolute", "inside", "self"])
