@@ -28,6 +28,9 @@ from hotdesk.linux.filesystem import hold_folder
 
 GATE = ("127.0.0.1", 3128)
 _GATE_BACKLOG = 256
+_SUDO_BACKLOG = 16
+_MAX_KNOCKS = 4 * _SUDO_BACKLOG
+"""Maximum calls of `sudo` that are closed at a time."""
 THREADS_PER_PROGRAM = 8
 """Threads on the host per program of a desk with its own kernel: 7 were measured, and more appear with use."""
 
@@ -129,7 +132,7 @@ class Room:
     def await_guest(self) -> None:
         self.listener = self.listen("link.sock", uids.USER, 0o600)
 
-    def listen(self, name: str, uid: int, mode: int, backlog: int = 16) -> socket.socket:
+    def listen(self, name: str, uid: int, mode: int, backlog: int = _SUDO_BACKLOG) -> socket.socket:
         """Listen at a socket in the folder that a desk can read and not write, owned by this user of the desk."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path = f"{self.folder}/link/{name}"
@@ -150,7 +153,7 @@ class Room:
         """Close calls of `sudo` at a socket that the guest for root cannot inherit: they only request its start."""
         if self.has_own_network and self.sudo is not None:
             with suppress(BlockingIOError):
-                while True:
+                for _ in range(_MAX_KNOCKS):  # a program may call faster than calls are closed
                     self.sudo.accept()[0].close()
 
     def admit_root(self) -> socket.socket:
