@@ -39,7 +39,6 @@ BOOT_TIMEOUT_S = 170.0
 LOAD_TIMEOUT_S = 60.0
 SEED_BYTES = 64
 _MAX_CONSOLE_BYTES = 4096
-_MAX_ROOT_CALLS = 4
 _BACKLOG = 4
 
 
@@ -59,8 +58,8 @@ class MachineSupervisor:
         self.emulator: Emulator | None = None
         self.mux: Mux | None = None
         self.link: Forwarding | None = None
-        self.root: list[socket.socket] = []
-        """Connections of stand-ins for the guest for root, until the guest has connected as well."""
+        self.root: socket.socket | None = None
+        """The connection of the stand-in for the guest for root, until the guest has connected as well."""
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def run(self) -> None:
@@ -178,7 +177,8 @@ class MachineSupervisor:
 
     def connect(self, name: str) -> socket.socket | None:
         if name == "root":
-            return self.root.pop(0) if self.root else None
+            sock, self.root = self.root, None
+            return sock
         if name not in SOCKETS:
             return None
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -203,10 +203,10 @@ class MachineSupervisor:
         self.poll.register(self.listener, select.EPOLLIN)
 
     def take_root(self) -> None:
-        sock, _ = self.listener.accept()
-        self.root.append(sock)
-        while len(self.root) > _MAX_ROOT_CALLS:
-            self.root.pop(0).close()
+        """Accept a stand-in. It replaces an earlier one, which the keeper ended before its guest had connected."""
+        if self.root is not None:
+            self.root.close()
+        self.root, _ = self.listener.accept()
         self.tell({"root": True})
 
 
