@@ -1,10 +1,11 @@
 """Templates: virtual machines that were booted once, from which desks start. Where they are stored, and how they are
 made.
 
-A template belongs to one image, emulator, kernel, guest, processor and memory size, all of which its key covers, and is
-used for a day. The first desk of a key boots, saves itself, and passes the saved machine on by file descriptors. It
-contains only what the image and hotdesk's own code did: no program of a desk has run yet, and it has no data of the
-requested desk. The host never parses it, only copies it; machines of the same key map it.
+A template belongs to one image and its files, emulator, kernel, guest, processor, number of processors and memory size,
+all of which its key covers, and is used for a day. The first desk of a key boots, saves itself, and passes the saved
+machine on by file descriptors. It contains only what the image and hotdesk's own code did: no program of a desk has run
+yet, and it has no data of the requested desk. The host never parses it, only copies it; machines of the same key map
+it.
 """
 
 from __future__ import annotations
@@ -51,8 +52,31 @@ def find(place: Path, now: float | None = None) -> bool:
         written = (place / STATE).stat().st_mtime
     except OSError:
         return False
-    age = (time.time() if now is None else now) - written
-    return 0 <= age < MAX_AGE_S
+    return _is_usable(written, now)
+
+
+def open_files(place: Path) -> list[int]:
+    """Open memory and state of one and the same machine, which may be replaced meanwhile; empty if there is none."""
+    fds: list[int] = []
+    try:
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return fds
+    try:
+        for name in (RAM, STATE):
+            fds.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
+        if _is_usable(os.fstat(fds[1]).st_mtime):
+            return fds
+    except OSError:  # it was removed meanwhile
+        pass
+    finally:
+        os.close(folder)
+    syscalls.close_all(fds)
+    return []
+
+
+def _is_usable(written: float, now: float | None = None) -> bool:
+    return 0 <= (time.time() if now is None else now) - written < MAX_AGE_S
 
 
 def receive(place: Path, listener: socket.socket, caller: int, memory: int) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from hotdesk.config import MIB, Config
 from hotdesk.desk import door_files
 from hotdesk.desk.image import sterile
-from hotdesk.desk.image.image import get_template_folder
+from hotdesk.desk.image.image import Image, get_template_folder
 from hotdesk.desk.room import cpu_set, identity, layout
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
@@ -70,8 +70,11 @@ class MicrovmWall(ContainerWall):
         if not folder.exists():
             self.furnish(room, folder)
         place = self.find_template(room)
-        has_template = template.find(place)
-        self.show_template(room, folder, place if has_template else None)
+        saved = template.open_files(place)
+        try:
+            has_template = self.show_template(room, folder, saved)
+        finally:
+            syscalls.close_all(saved)
         if not has_template:
             listener = room.listen("template.sock", uids.USER, 0o600, 1)
             with listener:
@@ -107,24 +110,36 @@ class MicrovmWall(ContainerWall):
         assert room.stage is not None
         guest = (room.folder / "link/lib/hotdesk_guest").iterdir()
         sources = {**self.sources, **{f"guest/{file.name}": file.read_bytes() for file in guest}}
-        facts = (room.stage.digest, self.accelerator, os.uname().machine, _read_processor(), room.spec.memory)
-        key = template.compute_key((*facts, self.count_cpus(room), len(room.image.layers)), sources)
+        host = (self.accelerator, os.uname().machine, _read_processor())
+        image = (room.stage.digest, room.image.python, room.guest, *self.list_disks(room.image))
+        key = template.compute_key((*host, *image, room.spec.memory, self.count_cpus(room)), sources)
         return get_template_folder(self.settings.images, room.image.digest) / key
 
-    def show_template(self, room: Room, folder: Path, place: Path | None) -> None:
+    def list_disks(self, image: Image) -> list[tuple[object, ...]]:
+        """Describe the files of the machine's read-only disks: a machine has parts of exactly these in its memory."""
+        found = (sterile.find_copy(self.settings.images, layer.name) for layer in image.layers)
+        return [(kind, info.st_ino, info.st_size, info.st_mtime_ns) for file, kind in found for info in [file.stat()]]
+
+    def show_template(self, room: Room, folder: Path, saved: list[int]) -> bool:
+        """Mount the files of a template, memory and state; return False if there is none, or it was just replaced."""
         files = [folder / name for name in (RAM, STATE)]
         for file in files:
             _hide_file(file)
-        if place is None:
-            return
+        if not saved:
+            return False
         with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
             owners = _own_files(room)
             userns = anchor.open(owners, owners)
         try:
+            for file, fd in zip(files, saved, strict=True):
+                _show_file(room, Path(f"/proc/self/fd/{fd}"), file, userns)
+        except FileNotFoundError:  # a removed file cannot be mounted
             for file in files:
-                _show_file(room, place / file.name, file, userns)
+                _hide_file(file)
+            return False
         finally:
             os.close(userns)
+        return True
 
     def count_cpus(self, room: Room) -> int:
         """Return the number of the machine's processors; an emulated machine is slower with more than one."""
@@ -265,7 +280,8 @@ def _runs_on_kvm(room: Room) -> bool:
 
 
 def _read_processor() -> str:
-    """Return the host's processor model: a machine can only be loaded on the kind it was saved on."""
+    """Return the host's processor model and its features: a machine can only be loaded on the kind it was saved on."""
     with open("/proc/cpuinfo") as file:
-        kinds = [line.partition(":")[2].strip() for line in file if line.startswith(("model name", "CPU part"))]
-    return kinds[0] if kinds else ""
+        first = file.read().partition("\n\n")[0]
+    lines = [line for line in first.splitlines() if line.startswith(("model name", "CPU part", "flags", "Features"))]
+    return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.wall.microvm import template
+from hotdesk.linux.syscalls import close_all
 from hotdesk_vmm.task import RAM, STATE
 
 
@@ -72,6 +74,52 @@ def test_a_template_with_a_date_too_old_or_in_the_future_is_made_again(tmp_path:
     assert not template.find(tmp_path / "key", made + template.MAX_AGE_S)
     assert not template.find(tmp_path / "key", made - 3600)
     assert not template.find(tmp_path / "another")
+
+
+def read(fds: list[int]) -> list[bytes]:
+    try:
+        return [os.pread(fd, 100, 0) for fd in fds]
+    finally:
+        close_all(fds)
+
+
+def publish(place: Path, data: bytes) -> None:
+    """Publish a template whose memory and state are the same bytes."""
+    files = [os.memfd_create("saved"), os.memfd_create("saved")]
+    for fd in files:
+        os.write(fd, data)
+    template.publish(place, files, (100, 100))
+    close_all(files)
+
+
+def test_memory_and_state_are_of_one_machine_if_another_replaces_it_meanwhile(tmp_path: Path) -> None:
+    place = tmp_path / "key"
+    place.mkdir()
+    os.mkfifo(place / RAM)  # opening it waits for a writer
+    (place / STATE).write_bytes(b"old")
+    ram = os.open(place / RAM, os.O_PATH)
+
+    def replace() -> None:
+        time.sleep(0.5)
+        publish(place, b"new")
+        os.close(os.open(f"/proc/self/fd/{ram}", os.O_RDWR | os.O_NONBLOCK))
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    fds = template.open_files(place)
+    thread.join()
+    os.close(ram)
+    assert fds == []
+    assert read(template.open_files(place)) == [b"new", b"new"]
+
+
+@pytest.mark.parametrize("age", [-3600, template.MAX_AGE_S + 1])
+def test_a_template_that_is_not_usable_is_not_opened(tmp_path: Path, age: float) -> None:
+    assert template.open_files(tmp_path / "key") == []
+    publish(tmp_path / "key", b"1")
+    assert read(template.open_files(tmp_path / "key")) == [b"1", b"1"]
+    os.utime(tmp_path / "key" / STATE, (time.time() - age,) * 2)
+    assert template.open_files(tmp_path / "key") == []
 
 
 def call(path: Path, fds: list[int]) -> bytes:
