@@ -182,7 +182,8 @@ class KeeperHandle:
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
                 for desk in forks:
-                    await self.runtime.burn(desk.id)
+                    with contextlib.suppress(HotdeskError):
+                        await self.runtime.burn(desk.id)
             raise
         return forks
 

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ SAVE_MEMORY_SECONDS = 300.0
 """Seconds a desk's memory may take to be saved."""
 _ROOT_END_SECONDS = 5.0
 _REJOIN_SECONDS = 20.0
+_CONTINUE_SECONDS = 60.0
+"""Seconds programs may take to continue after their memory was saved."""
 
 
 def _require_memory(desk: str, spec: Spec) -> None:
@@ -52,26 +54,35 @@ def _require_memory(desk: str, spec: Spec) -> None:
 async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: str) -> tuple[dict[str, object], int]:
     """Save a desk's memory while its link is parked; return the keeper's reply, and a listening socket.
 
-    A failure leaves the desk running, with its link unchanged.
+    A failure leaves the desk running, with its link unchanged; if that is impossible, the link ends with the reason.
     """
-    keeper, desk = handle.runtime.keeper, handle.desk
     await _end_root(handle)
     await link.park(token)
-    try:
-        body, fds = await keeper.ask(request, 1, SAVE_MEMORY_SECONDS)
-    except HotdeskError as e:
-        link.break_off(DeskGone(f"desk {desk} is gone: {e}; open another"))
-        raise
-    if body["failure"]:
+    with _breaking_off(handle.desk, link):
+        body, fds = await handle.runtime.keeper.ask(request, 1, SAVE_MEMORY_SECONDS)
+        failure = str(body["failure"])
+    if failure:
         await rejoin(handle, link, body, fds[0], token)
-        raise DeskError(str(body["failure"]))
+        raise DeskError(failure)
     return body, fds[0]
 
 
 async def rejoin(handle: KeeperHandle, link: Link, body: dict[str, object], listening: int, token: str) -> None:
-    with closing([listening]), anyio.CancelScope(shield=True):
-        sock, _ = await hear_guest(handle.runtime, handle.desk, body, listening, token)
+    """Continue a parked link with the guest's next connection; the runtime may take a while to resume its programs."""
+    waiting: Body = {"start_seconds": _CONTINUE_SECONDS, **body}
+    with closing([listening]), anyio.CancelScope(shield=True), _breaking_off(handle.desk, link):
+        sock, _ = await hear_guest(handle.runtime, handle.desk, waiting, listening, token)
         await link.rejoin(sock)
+
+
+@contextlib.contextmanager
+def _breaking_off(desk: DeskId, link: Link) -> Iterator[None]:
+    """End a parked link that cannot continue: calls would wait for it for ever."""
+    try:
+        yield
+    except BaseException as e:
+        link.break_off(e if isinstance(e, DeskGone) else DeskGone(f"desk {desk} is gone: {e}; open another"))
+        raise
 
 
 async def _end_root(handle: KeeperHandle) -> None:
@@ -147,7 +158,8 @@ async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedD
     except BaseException:
         with anyio.move_on_after(BURN_SECONDS, shield=True):
             for desk in forks:
-                await handle.runtime.burn(desk.id)
+                with contextlib.suppress(HotdeskError):
+                    await handle.runtime.burn(desk.id)
         raise
     finally:
         with anyio.move_on_after(BURN_SECONDS, shield=True), contextlib.suppress(HotdeskError):
@@ -180,10 +192,11 @@ async def resume(handle: KeeperHandle) -> None:
     desk = handle.desk
     with anyio.CancelScope(shield=True):
         async with handle.runtime.unless_whole(desk):
-            body, fds = await handle.runtime.keeper.ask(KeeperRequest("boot", desk), 2)
-            with closing(fds):
-                sock, _ = await hear_guest(handle.runtime, desk, body, fds[0], token)
-                await link.rejoin(sock)
+            with _breaking_off(desk, link):
+                body, fds = await handle.runtime.keeper.ask(KeeperRequest("boot", desk), 2)
+                with closing(fds):
+                    sock, _ = await hear_guest(handle.runtime, desk, body, fds[0], token)
+                    await link.rejoin(sock)
             await handle.runtime.keeper.ask(KeeperRequest("woken", desk))
         handle.parked, handle.paused = None, False
         handle.thaw()
