@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -18,7 +19,7 @@ from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import DeskId
 from hotdesk.drive.chain import Row
-from hotdesk.drive.export import as_line, load_json, parse_row
+from hotdesk.drive.export import LARGEST, as_line, load_json, parse_row
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.journal_audit import Walk
 from hotdesk.drive.signing import PUBLIC, compute_fingerprint
@@ -27,6 +28,7 @@ from hotdesk.linux import private_files
 
 BATCH = 500
 _KEYS = "keys"
+_ENDING = ".jsonl"
 
 
 def read_events(settings: Config, after: int) -> dict[str, object]:
@@ -70,29 +72,41 @@ class PulledJournal:
 
     @property
     def after(self) -> int:
-        return self.walk.last.id if self.walk is not None and self.walk.last is not None else 0
+        """Return the number of the last stored event; before the first reply, that of the file written last."""
+        if self.walk is not None:
+            return self.walk.last.id if self.walk.last is not None else 0
+        return _read_last_number(self.folder)
 
     def take(self, reply: dict[str, object], pass_on: Callable[[Sequence[Row]], None] = _ignore_rows) -> int:
         """Check events, pass them on and append them; return their number.
 
-        Raise `KeeperError` if they do not follow the events already stored. Events that were passed on just before this
-        process was killed are passed on again; none is left out.
+        Raise `KeeperError` if they do not follow the events already stored. If the node has another key than before,
+        take nothing: `after` is then the number to ask for. Events that were passed on just before this process was
+        killed are passed on again; none is left out.
         """
         pem, lines = reply.get("key"), reply.get("events")
         if not isinstance(pem, str) or not isinstance(lines, list) or len(lines) > BATCH:
             raise KeeperError(f"malformed journal reply from node {self.folder.name}")
-        if not lines:
+        if not pem and not lines:
             return 0
+        asked = self.after
         walk = self._find_walk(pem)
-        rows: list[Row] = []
-        for line in lines:
-            row = parse_row(load_json(line)) if isinstance(line, str) else None
-            if row is None:
-                raise KeeperError(f"node {self.folder.name} sent a malformed journal event")
+        if self.after != asked:
+            return 0
+        rows = [_parse_line(line, self.folder.name) for line in lines]
+        try:
+            self._check(walk, rows)
+            pass_on(rows)
+            self._append("".join(f"{as_line(row)}\n" for row in rows).encode())
+        except BaseException:
+            self.walk = None  # read the file again at the next call
+            raise
+        return len(rows)
+
+    def _check(self, walk: Walk, rows: Sequence[Row]) -> None:
+        for row in rows:
             walk.step(row)
-            rows.append(row)
             if walk.faults:
-                self.walk = None
                 fault = walk.faults[0]
                 raise KeeperError(
                     f"node {self.folder.name} sent journal events that do not follow those it sent before "
@@ -100,17 +114,10 @@ class PulledJournal:
                     "`hotdesk journal verify` on the node to learn whether its journal was changed. To fetch it again "
                     f"from the beginning, move {self.folder / self.name} away"
                 )
-        try:
-            pass_on(rows)
-        except BaseException:
-            self.walk = None  # read the file again at the next call
-            raise
-        self._append("".join(f"{line}\n" for line in lines).encode())
-        return len(lines)
 
     def _find_walk(self, pem: str) -> Walk:
         key = _parse_key(pem, self.folder.name)
-        name = f"{compute_fingerprint(key)}.jsonl"
+        name = f"{compute_fingerprint(key)}{_ENDING}"
         if self.walk is None or self.name != name:
             walk = Walk(key, {}, thorough=True)
             for line in self._read(name):
@@ -125,23 +132,56 @@ class PulledJournal:
         return self.walk
 
     def _read(self, name: str) -> Iterator[str]:
+        """Yield the lines of a file; remove a last line that was not written completely."""
         private_files.make_folder(self.folder)
-        data = private_files.read(self.folder, name) or b""
-        return iter(data.decode().splitlines())
+        with private_files.enter_folder(self.folder) as place:
+            try:
+                fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+            except FileNotFoundError:
+                return
+        end = 0
+        with open(fd, "rb+") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    file.truncate(end)
+                    return
+                end += len(line)
+                yield line.decode()
 
     def _append(self, data: bytes) -> None:
         fd = os.open(self.folder / self.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            os.write(fd, data)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
             os.fsync(fd)
         finally:
             os.close(fd)
 
 
+def _read_last_number(folder: Path) -> int:
+    """Return the number of the last complete event in the file that was written last, 0 if there is none."""
+    files = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime_ns)
+    if not files:
+        return 0
+    with files[-1].open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 2 * LARGEST))
+        lines = file.read().split(b"\n")
+    row = parse_row(load_json(lines[-2].decode(errors="replace"))) if len(lines) > 1 else None
+    return row.id if row is not None else 0
+
+
+def _parse_line(line: object, node: str) -> Row:
+    row = parse_row(load_json(line)) if isinstance(line, str) else None
+    if row is None:
+        raise KeeperError(f"node {node} sent a malformed journal event, so its new events are not stored here")
+    return row
+
+
 def _parse_key(pem: str, node: str) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(pem.encode())
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise KeeperError(f"node {node} sent no valid public key with its journal events")

@@ -1,0 +1,113 @@
+"""Tests of the events of nodes that a server stores."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from hotdesk.cluster.pull import PulledJournal
+from hotdesk.drive.export import as_line
+from hotdesk.drive.journal import FILE, Journal, read
+from hotdesk.drive.signing import PUBLIC, load_signer
+from hotdesk.event import Revoked
+from hotdesk.linux.private_files import MAX_FILE_BYTES
+
+
+class FakeNode:
+    """A node's journal, and its answers to a server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700)
+
+    def add(self, count: int) -> None:
+        journal = Journal(self.folder / FILE, load_signer(self.folder))
+        for number in range(count):
+            journal.add("desk", "door", Revoked("desk", "erp-token", f"reason {number}"))
+            journal.commit()
+        journal.close()
+
+    def answer(self, after: int) -> dict[str, object]:
+        lines = [as_line(row) for row in read(self.folder / FILE, after=after)]
+        return {"key": (self.folder / PUBLIC).read_text(), "events": lines}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> FakeNode:
+    found = FakeNode(tmp_path / "node")
+    found.add(3)
+    return found
+
+
+def pull(pulled: PulledJournal, node: FakeNode) -> int:
+    return pulled.take(node.answer(pulled.after))
+
+
+def read_numbers(folder: Path) -> list[str]:
+    return [line[:8] for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+
+
+def test_events_of_a_known_node_are_stored_after_a_restart(tmp_path: Path, node: FakeNode) -> None:
+    assert pull(PulledJournal(tmp_path / "n1"), node) == 3
+    node.add(2)
+    restarted = PulledJournal(tmp_path / "n1")
+    assert restarted.after == 3
+    assert pull(restarted, node) == 2
+    assert pull(restarted, node) == 0
+    assert pull(PulledJournal(tmp_path / "n1"), node) == 0
+    assert read_numbers(tmp_path / "n1") == [f'{{"id": {number}' for number in range(1, 6)]
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_a_last_line_that_was_not_written_completely_is_fetched_again(tmp_path: Path, node: FakeNode, cut: int) -> None:
+    pull(PulledJournal(tmp_path / "n1"), node)
+    (path,) = (tmp_path / "n1").glob("*.jsonl")
+    os.truncate(path, path.stat().st_size - cut)
+    restarted = PulledJournal(tmp_path / "n1")
+    assert restarted.after == 2
+    assert pull(restarted, node) == 1
+    assert read_numbers(tmp_path / "n1") == ['{"id": 1', '{"id": 2', '{"id": 3']
+
+
+def test_a_node_with_another_key_is_fetched_from_its_beginning(tmp_path: Path, node: FakeNode) -> None:
+    pulled = PulledJournal(tmp_path / "n1")
+    pull(pulled, node)
+    shutil.rmtree(node.folder)
+    node.folder.mkdir(mode=0o700)
+    node.add(4)
+    assert pull(pulled, node) == 0
+    assert pulled.after == 0
+    assert pull(pulled, node) == 4
+    assert len(list((tmp_path / "n1").glob("*.jsonl"))) == 2
+
+
+def test_a_write_that_fails_halfway_is_made_good(tmp_path: Path, node: FakeNode) -> None:
+    pulled = PulledJournal(tmp_path / "n1")
+    pull(pulled, node)
+    (path,) = (tmp_path / "n1").glob("*.jsonl")
+    node.add(3)
+    answer = node.answer(3)
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size * 3 // 2, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            pulled.take(answer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert 3 <= pulled.after < 6
+    pull(pulled, node)
+    assert read_numbers(tmp_path / "n1") == [f'{{"id": {number}' for number in range(1, 7)]
+
+
+def test_a_stored_journal_may_be_larger_than_other_private_files(tmp_path: Path, node: FakeNode) -> None:
+    pull(PulledJournal(tmp_path / "n1"), node)
+    (path,) = (tmp_path / "n1").glob("*.jsonl")
+    path.write_bytes((b" " * (MAX_FILE_BYTES // 16 - 1) + b"\n") * 16 + path.read_bytes())
+    node.add(1)
+    assert pull(PulledJournal(tmp_path / "n1"), node) == 1
