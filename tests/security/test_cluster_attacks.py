@@ -10,22 +10,31 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
+from hotdesk.api.cluster_host import ClusterHost
+from hotdesk.api.quotas import Quotas
+from hotdesk.api.walls import TenantWalls
 from hotdesk.cluster.certificates import make_tls_context
+from hotdesk.cluster.discovery import Address, StaticNode
 from hotdesk.cluster.names import compute_node_code, new_node_id
+from hotdesk.cluster.nodes import Nodes
 from hotdesk.cluster.pull import PulledJournal
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.config import Config
 from hotdesk.desk.seam import DeskId, Spec
-from hotdesk.drive.export import as_line
+from hotdesk.drive.chain import compute_digest
+from hotdesk.drive.export import as_line, parse_row
 from hotdesk.drive.journal import FILE, Journal, read
 from hotdesk.drive.signing import PUBLIC, load_signer
 from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.event import Revoked
+from hotdesk.ipc.tasks import background
+from tests.conftest import settings_in
 from tests.security.cluster_attack_room import REPORT, ClusterAttacks, attacked, reply
 from tests.security.guards import Removal, falls_without, no_guard
 
@@ -319,8 +328,8 @@ def journal_lines(folder: Path, count: int) -> tuple[str, list[str]]:
     "cluster: pulled events follow those before",
     Removal(
         "cluster/pull.py",
-        "            if walk.faults:\n                self.walk",
-        "            if not walk:\n                self.walk",
+        "            if walk.faults:\n                fault",
+        "            if not walk:\n                fault",
     ),
 )
 @pytest.mark.parametrize("case", ["changed", "left out", "told anew"])
@@ -336,6 +345,85 @@ def test_a_node_cannot_change_events_it_reported(tmp_path: Path, case: str) -> N
     }[case]
     with pytest.raises(KeeperError, match="do not follow those it sent before"):
         pulled.take({"key": key, "events": later})
+
+
+def forge(event: str, **fields: object) -> str:
+    return json.dumps(json.loads(event) | fields)
+
+
+def forge_hash(event: str, **fields: object) -> str:
+    row = parse_row(json.loads(forge(event, **fields)))
+    assert row is not None
+    return forge(event, **fields, hash=compute_digest(row, None).hex())
+
+
+MALFORMED: dict[str, Callable[[str], object]] = {
+    "a hash that is not hexadecimal": lambda event: forge(event, hash="zz"),
+    "a signature that is not hexadecimal": lambda event: forge(event, signature="zz"),
+    "no text": lambda event: 7,
+    "no JSON": lambda event: "{",
+    "half a character, well hashed": lambda event: forge_hash(event, chain="\ud800"),
+    "nested too deeply": lambda event: "[" * 100_000,
+}
+
+
+@falls_without(
+    "cluster: events of nodes are parsed strictly",
+    Removal(
+        "drive/export.py",
+        "    except ValueError:\n        return None\n\n\ndef load_json",
+        "    except KeyError:\n        return None\n\n\ndef load_json",
+    ),
+    cases="a hash that is not hexadecimal | a signature that is not hexadecimal",
+)
+@falls_without(
+    "cluster: names of chains may be any text",
+    Removal("drive/chain.py", '.encode("utf-8", "surrogatepass")\n\n\ndef compute', ".encode()\n\n\ndef compute"),
+    cases="half a character, well hashed",
+)
+@no_guard(
+    "the parser of every export, tried in tests/unit/drive",
+    cases="no text | no JSON | nested too deeply",
+)
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_event_of_a_node_is_refused(tmp_path: Path, case: str) -> None:
+    key, lines = journal_lines(tmp_path / "node", 2)
+    pulled = PulledJournal(tmp_path / "n1")
+    with pytest.raises(KeeperError, match="node n1 sent"):
+        pulled.take({"key": key, "events": [MALFORMED[case](lines[0])]})
+    assert pulled.take({"key": key, "events": lines}) == 2
+
+
+@falls_without(
+    "cluster: no event ends a server",
+    Removal(
+        "api/cluster_host.py", "        except Exception as e:  # noqa: BLE001 - a rim", "        except KeyError as e:"
+    ),
+)
+async def test_a_node_that_sends_malformed_events_ends_no_server(tmp_path: Path) -> None:
+    """Both nodes report the same boot id, which does not lead calls for one to the other."""
+    key, lines = journal_lines(tmp_path / "node", 2)
+
+    async def answer(sock: socket.socket, target: str, events: list[str]) -> None:
+        await reply(sock, 200, {"key": key, "events": events} if target.endswith("/journal/0") else {"items": []})
+
+    async with background() as tasks:
+        room = ClusterAttacks(tmp_path, tasks, Address("127.0.0.1", 1))
+        hostile = await room.pose(partial(answer, events=[forge(lines[0], hash="zz")]))
+        honest = await room.pose(
+            partial(answer, events=lines), replace(REPORT, node="n2"), identity=room.identity("node", "n2")
+        )
+        context = make_tls_context(room.identity("server", "home"), "server")
+        nodes = Nodes([StaticNode(hostile), StaticNode(honest)], context, tasks, room.errors.append)
+        tasks.start(nodes.run)
+        settings = settings_in(tmp_path / "home")
+        async with ClusterHost(settings, "default", Quotas(), TenantWalls(), nodes):
+            with anyio.fail_after(20):
+                while not list((settings.lib / "serve/nodes/n2").glob("*.jsonl")):
+                    await anyio.sleep(0.05)
+            await anyio.sleep(1.5)
+        assert not list((settings.lib / "serve/nodes/n1").glob("*.jsonl"))
+        nodes.close()
 
 
 CONNECT = """

@@ -23,7 +23,6 @@ from hotdesk.cluster.pull import BATCH, PulledJournal
 from hotdesk.config import Config
 from hotdesk.desk.keeper.spawn import Started
 from hotdesk.drive.chain import Row
-from hotdesk.errors import HotdeskError
 from hotdesk.ipc.tasks import background
 from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus
 
@@ -71,18 +70,28 @@ class ClusterHost(MeteredHost, ClusterMachine):
             self.counted.pop(desk).free()
 
     async def pull_events(self) -> None:
-        """Copy the events of nodes to this machine, once a second."""
+        """Copy the events of nodes to this machine, once a second. No node holds up the others."""
         journals: dict[str, PulledJournal] = {}
-        while True:
-            await anyio.sleep(_PULL_INTERVAL_S)
-            for node in list(self.cluster.nodes.by_name.values()):
-                place = self.config.lib / "serve" / NODES / node.name
-                journal = journals.setdefault(node.name, PulledJournal(place))
-                take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node.code))
-                try:
-                    await _pull(self.cluster.on(node), journal, take)
-                except (HotdeskError, OSError) as e:
-                    log(e)
+        pulling: set[str] = set()
+        async with anyio.create_task_group() as tasks:
+            while True:
+                await anyio.sleep(_PULL_INTERVAL_S)
+                for node in list(self.cluster.nodes.by_name.values()):
+                    if node.name not in pulling:
+                        place = self.config.lib / "serve" / NODES / node.name
+                        journal = journals.setdefault(node.name, PulledJournal(place))
+                        tasks.start_soon(self._pull_from, node, journal, pulling)
+
+    async def _pull_from(self, node: ClusterNode, journal: PulledJournal, pulling: set[str]) -> None:
+        """Copy the events of one node, whatever it sends."""
+        pulling.add(node.name)
+        try:
+            take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node.code))
+            await _pull(self.cluster.on(node), journal, take)
+        except Exception as e:  # noqa: BLE001 - a rim: an attacker may control the node
+            log(e)
+        finally:
+            pulling.discard(node.name)
 
     def _write_down(self, code: str, rows: Sequence[Row]) -> None:
         """Record here what a node's keeper, keys and doors did for that node's own desks."""

@@ -175,8 +175,8 @@ class ClusterRuntime:
         """Open desks, without those that ended by themselves or with their node."""
         self.asking: set[DeskId] = set()
         """Desks whose scope has rules that ask a person."""
-        self.tenant_nodes: dict[str, TenantNode] = {}
-        """The calls to each node, by the boot id of its agent."""
+        self.tenant_nodes: dict[tuple[str, str], TenantNode] = {}
+        """The calls to each node, by its name and the boot id of its agent, which it chooses itself."""
         self.stock: dict[tuple[str, str, bool], dict[str, object]] = {}
         """Desks that every node keeps ready: the request, by image, wall and whether they are proven."""
         self.is_settled = False
@@ -185,8 +185,8 @@ class ClusterRuntime:
         nodes.on_loss.append(self.lose)
 
     def on(self, node: ClusterNode) -> TenantNode:
-        if (found := self.tenant_nodes.get(node.boot)) is None:
-            found = self.tenant_nodes[node.boot] = TenantNode(node, self.tenant, self.owner, self.seal)
+        if (found := self.tenant_nodes.get((node.name, node.boot))) is None:
+            found = self.tenant_nodes[node.name, node.boot] = TenantNode(node, self.tenant, self.owner, self.seal)
         return found
 
     def get_node(self, desk: DeskId) -> ClusterNode:
@@ -362,7 +362,7 @@ class ClusterRuntime:
             self.tasks.start(functools.partial(self.burn_strays, node))
 
     def lose(self, node: ClusterNode) -> None:
-        calls = self.tenant_nodes.pop(node.boot, None)
+        calls = self.tenant_nodes.pop((node.name, node.boot), None)
         for desk in [each for each in self.desks if get_node_code(each) == node.code]:
             self.desks[desk].link.break_off(
                 NodeLost(f"desk {desk} is gone: node {node.name} no longer responds; open another")
@@ -446,4 +446,4 @@ def get_control_path(settings: Config, owner: str) -> Path:
 
 def _read_age(record: Mapping[str, object]) -> float:
     opened = record.get("opened")
-    return float(opened) if isinstance(opened, int | float) else 0.0
+    return opened if isinstance(opened, int | float) else 0.0

@@ -67,7 +67,7 @@ def parse_head(text: str) -> Head:
 
 
 def encode_statement(chain: str, seq: int, digest: bytes) -> bytes:
-    return f"hotdesk-head 1 {chain} {seq} {digest.hex()}".encode()
+    return f"hotdesk-head 1 {chain} {seq} {digest.hex()}".encode("utf-8", "surrogatepass")
 
 
 def compute_digest(row: Row, before: Row | None) -> bytes:

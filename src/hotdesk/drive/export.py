@@ -116,13 +116,17 @@ def _parse_line(line: str) -> Row | Head | None:
 
 
 def parse_row(fields: object) -> Row | None:
+    """Return an event, or `None` if the fields are not one."""
     if not isinstance(fields, dict) or fields.keys() | {"signature"} != FIELDS.keys():
         return None
     if any(type(value) is not FIELDS[name] for name, value in fields.items()):
         return None
     number, chain, seq, at, actor, name, version, data, hashed = (fields[field] for field in list(FIELDS)[:9])
-    signature = bytes.fromhex(fields["signature"]) if "signature" in fields else None
-    return Row(number, chain, seq, at, actor, name, version, data, bytes.fromhex(hashed), signature)
+    try:
+        signature = bytes.fromhex(fields["signature"]) if "signature" in fields else None
+        return Row(number, chain, seq, at, actor, name, version, data, bytes.fromhex(hashed), signature)
+    except ValueError:
+        return None
 
 
 def load_json(line: str) -> object:

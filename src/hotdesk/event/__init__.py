@@ -119,10 +119,9 @@ def from_json(name: str, data: str, version: int = VERSION) -> Event:
     read = compile_readers().get(name)
     if read is None or version != VERSION:
         raise ValueError(f"unknown event {name!r} of version {version}")
-    fields = json.loads(data)
     try:
-        event: Event = read(fields)
-    except StrictError as e:
+        event: Event = read(json.loads(data))
+    except (StrictError, RecursionError) as e:
         raise ValueError(f"malformed event {name}: {e}") from None
     return event
 
