@@ -210,20 +210,19 @@ def become_root(lacking: Sequence[str]) -> None:
             f"setup needs root, and sudo is not installed; run `hotdesk setup` as root; missing here: {reasons}"
         )
     say("setup needs root: running it again with sudo")
-    variables = [
-        f"{name}={value}" for name, value in os.environ.items() if name.startswith("HOTDESK_") or is_passed_on(name)
-    ]
-    argv = [
-        "sudo",
-        "--",
-        "env",
-        *variables,
-        sys.executable,
-        "-B",
-        *sys.argv,
-    ]  # -B: no files owned by root in a user's checkout
+    # -B: no files owned by root in a user's checkout
+    argv = ["sudo", f"--preserve-env={','.join(_list_passed_variables())}", "--", sys.executable, "-B", *sys.argv]
     sys.stdout.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - no shell
+
+
+def _list_passed_variables() -> list[str]:
+    """List the variables that set-up needs: no API keys, and names only, as every user can read command lines."""
+    return [
+        name
+        for name in os.environ
+        if name.isidentifier() and (is_passed_on(name) or (name.startswith("HOTDESK_") and not name.endswith("_KEY")))
+    ]
 
 
 # -- the steps -------------------------------------------------------------------------------------------------
