@@ -156,8 +156,13 @@ class NodeControl(ControlServer):
         self.owners |= dict.fromkeys(forks, self.owners.get(desk, ""))
 
     async def _list_desks(self, sock: socket.socket) -> None:
-        listed = state.list_own_desks(self.runtime.config)
-        await respond(sock, 200, [{**each, "owner": self.owners.get(DeskId(str(each["id"])), "")} for each in listed])
+        await respond(sock, 200, [self._add_owner(each) for each in state.list_own_desks(self.runtime.config)])
+
+    def _add_owner(self, record: dict[str, object]) -> dict[str, object]:
+        """Return a desk's record with its owner. A desk without one is still being opened, whatever its keeper says."""
+        if (owner := self.owners.get(DeskId(str(record["id"])))) is None:
+            return {**record, "owner": "", "state": "opening"}
+        return {**record, "owner": owner}
 
     async def _change(self, sock: socket.socket, name: str, what: str, body: bytes) -> None:
         """Change a desk's scope, step, rules, owner or suspend state."""
