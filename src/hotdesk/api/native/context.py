@@ -45,6 +45,8 @@ class Native:
     """Folders of job templates; if two have a template of the same name, the first folder's is used."""
     streams: Counter[str] = field(default_factory=Counter)
     """Number of open event streams, by tenant."""
+    views: Counter[str] = field(default_factory=Counter)
+    """Number of open screens, terminals and streams of desks, by tenant."""
     idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_make_key_reused_error, 86400.0))
     viewers: Viewers = field(default_factory=Viewers)
     measures: Measures = field(default_factory=Measures)

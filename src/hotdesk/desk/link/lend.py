@@ -31,6 +31,8 @@ OWNERS_ALONE = re.compile(rb"ops0{0,19}(?:4:acts|4:park|6:rejoin|6:settle)")
 
 Every request with such an operation contains these bytes. It is not decoded, as it may be large.
 """
+_GONE_INTERVAL_S = 0.5
+"""Seconds between two checks whether a caller that sends no more is gone. No event tells that: its end is readable."""
 SLICE = 64
 """Frames of one borrower that are relayed before other tasks run."""
 
@@ -189,12 +191,20 @@ async def deliver(sock: socket.socket, loan: Loan) -> None:
 
 async def join(caller: socket.socket, inside: socket.socket) -> None:
     """Copy bytes both ways until both sides have ended, one fails, or the caller is gone."""
+    answered = anyio.Event()
+
+    async def answer() -> None:
+        await _copy_bytes(inside, caller)
+        answered.set()
+
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_copy_bytes, inside, caller)
+            tasks.start_soon(answer)
             await _copy_bytes(caller, inside)
-            if is_gone(caller):
-                tasks.cancel_scope.cancel()  # a server inside may keep its side open forever
+            while not answered.is_set() and not is_gone(caller):
+                with anyio.move_on_after(_GONE_INTERVAL_S):
+                    await answered.wait()
+            tasks.cancel_scope.cancel()  # a server inside may keep its side open forever
     except* OSError:
         pass
 

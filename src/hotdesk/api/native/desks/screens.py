@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Annotated, Literal
 
 import anyio
@@ -29,6 +29,8 @@ NAMED = "^[a-z0-9]{0,32}$"
 _VIEWER = "The value of `?viewer=` with which the caller opened the screen; empty: the caller's latest connection."
 KEEPALIVE_INTERVAL_S = 30.0
 """Seconds between two requests that renew a person's control of the screen."""
+MAX_VIEWS = 256
+"""Open screens, terminals and streams of one tenant. Each has several descriptors of the server."""
 GONE, REFUSED = 4404, 4403
 """Close codes of a WebSocket: the desk is gone, or the caller may not view it."""
 
@@ -126,12 +128,13 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
     try:
         async with owner(context, desk) as far:
             with (
+                count_view(context),
                 await far.open_screen(name, True) as sock,
                 context.native.viewers.looking(context.caller, desk, name, viewer),
             ):
                 await accept(websocket)
                 await _relay_screen(websocket, sock, far, name, context)
-    except HotdeskError as e:
+    except (HotdeskError, ProblemError) as e:
         await close(websocket, GONE, str(e))
 
 
@@ -170,17 +173,16 @@ async def terminal(
     if context is None:
         return
     try:
-        async with find_desk(context, desk) as found:
-            process = await found.start(LOGIN_SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
-            await accept(websocket)
-            try:
-                await _relay_terminal(websocket, process, context)
-            finally:
-                with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
-                    await process.kill()
-    except ProblemError as e:
-        await close(websocket, GONE, str(e))
-    except HotdeskError as e:
+        with count_view(context):
+            async with find_desk(context, desk) as found:
+                process = await found.start(LOGIN_SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
+                await accept(websocket)
+                try:
+                    await _relay_terminal(websocket, process, context)
+                finally:
+                    with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
+                        await process.kill()
+    except (HotdeskError, ProblemError) as e:
         await close(websocket, GONE, str(e))
 
 
@@ -238,6 +240,21 @@ async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None
     except HotdeskError as e:
         await close(websocket, GONE, str(problem_from_error(e)))
     return None
+
+
+@contextmanager
+def count_view(context: RequestContext) -> Iterator[None]:
+    """Count a tenant's screen, terminal or stream while it is open; refuse it if too many are."""
+    views, name = context.native.views, context.tenant.name
+    if views[name] >= MAX_VIEWS:
+        raise ProblemError(
+            429, "views.many", f"{MAX_VIEWS} screens, terminals and streams are open already, the limit; close some"
+        )
+    views[name] += 1
+    try:
+        yield
+    finally:
+        views[name] -= 1
 
 
 async def accept(websocket: WebSocket) -> None:

@@ -15,7 +15,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from hotdesk.api.native.access.auth import RequestContext
 from hotdesk.api.native.desks.desks import STOPPED, connect_to_owner, require_desk
-from hotdesk.api.native.desks.screens import GONE, accept, admit_viewer, cancel_on_key_end, close
+from hotdesk.api.native.desks.screens import GONE, accept, admit_viewer, cancel_on_key_end, close, count_view
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.desk.room.room import GATE
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, HotdeskError
@@ -36,15 +37,20 @@ async def stream(
         return
     await accept(websocket)
     try:
-        async with connect_to_owner(context, DeskId(desk)) as runtime:
-            if (await require_desk(context, desk)).state in STOPPED:
-                raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume resumes it")
-            with await runtime.upgrade(f"/desks/{desk}/{_name_route(to)}", "hotdesk-stream") as sock:
-                await websocket.send_text(OPENED)
-                await carry(websocket, sock, context)
+        with count_view(context):
+            await _connect(websocket, desk, to, context)
         await close(websocket, 1000, "")
-    except HotdeskError as e:
+    except (HotdeskError, ProblemError) as e:
         await close(websocket, GONE, str(e))
+
+
+async def _connect(websocket: WebSocket, desk: str, to: str, context: RequestContext) -> None:
+    async with connect_to_owner(context, DeskId(desk)) as runtime:
+        if (await require_desk(context, desk)).state in STOPPED:
+            raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume resumes it")
+        with await runtime.upgrade(f"/desks/{desk}/{_name_route(to)}", "hotdesk-stream") as sock:
+            await websocket.send_text(OPENED)
+            await carry(websocket, sock, context)
 
 
 def _name_route(to: str) -> str:
@@ -59,22 +65,26 @@ def _name_route(to: str) -> str:
 
 async def carry(websocket: WebSocket, sock: socket.socket, context: RequestContext) -> None:
     """Relay bytes both ways until both directions end, either side is gone, or the caller's key ends."""
+    ended = anyio.Event()
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_key_end, context, tasks.cancel_scope)
-            async with anyio.create_task_group() as both:
-                both.start_soon(_send_down, websocket, sock)
-                await _pass_up(websocket, sock)
+            tasks.start_soon(_pass_up, websocket, sock, ended)
+            await _send_down(websocket, sock)
+            await ended.wait()
             tasks.cancel_scope.cancel()
     except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
         pass  # either side is gone, or the caller sent text
 
 
-async def _pass_up(websocket: WebSocket, sock: socket.socket) -> None:
-    """Forward what the caller sends until its end; a caller that disconnects ends both directions."""
+async def _pass_up(websocket: WebSocket, sock: socket.socket, ended: anyio.Event) -> None:
+    """Forward what the caller sends until its end; a caller that disconnects ends both directions, also after it."""
     while data := await websocket.receive_bytes():
         await send(sock, data)
     sock.shutdown(socket.SHUT_WR)
+    ended.set()
+    while True:
+        await websocket.receive_bytes()
 
 
 async def _send_down(websocket: WebSocket, sock: socket.socket) -> None:
