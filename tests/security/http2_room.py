@@ -36,6 +36,8 @@ class Http2Room:
     heard: list[Scope] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     """Paths of requests whose application was notified that the client disconnected."""
+    answered: list[str] = field(default_factory=list)
+    """Paths of requests whose application has sent its answer, whether or not the client read it."""
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the length of a body; `/slow` waits for its client to disconnect, `/stubborn` does not."""
@@ -56,6 +58,13 @@ class Http2Room:
         body = b"x" * int(scope["query_string"] or b"0") or str(size).encode()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"Content-Type", b"text/plain")]})
         await send({"type": "http.response.body", "body": body})
+        self.answered.append(path)
+
+
+class Impatient(NegotiatedProtocol):
+    """Gives up on a client sooner, so that tests need not wait."""
+
+    write_stall_s = 1.0
 
 
 @contextlib.contextmanager
@@ -66,7 +75,7 @@ def http2_room(folder: Path) -> Iterator[Http2Room]:
     listener = socket.create_server(("127.0.0.1", 0))
     room = Http2Room(listener.getsockname()[1], trust)
     config = uvicorn.Config(
-        room.app, interface="asgi3", http=NegotiatedProtocol, ssl_certfile=str(chain), lifespan="off",
+        room.app, interface="asgi3", http=Impatient, ssl_certfile=str(chain), lifespan="off",
         log_config=None, access_log=False, timeout_graceful_shutdown=1,
     )  # fmt: skip
     config.load()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from h2.errors import ErrorCodes
 from h2.exceptions import H2Error
+from h2.settings import SettingCodes
 from hpack import Encoder
 from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, PriorityFrame, SettingsFrame
 
@@ -105,6 +106,29 @@ def test_an_endless_head_ends_the_connection(client: Http2Client) -> None:
     for _ in range(50):
         client.send_frames(ContinuationFrame(1, b"\x00" * 4096))
     assert client.goodbye(3) in (CALM, -1)
+
+
+@falls_without(
+    "HTTP/2: responses of which nothing is accepted end",
+    Removal("http2/stream.py", "asyncio.timeout(self.connection.write_stall_s)", "asyncio.timeout(None)"),
+)
+@pytest.mark.parametrize("how", ["silent", "other window"])
+def test_a_client_that_closes_its_window_holds_no_response(room: Http2Room, client: Http2Client, how: str) -> None:
+    """A window that grows for the connection only wakes its responses, and is no progress of theirs."""
+    client.state.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    client.flush()
+    streams = [client.request("/?5000") for _ in range(5)]
+    deadline = time.monotonic() + 8
+    while len(client.resets) < 5 and time.monotonic() < deadline:
+        if how == "other window":
+            client.state.increment_flow_control_window(1)
+            client.flush()
+        client.read(0.2)
+    assert client.resets == {*streams}
+    assert room.answered == ["/"] * 5
+    client.state.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 65535})
+    client.flush()
+    assert client.answer(client.request("/?5000")) == (200, b"x" * 5000)
 
 
 @no_guard(LIBRARY)

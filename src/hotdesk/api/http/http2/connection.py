@@ -36,7 +36,7 @@ CONNECTION_WINDOW = 1 << 20
 """Bytes of bodies that may wait to be read: of one request, and of all."""
 IDLE_TIMEOUT_S = 75.0
 WRITE_STALL_S = 60.0
-"""Seconds after which a client that reads nothing is disconnected."""
+"""Seconds after which a client that reads nothing is disconnected, and a response of which it accepts nothing ends."""
 _INITIAL_WINDOW = 65535
 _PIECE = 256 << 10
 """Bytes that are sent at a time, so that other requests get their turn."""
@@ -47,10 +47,11 @@ _UNFINISHED_LIMIT = HEAD_LIMIT + (32 << 10)
 class Http2Connection(asyncio.Protocol):
     """Speaks HTTP/2 over a connection that HTTP/1.1's protocol accepted."""
 
-    def __init__(self, first: Protocol) -> None:
+    def __init__(self, first: NegotiatedProtocol) -> None:
         self.loop, self.app = first.loop, first.app
         self.client, self.server = first.client, first.server
         self.connections, self.tasks, self.server_state = first.connections, first.tasks, first.server_state
+        self.write_stall_s = first.write_stall_s
         self.base = _build_base_scope(first)
         self.transport: asyncio.Transport
         self.state = _new_state()
@@ -86,7 +87,7 @@ class Http2Connection(asyncio.Protocol):
         """Stop reading from a client that does not read: responses to it would pile up."""
         self.writable.clear()
         self.transport.pause_reading()
-        self._wait(WRITE_STALL_S)
+        self._wait(self.write_stall_s)
 
     def resume_writing(self) -> None:
         self.writable.set()
@@ -320,6 +321,8 @@ def _build_base_scope(first: Protocol) -> Scope:
 
 class NegotiatedProtocol(Protocol):
     """A TLS connection, which speaks the protocol that ALPN chose."""
+
+    write_stall_s = WRITE_STALL_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start HTTP/2 if ALPN chose it."""

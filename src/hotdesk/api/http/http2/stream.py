@@ -118,12 +118,23 @@ class Http2Stream:
             self.changed.set()
 
     async def _send_body(self, body: memoryview) -> None:
-        """Send bytes as the client's window allows."""
+        """Send bytes as the client's window allows; reset the stream if it allows none for too long."""
         while body and not self.is_gone:
+            try:
+                async with asyncio.timeout(self.connection.write_stall_s):
+                    body = body[await self._send_piece(body) :]
+            except TimeoutError:
+                self.connection.reset_stream(self.number)
+            await self.connection.drain()
+
+    async def _send_piece(self, body: memoryview) -> int:
+        """Send bytes as soon as the client accepts any; return their number, 0 if the client is gone."""
+        while not self.is_gone:
             self.window.clear()
-            done = self.connection.send_data(self.number, body)
-            body = body[done:]
-            await (self.connection.drain() if done else self.window.wait())
+            if done := self.connection.send_data(self.number, body):
+                return done
+            await self.window.wait()
+        return 0
 
 
 def build_scope(base: Scope, reset: Callable[[], None]) -> Scope:
