@@ -26,8 +26,8 @@ FINISH_TIMEOUT_S, CANCEL_TIMEOUT_S = 10.0, 1.0
 """Seconds in which a screen or browser call may end by itself before it is cancelled: normal, and repeatable calls."""
 STOPPING_SECONDS, STOP_AGAIN = 10.0, 0.1
 """Seconds in which a busy desk's programs must stop, and between two attempts."""
-_RETURN_TIMEOUT_S = 10.0
-"""Seconds a desk may take to continue after control is handed back."""
+_RETURN_TIMEOUT_S, _THAW_INTERVAL_S = 10.0, 1.0
+"""Seconds a desk may take to continue after control is handed back, and between two attempts if it does not."""
 MARK = "wheel"
 """Name of the stored picture that the screen is compared with."""
 MAX_NAMES = 20
@@ -112,6 +112,7 @@ class Wheel:
         self.driven: PastTakeovers | None = None
         self.lease = _LEASE_S
         self.stopping = STOPPING_SECONDS
+        self.returning, self.thawing = _RETURN_TIMEOUT_S, _THAW_INTERVAL_S
         self.turning = anyio.Lock()
         self.free = anyio.Event()
         """Set while no person has control."""
@@ -200,9 +201,9 @@ class Wheel:
                 await self.stop()
                 await self.seat.ask("view.lease", number=viewer)
             except BaseException:
-                with anyio.move_on_after(_RETURN_TIMEOUT_S, shield=True), suppress(HotdeskError):
+                with anyio.CancelScope(shield=True), suppress(HotdeskError):
                     await self.let_go_on()
-                    await self.record(
+                    await self.record_return(
                         HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "control could not be taken")
                     )
                 self.end()
@@ -210,9 +211,14 @@ class Wheel:
             holder.drives = True
         self.tasks.start(functools.partial(self.guard, holder))
 
-    async def record(self, event: TookOver | HandedBack) -> None:
+    async def record(self, event: TookOver) -> None:
         """Record an event in a thread, because it waits for the disk and the event loop must not."""
         await anyio.to_thread.run_sync(self.note, event)
+
+    async def record_return(self, event: HandedBack) -> None:
+        """Record an event; if that takes too long, the worker continues before it is done."""
+        with anyio.move_on_after(self.returning):
+            await anyio.to_thread.run_sync(self.note, event, abandon_on_cancel=True)
 
     def begin(self, viewer: int, by: str) -> Holder:
         """Suspend the worker: from now on its calls wait or are refused, and its clock is stopped."""
@@ -293,37 +299,68 @@ class Wheel:
                     return
                 seconds = round(time.monotonic() - holder.since, 1)
                 try:
-                    with anyio.move_on_after(_RETURN_TIMEOUT_S):
-                        clicks, keys = await self.let_go_on()
-                        self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).merge_earlier(self.driven)
-                        await self.record(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
+                    clicks, keys = await self.let_go_on()
+                    self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).merge_earlier(self.driven)
+                    await self.record_return(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
                 finally:
                     self.end()
 
     async def let_go_on(self) -> tuple[int, int]:
         """End a person's control, then thaw the desk's programs; return the numbers of clicks and keys."""
-        acted: object = None
-        confirmed = False
-        with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
-            await self.seat.ask("view.lease", number=0)
-            confirmed = True
-            acted = (await self.seat.ask("view.acted")).value
-        if not confirmed:
-            self.seat.close()  # otherwise the person might act at the same time as the worker
+        acted = await self.end_lease()
         if self.has_worker() or self.desk_suspended:
-            with suppress(DeskGone):
-                await self.suspend_desk(False)
-            self.desk_suspended = False
+            self.desk_suspended = True
+            if not await self.thaw():
+                self.tasks.start(self.keep_thawing)
         match acted:
             case {"clicks": int(clicks), "keys": int(keys)}:
                 return clicks, keys
         return 0, 0
 
+    async def end_lease(self) -> object:
+        """End a person's control; return what they did. A reader that does not confirm it in time is ended."""
+        acted: object = None
+        confirmed = False
+
+        async def give_up() -> None:
+            await anyio.sleep(LOOK_TIMEOUT_S)
+            if not confirmed:
+                self.seat.close()  # also ends a request that is being sent, which cannot be cancelled
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(give_up)
+            with suppress(HotdeskError):
+                await self.seat.ask("view.lease", number=0)
+                confirmed = True
+                acted = (await self.seat.ask("view.acted")).value
+            tasks.cancel_scope.cancel()
+        if not confirmed:
+            self.seat.close()  # otherwise the person might act at the same time as the worker
+        return acted
+
+    async def thaw(self) -> bool:
+        """Continue the desk's programs; return whether that succeeded in time, or the desk is gone."""
+        with suppress(HotdeskError), anyio.move_on_after(self.returning):
+            with suppress(DeskGone):
+                await self.suspend_desk(False)
+            self.desk_suspended = False
+        return not self.desk_suspended
+
+    async def keep_thawing(self) -> None:
+        """Try again to continue the desk's programs, except while a person has control."""
+        while self.desk_suspended:
+            await anyio.sleep(self.thawing)
+            async with self.reserve():
+                if self.desk_suspended:
+                    await self.thaw()
+
     async def guard(self, holder: Holder) -> None:
         while self.holder is holder:
             remaining = holder.renewed_at + self.lease - time.monotonic()
             if remaining <= 0:
-                await self.hand_back(holder.viewer, "", "the person's viewer did not respond")
+                with suppress(HotdeskError):  # it cannot be recorded; control is returned all the same
+                    await self.hand_back(holder.viewer, "", "the person's viewer did not respond")
                 return
             await anyio.sleep(remaining)
 

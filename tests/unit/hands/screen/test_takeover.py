@@ -13,10 +13,10 @@ import pytest
 
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
-from hotdesk.errors import BriefError, DeskError, DeskGone
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError
 from hotdesk.event import Event, HandedBack, TookOver
 from hotdesk.hands.reader import VerbResult
-from hotdesk.hands.screen.takeover import Wheel, describe_differences, read_changed_share
+from hotdesk.hands.screen.takeover import LOOK_TIMEOUT_S, Wheel, describe_differences, read_changed_share
 from hotdesk.ipc.tasks import background
 
 ME, YOU = "uid 0 pid 1", "uid 0 pid 2"
@@ -320,6 +320,99 @@ async def test_a_desk_that_is_gone_is_handed_back_all_the_same(drive: Drive) -> 
 
     drive.wheel.suspend_desk = gone
     await drive.wheel.hand_back(7, ME)
+    assert drive.wheel.explain_refusal() is None
+
+
+class Stubborn:
+    """Fails, or takes for ever, to continue a desk until it is told otherwise."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.attempts = 0
+
+    async def suspend(self, suspended: bool) -> None:
+        self.attempts += not suspended
+        if not suspended and self.how == "fails":
+            raise HostError("the keeper is busy")
+        if not suspended and self.how == "hangs":
+            await anyio.sleep(3600)
+
+
+@pytest.mark.parametrize("how", ["fails", "hangs"])
+async def test_a_desk_that_does_not_continue_is_tried_again_until_it_does(drive: Drive, how: str) -> None:
+    drive.wheel.returning, drive.wheel.thawing = 0.1, 0.01
+    await drive.wheel.take(7, ME)
+    desk = Stubborn(how)
+    drive.wheel.suspend_desk = desk.suspend
+    with anyio.fail_after(5):
+        await drive.wheel.hand_back(7, ME)
+    assert drive.wheel.explain_refusal() is None
+    assert isinstance(drive.events[-1], HandedBack)
+    await until(lambda: desk.attempts > 2)
+    assert drive.wheel.desk_suspended
+    desk.how = ""
+    await until(lambda: not drive.wheel.desk_suspended)
+
+
+async def test_a_desk_is_not_continued_while_the_next_person_has_control(drive: Drive) -> None:
+    drive.wheel.thawing = 0.01
+    await drive.wheel.take(7, ME)
+    desk = Stubborn("fails")
+    drive.wheel.suspend_desk = desk.suspend
+    await drive.wheel.hand_back(7, ME)
+    await drive.wheel.take(8, YOU)
+    desk.how = ""
+    before = desk.attempts
+    await anyio.sleep(0.1)
+    assert desk.attempts == before
+    assert drive.wheel.desk_suspended
+    await drive.wheel.hand_back(8, YOU)
+    assert not drive.wheel.desk_suspended
+
+
+@pytest.mark.slow
+async def test_a_stuck_reader_does_not_delay_the_worker(drive: Drive) -> None:
+    """A request that is being sent to a reader cannot be cancelled; it ends with the reader."""
+    await drive.wheel.take(7, ME)
+    closed = anyio.Event()
+
+    async def stuck(verb: str, /, **arguments: object) -> VerbResult:
+        with anyio.CancelScope(shield=True):
+            await closed.wait()
+        raise DeskError("the reader ended")
+
+    drive.script.ask, drive.script.close = stuck, closed.set  # type: ignore[method-assign]
+    with anyio.fail_after(LOOK_TIMEOUT_S + 2):
+        await drive.wheel.hand_back(7, ME)
+    assert drive.script.asked[-1] == "suspend False"
+    assert not drive.wheel.desk_suspended
+
+
+async def test_a_slow_journal_does_not_hold_up_the_worker(drive: Drive) -> None:
+    written = threading.Event()
+
+    def wait(event: Event) -> None:
+        written.wait(20)
+
+    await drive.wheel.take(7, ME)
+    drive.wheel.note, drive.wheel.returning = wait, 0.1
+    try:
+        with anyio.fail_after(5):
+            await drive.wheel.hand_back(7, ME)
+    finally:
+        written.set()
+    assert drive.wheel.explain_refusal() is None
+
+
+async def test_a_return_that_cannot_be_recorded_ends_no_other_desk(drive: Drive) -> None:
+    def full(event: Event) -> None:
+        raise DeskError("the journal is full")
+
+    await drive.wheel.take(7, ME)
+    drive.wheel.note, drive.wheel.lease = full, 0.0
+    holder = drive.wheel.holder
+    assert holder is not None
+    await drive.wheel.guard(holder)
     assert drive.wheel.explain_refusal() is None
 
 
