@@ -79,8 +79,8 @@ def main(arguments: argparse.Namespace) -> int:
                 port = listener.getsockname()[1]
                 address = f"http://127.0.0.1:{port}/enter/{login.invite()}"
                 tell(desk, address, arguments.json)
-                with _open_browser(address, not arguments.no_open) as note:
-                    confine([note] if note is not None else [])
+                with open_browser(address, not arguments.no_open):
+                    confine([])
                     return await serve(PageServer(desk, owner, login, page_files, port, arguments.control), listener)
 
     return run_interruptible(work)
@@ -138,17 +138,26 @@ def tell(desk: str, address: str, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def _open_browser(address: str, enabled: bool) -> Iterator[Path | None]:
+def open_browser(address: str, enabled: bool) -> Iterator[None]:
     """Open an address in the user's browser, through a private file: other users can read command lines."""
     opener = shutil.which(_OPENER)
     if not enabled or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
-        yield None
+        yield
         return
-    with tempfile.TemporaryDirectory(prefix="hotdesk-watch-") as folder:
-        note = Path(folder) / "desk.html"
+    folder = Path(tempfile.mkdtemp(prefix="hotdesk-watch-"))
+    with _remove_at_end(folder):
+        note = folder / "desk.html"
         note.touch(mode=0o600)
         note.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">')
         subprocess.Popen(
             [opener, str(note)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        yield Path(folder)
+        yield
+
+
+@contextlib.contextmanager
+def _remove_at_end(folder: Path) -> Iterator[None]:
+    """Remove a folder at the end of the block, or of this process: a confined process cannot. A child does it."""
+    argv = ["sh", "-c", 'cat >/dev/null; exec rm -rf -- "$1"', "sh", str(folder)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True):
+        yield
