@@ -89,9 +89,9 @@ class PulledJournal:
             raise KeeperError(f"malformed journal reply from node {self.folder.name}")
         if not pem and not lines:
             return 0
-        asked = self.after
+        expected = self.after
         walk = self._find_walk(pem)
-        if self.after != asked:
+        if self.after != expected:
             return 0
         rows = [_parse_line(line, self.folder.name) for line in lines]
         try:
