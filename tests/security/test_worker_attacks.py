@@ -19,11 +19,12 @@ from hotdesk.brain.models import names
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
-from hotdesk.brain.permits import compile_scope, select_tools
+from hotdesk.brain.permits import compile_scope, needs_fresh, select_tools
+from hotdesk.brain.plan_audit import audit
 from hotdesk.brain.prompts import describe_findings, describe_situation
 from hotdesk.brain.seam import PlanningTask, Situation
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.brief import Brief, JobBudget, Models
+from hotdesk.brief.brief import Brief, Deliverable, JobBudget, Models
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.load import parse_job
 from hotdesk.cli.board import Board
@@ -1137,6 +1138,22 @@ class Steps:
         self.seen["after"] = await self.sh(hands, SEEN)
         self.used["after"] = await self.sh(hands, USE, self.placeholder)
         return "done"
+
+
+@falls_without(
+    "a step that is sent back comes after all others",
+    Removal("brain/permits.py", "range(index), *(after if repeats and not job.frozen else ())]", "range(index)]"),
+)
+def test_a_step_with_secrets_that_may_be_sent_back_never_runs_where_later_steps_read_untrusted_content() -> None:
+    scope = Scope((parse_rule("read erp.test"), parse_rule("read a.test")), (parse_grant("erp@erp.test bearer"),))
+    pays = Step("pays", "Pay.", (), ("GET erp.test/x",), ("erp",), makes=("receipt.txt",))
+    reads = Step("reads", "Read.", (), ("GET a.test/x",), ())
+    job = replace(JOB, scope=scope, inputs=(), deliverables=(Deliverable("receipt.txt", "txt"),))
+    assert needs_fresh(Plan((pays, reads)), 0, job)
+    assert not needs_fresh(Plan((pays, replace(reads, hosts=()))), 0, job)
+    assert not needs_fresh(Plan((pays, reads)), 0, replace(job, deliverables=()))
+    program = replace(pays, kind="program", program="./pay", tools=None, desk="same")
+    assert any("untrusted content" in each for each in audit(Plan((program, reads)), job, TOOLS))
 
 
 @falls_without(

@@ -223,6 +223,19 @@ def find_stakes(step: Step, scope: Scope) -> Iterator[Stake]:
         yield Stake("root", "may install packages, as root where the desk has root")
 
 
+def find_makers(plan: Plan, path: str) -> tuple[Step, ...]:
+    """Return the steps that declare a file among their results, or the last step if none does."""
+    makers = (step for step in plan.steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes))
+    return tuple(makers) or plan.steps[-1:]
+
+
+def list_possible_predecessors(plan: Plan, index: int, job: Brief) -> list[int]:
+    """List the indexes of the steps that may have run before a step: all others if its results may be sent back."""
+    name, after = plan.steps[index].name, range(index + 1, len(plan.steps))
+    repeats = any(find_makers(plan, each.path)[-1].name == name for each in job.deliverables)
+    return [*range(index), *(after if repeats and not job.frozen else ())]  # no item of a swarm is sent back
+
+
 def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
     """Return whether a step needs a desk of its own: it has secrets, and the shared desk may have untrusted data."""
     step = plan.steps[index]
@@ -232,7 +245,7 @@ def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
         return False
     if any(may_have_memory(each, job) for each in plan.steps):  # a step may be carried out again after any other
         return True
-    return any(can_taint(plan, earlier, job) for earlier in range(index))
+    return any(can_taint(plan, other, job) for other in list_possible_predecessors(plan, index, job))
 
 
 def can_taint(plan: Plan, index: int, job: Brief) -> bool:
@@ -253,7 +266,7 @@ def is_sensitive(plan: Plan, index: int, job: Brief) -> bool:
         return True
     if needs_fresh(plan, first, job):  # it has the files that it names, and they come from the job's desk
         return any(bool(each.files) for each in plan.steps[first : index + 1])
-    return bool(job.inputs) or any(can_taint(plan, earlier, job) for earlier in range(index))
+    return bool(job.inputs) or any(can_taint(plan, each, job) for each in list_possible_predecessors(plan, index, job))
 
 
 def choose_wall(plan: Plan, indexes: Iterable[int], job: Brief) -> str:

@@ -14,6 +14,7 @@ from hotdesk.brain.permits import (
     compile_scope,
     find_first_step,
     has_memory,
+    list_possible_predecessors,
     matches,
     may_have_memory,
     select_grants,
@@ -204,7 +205,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
             "the step has `live` (a login, a started server), but its desk is burnt when the step ends. "
             "Leave `desk` empty, or save the result in a file and set `live` to false."
         )
-    soiled = any(can_taint(plan, earlier, job) for earlier in range(index))
+    soiled = any(can_taint(plan, other, job) for other in list_possible_predecessors(plan, index, job))
     if step.kind == "program" and soiled and select_grants(step, job.scope) and (step.keeps or step.desk == "same"):
         yield (
             "a program with secrets must not run at a desk where untrusted content was read before. "

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 
+from hotdesk.brain.permits import find_makers
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.dataclass import dataclass
@@ -148,7 +149,7 @@ class JobRun:
                 "the step delivered the same file again; " if candidate.sha256 in before and not candidate.lacks else ""
             )
             raise JobStoppedError(shorten_words(again + candidate.reason))
-        step = self.steps.find_makers(candidate.item.path)[-1]
+        step = find_makers(self.plans.plan, candidate.item.path)[-1]
         event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))
         self.log.note(event)
         self.steps.take_back(event)

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import anyio
 
 from hotdesk.brain.loop import NUDGE
 from hotdesk.brain.models.codec import observation_from_json, reply_from_json
 from hotdesk.brain.models.seam import Item, OurMessage, Results
-from hotdesk.brain.permits import is_risky, select_grants, select_tools
+from hotdesk.brain.permits import find_makers, is_risky, select_grants, select_tools
 from hotdesk.brain.seam import Brain, BudgetSpentError, JobHaltedError, Situation, StepOutcome
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.dataclass import dataclass
@@ -97,12 +97,6 @@ class Steps:
     def step(self, name: str) -> Step:
         return next(step for step in self.plans.plan.steps if step.name == name)
 
-    def find_makers(self, path: str) -> tuple[Step, ...]:
-        """Return the steps that declare a file among their results, or the last step if none does."""
-        steps = self.plans.plan.steps
-        makers = (step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes))
-        return tuple(makers) or steps[-1:]
-
     def take_back(self, event: SentBack) -> None:
         self.past.take_back(event)
         self.summaries.pop(event.step, None)
@@ -157,7 +151,7 @@ class Steps:
 
     def list_deliverables(self, step: Step) -> dict[int, str]:
         items = enumerate(self.plans.job.deliverables)
-        return {place: item.path for place, item in items if step in self.find_makers(item.path)}
+        return {place: item.path for place, item in items if step in find_makers(self.plans.plan, item.path)}
 
     def describe_workspace(self, step: Step, failure: str, *, is_first: bool) -> str:
         """Describe what earlier steps and attempts left at the next desk; return `""` if the failure's text says it."""

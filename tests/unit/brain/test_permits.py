@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hotdesk.brain.permits import compile_scope, has_memory, is_risky, needs_fresh, select_tools
 from hotdesk.brief import Rule, Scope, parse_grant, parse_rule, parse_scope, rule_text, scope_json
-from hotdesk.brief.brief import Brief
+from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
 from hotdesk.plan import Plan, Step
@@ -220,6 +220,32 @@ def test_a_step_with_grants_after_foreign_content_needs_a_fresh_desk(
     rules = scope("read a.test", "write erp.test", grants=("erp@erp.test bearer",))
     brief = replace(job(), scope=rules, inputs=("in.txt",) if inputs else ())
     assert needs_fresh(plan(*steps), len(steps) - 1, brief) is expected
+
+
+DELIVERS = replace(PAYS, makes=("out",))
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((DELIVERS, READS), True),
+        ((DELIVERS, QUIET), False),
+        ((DELIVERS, QUIET, READS), True),
+        ((DELIVERS, replace(READS, desk="fresh")), False),
+        ((DELIVERS, replace(READS, desk="fresh", makes=("page.html",))), True),
+        ((DELIVERS, READS, replace(QUIET, makes=("out/a.txt",))), False),
+        ((PAYS, READS), False),
+        ((replace(DELIVERS, desk="same"), READS), False),
+        ((DELIVERS, replace(PAYS, name="again")), False),
+    ],
+)
+def test_a_step_with_grants_whose_deliverable_may_be_sent_back_follows_all_other_steps(
+    steps: tuple[Step, ...], expected: bool
+) -> None:
+    rules = scope("read a.test", "write erp.test", grants=("erp@erp.test bearer",))
+    brief = replace(job(), scope=rules, deliverables=(Deliverable("out/a.txt", "txt"),))
+    assert needs_fresh(plan(*steps), 0, brief) is expected
+    assert not needs_fresh(plan(*steps), 0, replace(brief, frozen=True))  # an item of a swarm
 
 
 SECRET = replace(PAYS, name="first")
