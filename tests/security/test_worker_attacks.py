@@ -247,6 +247,38 @@ PAYS = Step(
 PLAIN = Step("write", "Write.", ("shell",), (), (), makes=("out.csv",))
 
 
+PICKS = Step("pick", "Pick.", (), (), (), kind="choose", actions=(Action("yes", "shell"), Action("no", "shell")))
+POSTS = Step("post", "Post.", ("file_view",), ("POST erp.test/orders",), ())
+
+
+@falls_without(
+    "a choice stays as it was planned",
+    Removal("brain/amendments.py", "    if _changes_choice(old, new, finished) or (", "    if ("),
+    cases=[f"choose {each}-{approve}" for each in ("shell", "check", "later", "none") for approve in ("auto", "risky")],
+)
+@falls_without(
+    "tools for a step with something at stake",
+    Removal("brain/amendments.py", "(amendment.tools and is_at_stake(old[0], job.scope))", "False"),
+    cases=[f"stake {each}-{approve}" for each in ("write", "high") for approve in ("auto", "risky")],
+)
+@pytest.mark.parametrize("approve", ["auto", "risky"])
+@pytest.mark.parametrize(
+    ("first", "asked"),
+    [
+        (PICKS, Amendment("pick", tools=("shell",))),
+        (PICKS, Amendment("pick", check="./yes")),
+        (CHECKED, Amendment("read", steps=(replace(PICKS, kind="work", tools=("shell",), actions=()),))),
+        (CHECKED, Amendment("read", steps=())),
+        (POSTS, Amendment("post", tools=("shell",))),
+        (replace(CHECKED, tools=(), risk="high"), Amendment("read", tools=("shell",))),
+    ],
+    ids=["choose shell", "choose check", "choose later", "choose none", "stake write", "stake high"],
+)
+def test_no_policy_admits_tools_that_a_person_had_to_approve(first: Step, asked: Amendment, approve: str) -> None:
+    plan = Plan((first, PICKS) if first is CHECKED else (first,))
+    assert decide_amendment(asked, plan, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
+
+
 @falls_without(
     "what decides over later rights",
     Removal(

@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from typing import Literal, TypeAlias
 
 from hotdesk.brain.narrowing import narrow_steps
-from hotdesk.brain.permits import can_write, is_risky, matches, select_grants, select_rules
+from hotdesk.brain.permits import can_write, is_at_stake, is_risky, matches, select_grants, select_rules
 from hotdesk.brain.plan_reply import restrict_step, strip_home, tidy_step
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Approve, Brief
@@ -245,7 +245,7 @@ def decide_amendment(
 def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collection[str]) -> bool:
     """Return whether a worker cannot misuse an amendment, whatever it has read.
 
-    More reading is harmless in a step without secrets. Another check, other files or other steps are harmless only if
+    More reading is harmless in a step without secrets, and so are more tools where nothing is at stake. Another check, other files or other steps are harmless only if
     nothing is at stake in this step and in those that remain: the files a step leaves, and whether it passes its check,
     determine what later steps do with their rights.
     """
@@ -255,6 +255,8 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
     gains = {*is_risky(new[0], job.scope)} - {*is_risky(old[0], job.scope)}
     if amendment.grants or gains or not reading or (amendment.hosts and select_grants(old[0], job.scope)):
         return False
+    if _changes_choice(old, new, finished) or (amendment.tools and is_at_stake(old[0], job.scope)):
+        return False
     if amendment.check is None and amendment.makes is None and amendment.steps is None:
         return not select_grants(old[0], job.scope)
     if _lowers_wall([step for step in old if step.name not in finished], new, job):
@@ -262,6 +264,11 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
     remaining = [step for step in (*old, *new) if step.name not in finished]
     lists_tools = all(step.tools is not None for step in amendment.steps or ())
     return lists_tools and not any(is_risky(step, job.scope) for step in remaining)
+
+
+def _changes_choice(old: tuple[Step, ...], new: tuple[Step, ...], finished: Collection[str]) -> bool:
+    """Return whether a step changes whose worker may only choose: its limits were fixed before any content was read."""
+    return any(step.kind == "choose" and step not in new for step in old if step.name not in finished)
 
 
 def _lowers_wall(old: Iterable[Step], new: Iterable[Step], job: Brief) -> bool:

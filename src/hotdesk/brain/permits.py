@@ -192,6 +192,10 @@ def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.fact for each in find_stakes(what, scope)))
 
 
+def is_at_stake(step: Step, scope: Scope) -> bool:
+    return step.risk == "high" or bool(is_risky(step, scope))
+
+
 def find_stakes(step: Step, scope: Scope) -> Iterator[Stake]:
     grants, rules = select_grants(step, scope), list_reachable_rules(step, scope)
     trusted = {each.host for each in grants}

@@ -13,7 +13,7 @@ import anyio
 from hotdesk.brain.loop import NUDGE
 from hotdesk.brain.models.codec import observation_from_json, reply_from_json
 from hotdesk.brain.models.seam import Item, OurMessage, Results
-from hotdesk.brain.permits import find_makers, is_risky, select_grants, select_tools
+from hotdesk.brain.permits import find_makers, is_at_stake, select_grants, select_tools
 from hotdesk.brain.seam import Brain, BudgetSpentError, JobHaltedError, Situation, StepOutcome
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.dataclass import dataclass
@@ -163,7 +163,7 @@ class Steps:
             return f"This is a fresh desk with {listed}. Nothing else of {before} is on it."
         if is_first:
             return ""
-        if failure and _is_at_stake(step, self.plans.allowed):
+        if failure and is_at_stake(step, self.plans.allowed):
             return _AS_BEFORE
         return (
             "Your files of the last attempt are in the home folder. Programs you started have ended; no page is open."
@@ -185,7 +185,7 @@ class Steps:
     async def attempt(self, situation: Situation) -> StepOutcome:
         """Attempt a step once. If it is risky, a failure restores the workspace from before it."""
         step, attempt = situation.step, situation.attempt
-        risky = _is_at_stake(step, self.plans.allowed)
+        risky = is_at_stake(step, self.plans.allowed)
         async with self.desks.undriven():
             stage = self.stage = await self.enter(step)
         desk = stage.desk
@@ -479,10 +479,6 @@ class Steps:
                 observation_from_json(json.loads(text(turn.observed[each.act].paper))) for each in turn.acts
             )
             yield Results(tuple(zip(reply.calls, observations, strict=True))) if reply.calls else OurMessage(NUDGE)
-
-
-def _is_at_stake(step: Step, scope: Scope) -> bool:
-    return step.risk == "high" or bool(is_risky(step, scope))
 
 
 def describe_lost(past: ResumeState) -> str:
