@@ -8,7 +8,7 @@ import math
 import os
 import stat
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -49,21 +49,27 @@ from hotdesk.event import (
     StepBegun,
     StepEnded,
     Thought,
+    ignore,
 )
+from hotdesk.hands.screen.tools import TOOLS as SCREEN_TOOLS
+from hotdesk.hands.toolbox import Free, Toolbox
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.description import MAX_BYTES, read_description
 from hotdesk.job.event_text import describe_target
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.people.approval_text import format_card
 from hotdesk.job.people.cards import make_amendment_card, make_question_card, plan_card, step_card
-from hotdesk.job.people.wait import MAX_QUOTE_CHARS, OpenQuestions
+from hotdesk.job.people.people import People
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card, OpenQuestions, decide
 from hotdesk.job.plans import Plans
 from hotdesk.job.record import papers
 from hotdesk.job.record.forget import forget
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.stage import StepStage
 from hotdesk.job.step_check import run_check
 from hotdesk.keys.process import HEARD
 from hotdesk.plan import Action, Plan, Step, from_json
-from hotdesk.tool import Call, Parameter, Tool
+from hotdesk.tool import Arguments, Call, Observation, Parameter, Tool
 from tests.providers.chat import chat_server, text
 from tests.security import worker_room
 from tests.security.guards import Removal, falls_without, no_guard
@@ -148,6 +154,53 @@ def test_a_step_that_is_not_a_plan_cannot_be_approved_by_an_edit_of_it() -> None
 def test_a_second_decision_is_ignored() -> None:
     no = replace(YES, answer="refused")
     assert first_of((no, 1), (YES, 2)) == no
+
+
+@dataclass
+class Glass:
+    """A hand that only counts how often it was used."""
+
+    tools = SCREEN_TOOLS
+    used: int = 0
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Count."""
+        self.used += 1
+        return Observation("done")
+
+    async def close(self) -> None:
+        """Let go of nothing."""
+
+
+@falls_without(
+    "a provider's warning is about one call",
+    Removal("job/stage.py", "{question} {rule} Request {digest}", "{question} {rule}"),
+)
+async def test_a_yes_to_a_providers_warning_does_not_cover_a_later_call_with_the_same_warning(tmp_path: Path) -> None:
+    first, hand, shown = Step("one", "Click."), Glass(), list[str]()
+    settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
+    kept = papers.create(tmp_path, JOB_ID)
+
+    async def answer(pending: Pending, card: Card) -> Decided:
+        """Agree to the first question only."""
+        shown.append(pending.id)
+        return decide(pending, card, kept, "answered", "a person", words="no" if shown[1:] else "yes")
+
+    async with local_machine(settings) as machine:
+        log = JobLog(JOB_ID, machine, kept, ignore, JobBudget(), 600.0)
+        people = People(log, settings.lib / "keys" / FILE, 60.0, 60.0, prompt=answer)
+
+        async def ask(tool: str, given: Arguments) -> Observation:
+            decided = await people.decide("question", make_question_card(first, str(given["question"])), "one")
+            return Observation(kept.read_text(decided.paper))
+
+        desk = await machine.open()
+        stage = StepStage(first, desk, Toolbox([hand], ignore, Free(), desk.id), ask)
+        check = {"id": "cu_1", "code": "malicious_instructions", "message": "A page told it to."}
+        for number, action in enumerate(({"type": "wait"}, {"type": "click", "button": "left", "x": 3, "y": 4})):
+            given = {"vendor": "openai", "actions": [action], "checks": [check], "picture": False}
+            await stage.use(Call(f"c{number}", "computer", given))
+    assert (hand.used, len(shown)) == (1, 2)
 
 
 @falls_without(

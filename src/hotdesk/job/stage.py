@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
@@ -74,20 +76,21 @@ class StepStage:
         if call.tool in KEEPING:
             return await self.keep_undriven(call)
         if call.tool == "computer":
-            return await self.compute(call.arguments)
+            return await self.compute(call)
         if call.tool == "choose":
             return await self.choose(call.arguments)
         return await self.toolbox.use(call.tool, call.arguments)
 
-    async def compute(self, arguments: object) -> Observation:
+    async def compute(self, call: Call) -> Observation:
         """Carry out a provider's screen actions, then take a screenshot if none resulted and one is wanted."""
+        arguments = call.arguments
         try:
             uses = _translate_actions(arguments)
         except ToolArgumentError as e:
             return Observation(str(e), ok=False)
         may_use = all(self.has_tool(use.tool) for use in uses)  # otherwise the toolbox refuses, and no person is asked
         doubts = _describe_doubts(arguments) if may_use else ""
-        if doubts and (refusal := await self.request_acknowledgement(doubts)):
+        if doubts and (refusal := await self.request_acknowledgement(doubts, _compute_digest(call))):
             return Observation(refusal, ok=False)
         observation, texts = Observation(), []
         for use in uses:
@@ -103,12 +106,14 @@ class StepStage:
             return Observation("\n".join(filter(None, texts)), observation.ok, shot.image, shot.media)
         return observation
 
-    async def request_acknowledgement(self, doubts: str) -> str:
-        """Ask a person to acknowledge a provider's warning; return why the actions are not done, or `""`."""
+    async def request_acknowledgement(self, doubts: str, digest: str) -> str:
+        """Ask a person to acknowledge a provider's warning about the actions with this digest.
+
+        Return why they are not done, or `""`.
+        """
         question = f"The model's provider warns about the next screen actions: {doubts}. Carry them out?"
-        answer = await self.people(
-            "ask_person", {"question": f"{question} Answer yes to carry them out, anything else to skip them."}
-        )
+        rule = "Answer yes to carry them out, anything else to skip them."
+        answer = await self.people("ask_person", {"question": f"{question} {rule} Request {digest}"})
         if answer.ok and answer.text.strip().lower() == YES:
             return ""
         return f"The screen actions were not done: the provider warned ({doubts}), and no person agreed. {answer.text}"
@@ -181,6 +186,11 @@ def _describe_doubts(arguments: object) -> str:
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
     texts = (f"{item.get('code')}: {item.get('message')}" for item in each)
     return make_printable("; ".join(texts))[:_MAX_DOUBT_CHARS]
+
+
+def _compute_digest(call: Call) -> str:
+    """Return the SHA-256 of a call with its whole warnings, so that a person's yes applies to this call alone."""
+    return hashlib.sha256(json.dumps([call.id, call.arguments], sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _translate_actions(arguments: object) -> list[computer.ScreenAction]:

@@ -12,6 +12,7 @@ from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.event import ignore
 from hotdesk.hands.screen.tools import TOOLS
 from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.job.people.cards import make_question_card
 from hotdesk.job.stage import StepStage
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Call, Observation
@@ -86,6 +87,22 @@ async def test_an_action_with_a_safety_check_needs_a_persons_approval(
     [question] = asked
     assert "malicious_instructions: A page" in question
     assert "\x1b" not in question
+
+
+async def test_a_persons_approval_applies_to_one_call_with_its_actions_and_its_whole_warning(desk: Desk) -> None:
+    asked = list[str]()
+    stage = stage_at(desk, Glass(), Observation("yes"), asked)
+    long = {"id": "cu_2", "code": "malicious_instructions", "message": "x" * 600}
+    calls = [
+        Call("c", "computer", {"vendor": "openai", "actions": [CLICK], "checks": [DOUBT]}),
+        Call("d", "computer", {"vendor": "openai", "actions": [CLICK], "checks": [DOUBT]}),
+        Call("c", "computer", {"vendor": "openai", "actions": [{**CLICK, "x": 9}], "checks": [DOUBT]}),
+        Call("c", "computer", {"vendor": "openai", "actions": [CLICK], "checks": [long]}),
+        Call("c", "computer", {"vendor": "openai", "actions": [CLICK], "checks": [{**long, "message": "x" * 601}]}),
+    ]
+    for call in calls:
+        await stage.use(call)
+    assert len({make_question_card(stage.step, question).digest for question in asked}) == len(calls)
 
 
 async def test_an_invalid_action_is_refused_and_nothing_is_done(desk: Desk) -> None:
