@@ -98,6 +98,8 @@ class Forward:
         self.request = request
         self.meant = meant
         self.count = Count(way)
+        self.heads = 0
+        """Bytes of the heads of requests that were sent upstream."""
         self.decision = PolicyDecision("deny", None, "not decided")
         self.key = (meant.scheme, meant.host, meant.port)
         self.upstream: Wire | None = None
@@ -177,6 +179,7 @@ class Forward:
                 self.meant.method, self.meant.scheme, self.meant.host, self.meant.port,
                 denials.sanitize_text(path, 1000), self.status, self.count.up, self.count.down,
                 round((time.monotonic() - self.begun) * 1000), self.used, self.note, self.is_test,
+                max(0, self.count.up - self.heads),
             )
         )  # fmt: skip
 
@@ -366,6 +369,7 @@ class Forward:
             head = framing.request_head(self.meant.method, line, headers)
         except HttpMessageError as e:
             raise ExchangeError(e.status, e.reason) from None
+        self.heads += len(head)
         self.count.add(up=len(head) + len(body or b""))
         self.check_still_admitted()
         self.place.busy = self.upstream

@@ -134,6 +134,8 @@ class Exchange:
     """Whether it belongs to the self-test before hand-over, some of whose requests must be refused. The keys process
     sets it; the door's statement counts only shortly after the test.
     """
+    body: int = 0
+    """Bytes sent upstream without the heads of requests: a body, or data of a WebSocket."""
 
 
 @dataclass(frozen=True, slots=True)

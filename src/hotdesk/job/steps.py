@@ -41,6 +41,8 @@ ATTEMPTS = 2
 """Maximum attempts at a step."""
 ROUNDS = 2
 """Maximum times that a file which fails its checks is sent back to the worker."""
+SWITCHED = 101
+"""Status of a request that became a WebSocket."""
 PROFILE = ".config/browser"
 """Folder in which the browser stores logins."""
 _GIVEN_BACK = "The desk was restarted: files are as you left them, but no program is running and no page is open."
@@ -492,7 +494,7 @@ def describe_lost(past: ResumeState) -> str:
 
 
 def _list_writes(journal: Path, past: ResumeState) -> list[str]:
-    """List the requests with data that an interrupted step sent since its workspace was last saved."""
+    """List the requests that may have written and that an interrupted step sent since its workspace was last saved."""
     if not past.lost:
         return []
     since = past.kept_at if past.goes_on else 0
@@ -500,5 +502,10 @@ def _list_writes(journal: Path, past: ResumeState) -> list[str]:
     return [
         f"{event.method} {event.scheme}://{event.host}{event.path}"
         for event in events
-        if isinstance(event, Exchange) and event.step == past.current and event.up and event.method not in READ
+        if isinstance(event, Exchange) and event.step == past.current and may_write(event)
     ]
+
+
+def may_write(event: Exchange) -> bool:
+    """Return whether a request that was sent may have changed something: also a GET with a body or a WebSocket."""
+    return event.up > 0 and (event.method not in READ or event.body > 0 or event.status == SWITCHED)

@@ -72,13 +72,16 @@ async def pair() -> tuple[Wire, socket.socket]:
     return wire, theirs
 
 
-async def exchange(way: Egress, meanwhile: Callable[[], None]) -> tuple[bytes, bytes]:
+async def exchange(
+    way: Egress, meanwhile: Callable[[], None], head: bytes = HEAD, body: bytes = b""
+) -> tuple[bytes, bytes]:
     """Carry out one request; return what the upstream received and the answer to the desk."""
     desk, inside = await pair()
     up, outside = await pair()
     place = UpstreamSlot(Slow(up, meanwhile))
     place.inside, place.scheme = Authority("erp.test", 443), "https"
-    request = framing.parse_request(HEAD)
+    request = framing.parse_request(head)
+    desk.data_received(body)
     meant = target.read(request.method, request.target, request.headers.get_all(b"host"), place.inside, "https")
     up.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     await Forward(way, desk, place, request, meant).run()
@@ -101,6 +104,18 @@ async def test_a_secret_goes_with_a_request_that_is_still_admitted_when_it_is_se
     heard, answered = await exchange(granted(Written()), lambda: None)
     assert b"Authorization: Bearer " + SECRET in heard
     assert answered.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_the_bytes_of_a_body_are_counted_apart_from_the_head(chunked: bool) -> None:
+    way = Egress("i" + "a" * 20, outside := Written())
+    way.policy = Policy([parse_rule("write erp.test/data/*")])
+    size = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: 5"
+    body = b"5\r\nhello\r\n0\r\n\r\n" if chunked else b"hello"
+    heard, _ = await exchange(way, lambda: None, HEAD.replace(b"\r\n\r\n", b"\r\n" + size + b"\r\n\r\n"), body)
+    await exchange(way, lambda: None)
+    assert b"hello" in heard
+    assert [event.body for event in outside.events if isinstance(event, Exchange)] == [5, 0]
 
 
 @pytest.mark.parametrize("end", ["step", "revoke", "close", "leak"])

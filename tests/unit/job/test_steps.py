@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from hotdesk.event import Acted, Observed, StepBegun, Thought
+from hotdesk.event import Acted, Exchange, Observed, StepBegun, Thought
 from hotdesk.job.record.resume_state import ResumeState
-from hotdesk.job.steps import Steps, describe_lost
+from hotdesk.job.steps import Steps, describe_lost, may_write
 from hotdesk.plan import Plan, Step
 
 JOB = "i" + "a1b2" * 5
@@ -81,6 +81,25 @@ def test_what_those_made_who_shared_a_desk_comes_back_together() -> None:
         ["a.txt", "b.txt"],
         ["a.txt", "b.txt"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "up", "body", "expected"),
+    [
+        ("GET", 200, 80, 0, False),
+        ("HEAD", 200, 80, 0, False),
+        ("POST", 201, 80, 0, True),
+        ("DELETE", 403, 0, 0, False),
+        ("GET", 200, 80, 12, True),
+        ("GET", 101, 80, 0, True),
+        ("CONNECT", 200, 80, 0, True),
+    ],
+)
+def test_a_request_that_may_have_written_is_any_but_a_plain_read(
+    method: str, status: int, up: int, body: int, expected: bool
+) -> None:
+    url = ("https", "shop.test", 443, "/x", status)
+    assert may_write(Exchange("d", "a", "allow", "", method, *url, up, 9, 1, body=body)) is expected
 
 
 def test_a_worker_is_told_what_was_lost_and_what_is_unknown() -> None:
