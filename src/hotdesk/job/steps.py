@@ -19,7 +19,7 @@ from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
-from hotdesk.errors import BriefError, ModelError, NodeLost
+from hotdesk.errors import BriefError, DeskError, HotdeskError, ModelError, NodeLost
 from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks, remove_tree
@@ -203,10 +203,9 @@ class Steps:
         except (JobHaltedError, BudgetSpentError, ModelError):
             await self.checkpoint(step)
             raise
-        except NodeLost:
-            raise  # the attempt was interrupted, as when this process is killed, and does not count as a failure
         except BaseException as e:
-            self.log.note(StepEnded(self.log.job, step.name, "failed", describe_error(e), stage.desk.id))
+            if not _pauses_job(e):
+                self.log.note(StepEnded(self.log.job, step.name, "failed", describe_error(e), stage.desk.id))
             raise
         if not ended.done:
             paper = self.log.papers.write(ended.summary)
@@ -481,6 +480,11 @@ class Steps:
                 observation_from_json(json.loads(text(turn.observed[each.act].paper))) for each in turn.acts
             )
             yield Results(tuple(zip(reply.calls, observations, strict=True))) if reply.calls else OurMessage(NUDGE)
+
+
+def _pauses_job(error: BaseException) -> bool:
+    """Return whether an error interrupts an attempt, as when this process is killed, and is no failure of it."""
+    return isinstance(error, NodeLost) or (isinstance(error, HotdeskError) and not isinstance(error, DeskError))
 
 
 def describe_lost(past: ResumeState) -> str:
