@@ -245,9 +245,10 @@ def decide_amendment(
 def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collection[str]) -> bool:
     """Return whether a worker cannot misuse an amendment, whatever it has read.
 
-    More reading is harmless in a step without secrets, and so are more tools where nothing is at stake. Another check, other files or other steps are harmless only if
-    nothing is at stake in this step and in those that remain: the files a step leaves, and whether it passes its check,
-    determine what later steps do with their rights.
+    More reading is harmless in a step without secrets, and so are more tools where nothing is at stake. Another
+    check, other files or other steps are harmless only if nothing is at stake in this step and in those that
+    remain: the files a step leaves, and whether it passes its check, determine what later steps do with their
+    rights.
     """
     index = _find_index(plan, amendment.step)
     old, new = plan.steps[index:], amend(plan, amendment, job.scope, finished).steps[index:]

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from hotdesk.event.swarm import ItemsAdded as ItemsAdded
     from hotdesk.event.swarm import ItemsBegun as ItemsBegun
     from hotdesk.event.swarm import ItemsOffered as ItemsOffered
+    from hotdesk.event.swarm import ItemsUsed as ItemsUsed
     from hotdesk.event.swarm import PilotEnded as PilotEnded
     from hotdesk.event.swarm import ReduceBegun as ReduceBegun
     from hotdesk.event.swarm import Reduced as Reduced

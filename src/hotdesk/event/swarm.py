@@ -51,6 +51,18 @@ class ItemsBegun:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemsUsed:
+    """What unfinished items have used, written now and then and when a swarm stops. The last such event counts."""
+
+    job: str
+    items: tuple[str, ...]
+    tokens: tuple[int, ...]
+    """For each of these items, like the fields below."""
+    dollars: tuple[float, ...]
+    acts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ItemEnded:
     """An item ended. The last such event of an item counts; the certificate's hash tree includes it."""
 
@@ -145,6 +157,7 @@ SwarmEvent: TypeAlias = (
     | ItemsOffered
     | ItemsAdded
     | ItemsBegun
+    | ItemsUsed
     | ItemEnded
     | PilotEnded
     | ReduceBegun

@@ -69,11 +69,11 @@ class SwarmEnding:
     async def reduce(self) -> None:
         if self.run.brief.reduce is None or self.run.state.reduced is not None:
             return
-        total, spent = self.run.brief.budget, self.run.ledger.spent
+        total, use = self.run.brief.budget, self.run.ledger.measure_use
         rest = JobBudget(
-            tokens=None if total.tokens is None else max(1, total.tokens - spent.tokens),
-            dollars=None if total.dollars is None else max(0.01, total.dollars - spent.dollars),
-            acts=None if total.acts is None else max(1, total.acts - spent.acts),
+            tokens=None if total.tokens is None else max(1, total.tokens - int(use("tokens"))),
+            dollars=None if total.dollars is None else max(0.01, total.dollars - use("dollars")),
+            acts=None if total.acts is None else max(1, total.acts - int(use("acts"))),
         )
         report = ReportJob(self.run.context.order, self.run.brief, self.run.papers, self.run.context.brains, rest)
         self.run.note(await report.build(self.run.state.list_in_order(), self.run.state.reduce))

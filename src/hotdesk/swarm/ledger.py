@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import field
+import math
+from collections.abc import Callable
+from dataclasses import field, replace
+
+import anyio
 
 from hotdesk.brief.brief import JobBudget
 from hotdesk.dataclass import dataclass
-from hotdesk.event import ItemEnded
+from hotdesk.event import ItemEnded, ItemsUsed
+from hotdesk.job.record.resume_state import Spending
+
+RECORD_INTERVAL_S = 30.0
+"""Seconds between two records of what unfinished items have used."""
 
 
 @dataclass(slots=True)
@@ -17,6 +24,11 @@ class ItemCost:
     tokens: int = 0
     dollars: float = 0.0
     acts: int = 0
+
+    def add(self, other: ItemCost | ItemEnded) -> None:
+        self.tokens += other.tokens
+        self.dollars += other.dollars
+        self.acts += other.acts
 
 
 @dataclass(slots=True)
@@ -32,9 +44,12 @@ class SwarmLedger:
     """The most that one item used: the expected use of an item if the brief sets no limit for it."""
     running: dict[str, ItemCost] = field(default_factory=dict)
     """Items in progress, with the usage of each."""
-    worked: float = 0.0
-    """Seconds that earlier processes worked on this swarm."""
-    began: float = field(default_factory=time.monotonic)
+    earlier: dict[str, ItemCost] = field(default_factory=dict)
+    """Unfinished items, with the usage of attempts that were interrupted."""
+    shared: Spending = field(default_factory=Spending)
+    """What the swarm's own job uses beside its items, such as its planner."""
+    measure_seconds_left: Callable[[], float] = lambda: math.inf
+    """Returns the seconds that are left, which do not pass while people are asked."""
 
     def recall(self, event: ItemEnded) -> None:
         self._add(ItemCost(event.tokens, event.dollars, event.acts))
@@ -43,28 +58,36 @@ class SwarmLedger:
         return self.running.setdefault(item, ItemCost())
 
     def end(self, item: str) -> ItemCost:
-        """Close an item's account; its usage stays counted."""
-        cost = self.running.pop(item, ItemCost())
+        """Close an item's account, which includes interrupted attempts; its usage stays counted."""
+        self.put_back(item)
+        cost = self.earlier.pop(item)
         self._add(cost)
         return cost
 
-    def _add(self, cost: ItemCost) -> None:
-        for name in ("tokens", "dollars", "acts"):
-            used = getattr(cost, name)
-            setattr(self.spent, name, getattr(self.spent, name) + used)
-            setattr(self.largest, name, max(getattr(self.largest, name), used))
+    def put_back(self, item: str) -> None:
+        """Interrupt an item: its usage stays counted, and its next attempt has its whole budget again."""
+        self.earlier.setdefault(item, ItemCost()).add(self.running.pop(item, ItemCost()))
 
-    @property
-    def seconds_left(self) -> float:
-        return self.seconds - self.worked - (time.monotonic() - self.began)
+    def list_unfinished(self) -> dict[str, ItemCost]:
+        """Return the usage of every unfinished item."""
+        found: dict[str, ItemCost] = {}
+        for item, cost in (*self.earlier.items(), *self.running.items()):
+            found.setdefault(item, ItemCost()).add(cost)
+        return {item: cost for item, cost in found.items() if cost != ItemCost()}
+
+    def _add(self, cost: ItemCost) -> None:
+        self.spent.add(cost)
+        for name in ("tokens", "dollars", "acts"):
+            setattr(self.largest, name, max(getattr(self.largest, name), getattr(cost, name)))
 
     def measure_use(self, name: str) -> float:
-        under_way = sum(getattr(each, name) for each in self.running.values())
-        return float(getattr(self.spent, name) + under_way)
+        unfinished = sum(getattr(each, name) for each in (*self.running.values(), *self.earlier.values()))
+        shared = getattr(self.shared, "budget_tokens" if name == "tokens" else name)
+        return float(getattr(self.spent, name) + unfinished + shared)
 
     def refuse_another(self) -> str:
         """Return which limit another item could exceed, counting the items in progress. Empty: it may start."""
-        if self.seconds_left <= 0:
+        if self.measure_seconds_left() <= 0:
             return f"the swarm's time limit of {self.seconds:g} seconds is reached"
         for name in ("tokens", "dollars", "acts"):
             total = getattr(self.total, name)
@@ -91,3 +114,27 @@ class SwarmLedger:
         if self.total.acts is not None and self.measure_use("acts") + acts > self.total.acts:
             return f"the swarm's budget of {self.total.acts:,} tool calls is used up", True
         return "", False
+
+
+@dataclass(slots=True)
+class UsageRecord:
+    """Records now and then what unfinished items have used, so that it counts after this process is killed."""
+
+    job: str
+    ledger: SwarmLedger
+    note: Callable[[ItemsUsed], None]
+    recorded: dict[str, ItemCost] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        while True:
+            await anyio.sleep(RECORD_INTERVAL_S)
+            self.write()
+
+    def write(self) -> None:
+        """Record the usage that changed since it was last recorded."""
+        found = {item: replace(cost) for item, cost in self.ledger.list_unfinished().items()}
+        changed = {item: cost for item, cost in found.items() if cost != self.recorded.get(item)}
+        self.recorded = found
+        if changed:
+            costs = [(each.tokens, round(each.dollars, 6), each.acts) for each in changed.values()]
+            self.note(ItemsUsed(self.job, tuple(changed), *zip(*costs, strict=True)))

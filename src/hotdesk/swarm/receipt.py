@@ -33,7 +33,7 @@ class SwarmReceipt:
 
 
 def make_receipt(receipt: Receipt, state: SwarmState) -> SwarmReceipt:
-    records = state.items.values()
+    cost = state.cost
     return SwarmReceipt(
         job=receipt.job,
         outcome=receipt.outcome,
@@ -43,9 +43,9 @@ def make_receipt(receipt: Receipt, state: SwarmState) -> SwarmReceipt:
         quarantined=len(state.quarantined),
         failures=tuple(state.group_failures()),
         seconds=receipt.seconds,
-        tokens=sum(each.tokens for each in records),
-        dollars=sum(each.dollars for each in records),
-        acts=sum(each.acts for each in records),
+        tokens=cost.tokens,
+        dollars=cost.dollars,
+        acts=cost.acts,
         root=state.certified.root if state.certified is not None else "",
         report=state.reduced.reduce if state.reduced is not None else "",
         reports=state.reduced.paths if state.reduced is not None else (),

@@ -15,16 +15,18 @@ from hotdesk.event import (
     ItemsAdded,
     ItemsBegun,
     ItemsOffered,
+    ItemsUsed,
     PilotEnded,
     ReduceBegun,
     Reduced,
     SwarmBegun,
     SwarmCertified,
 )
+from hotdesk.swarm.ledger import ItemCost
 
 KINDS = (
-    SwarmBegun, ItemsOffered, ItemsAdded, ItemsBegun, ItemEnded, PilotEnded, ReduceBegun, Reduced, ItemReviewed,
-    SwarmCertified,
+    SwarmBegun, ItemsOffered, ItemsAdded, ItemsBegun, ItemsUsed, ItemEnded, PilotEnded, ReduceBegun, Reduced,
+    ItemReviewed, SwarmCertified,
 )  # fmt: skip
 NAMES = tuple(kind.__name__ for kind in KINDS)
 
@@ -39,6 +41,10 @@ class SwarmState:
     """Whether items were offered that have not been added yet."""
     items: dict[str, ItemEnded] = field(default_factory=dict)
     """The last record of each item, by its key."""
+    replaced: ItemCost = field(default_factory=ItemCost)
+    """What items used whose record was replaced by a later one."""
+    unfinished: dict[str, ItemCost] = field(default_factory=dict)
+    """What each unfinished item has used, by its key."""
     open: dict[str, None] = field(default_factory=dict)
     """Keys of items that may have changed something outside, were started, and have no recorded end."""
     pilot: PilotEnded | None = None
@@ -59,9 +65,15 @@ class SwarmState:
                 self.reduce = self.reduced = self.certified = None
             case ItemsBegun():
                 self.open.update(dict.fromkeys(event.items))
+            case ItemsUsed():
+                costs = zip(event.items, event.tokens, event.dollars, event.acts, strict=False)
+                self.unfinished |= {item: ItemCost(tokens, dollars, acts) for item, tokens, dollars, acts in costs}
             case ItemEnded():
+                if event.item in self.items:
+                    self.replaced.add(self.items[event.item])
                 self.items[event.item] = event
                 self.open.pop(event.item, None)
+                self.unfinished.pop(event.item, None)
                 self.reduce = self.reduced = self.certified = None  # a report built before does not include this item
             case PilotEnded():
                 self.pilot = event
@@ -73,6 +85,17 @@ class SwarmState:
                 self.reviews[event.item] = event
             case SwarmCertified():
                 self.certified = event
+
+    @property
+    def cost(self) -> ItemCost:
+        """What all attempts at all items have used."""
+        total = ItemCost()
+        total.add(self.replaced)
+        for record in self.items.values():
+            total.add(record)
+        for each in self.unfinished.values():
+            total.add(each)
+        return total
 
     @property
     def done(self) -> int:

@@ -31,7 +31,7 @@ from hotdesk.swarm.brains import Brains
 from hotdesk.swarm.cohort import AskingDoors, Cohorts
 from hotdesk.swarm.ending import SwarmEnding
 from hotdesk.swarm.items import Item
-from hotdesk.swarm.ledger import SwarmLedger
+from hotdesk.swarm.ledger import SwarmLedger, UsageRecord
 from hotdesk.swarm.listing import find_items, make_kind, require_swarm
 from hotdesk.swarm.pace import MOST, Pace
 from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
@@ -52,6 +52,7 @@ _UNKNOWN = (
     "the process that worked on this item was killed, and may have changed something outside; check there, "
     "then retry the item with --retry-failed"
 )
+
 
 
 @dataclass(slots=True)
@@ -123,7 +124,15 @@ class SwarmRun:
         self.each: Each = brief.each
         self.id, self.machine, self.papers = order.id, order.machine, line.log.papers
         self.state = read_state(order.journal, order.id) if order.goes_on else SwarmState()
-        self.ledger = SwarmLedger(brief.budget, self.each.budget, brief.seconds, worked=line.log.spent.ms / 1000)
+        log = line.log
+        self.ledger = SwarmLedger(
+            brief.budget,
+            self.each.budget,
+            brief.seconds,
+            shared=log.spent,
+            measure_seconds_left=lambda: log.seconds_left,
+        )
+        self.usage = UsageRecord(self.id, self.ledger, self.note)
         self.pace = Pace(context.most)
         self.batch = EventBatch(self.machine.note, self.record, expected=lambda: self.active - len(self.batch.events))
         self.verifier = ItemVerifier.make(self.machine, line.job, order.id)
@@ -162,6 +171,8 @@ class SwarmRun:
     def begin(self) -> None:
         """Record the list of items, and count those that ended before; raise `BriefError` if the items changed."""
         self.added.begin()
+        self.ledger.spent.add(self.state.replaced)
+        self.ledger.earlier |= self.state.unfinished
         for each in list(self.state.items.values()):
             self.recall(each)
 
@@ -188,7 +199,7 @@ class SwarmRun:
         """Run what all items share (event writer, verifier, pace, approvals) for the length of the block."""
         try:
             async with anyio.create_task_group() as tasks:
-                for part in (self.batch.run, self.verifier.run, self.pace.run):
+                for part in (self.batch.run, self.verifier.run, self.pace.run, self.usage.run):
                     tasks.start_soon(part)
                 self.hear_questions(tasks)
                 await self.give_up_unknown()
@@ -201,6 +212,7 @@ class SwarmRun:
                 self.context.doors.gathers = False
             desks = (*self.worker.desks, *self.verifier.opened)
             self.line.desks.opened += [desk for desk in desks if self.machine.has(desk)]  # type: ignore[arg-type]
+            self.usage.write()
 
     def hear_questions(self, tasks: TaskGroup) -> None:
         """Group what desks ask at the door, so that a person answers each kind of request once."""
@@ -214,7 +226,9 @@ class SwarmRun:
             self.context.doors.on_question, self.context.doors.gathers = cohorts.hear, True
 
     async def give_up_unknown(self) -> None:
-        """Quarantine items whose end is unknown and that may have changed something outside: they are not repeated."""
+        """Quarantine items that may have changed something outside and whose end or results are lost: they are not
+        repeated.
+        """
         if self.context.retry_failed:
             return
         for item in [each for each in self.list_pending() if each.key in self.state.open]:
@@ -312,7 +326,7 @@ class SwarmRun:
         if self.writes:
             await self.end(item, "quarantined", [], _BROKEN_OFF, "unknown")
         else:
-            self.ledger.end(item.key)
+            self.ledger.put_back(item.key)
             queue.append(item)
 
     async def try_item(self, item: Item) -> None:

@@ -6,11 +6,13 @@ import pytest
 
 from hotdesk.brief.brief import JobBudget
 from hotdesk.drive.swarm_certificate import compute_error_bound
-from hotdesk.event import ItemEnded
+from hotdesk.event import Event, ItemEnded, ItemsUsed
+from hotdesk.job.record.resume_state import Spending
 from hotdesk.swarm.items import Item
-from hotdesk.swarm.ledger import SwarmLedger
+from hotdesk.swarm.ledger import ItemCost, SwarmLedger, UsageRecord
 from hotdesk.swarm.pace import MachineLoad, choose_limit
 from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
+from hotdesk.swarm.results import SwarmState
 from hotdesk.swarm.review import choose_sample, make_review_card
 
 GIB = 1 << 30
@@ -46,6 +48,45 @@ def test_what_one_item_may_use_is_its_own_and_the_total_is_the_swarms() -> None:
     assert ledger.refuse_more(cost, 2) == ("the item's budget of 3 tool calls is used up", False)
     ledger.spent.acts = 8
     assert ledger.refuse_more(cost, 1) == ("the swarm's budget of 10 tool calls is used up", True)
+
+
+def test_interrupted_attempts_stay_counted_and_the_item_has_its_whole_budget_again() -> None:
+    ledger = SwarmLedger(JobBudget(acts=10), JobBudget(acts=3), 1000)
+    ledger.begin("a").acts = 3
+    ledger.put_back("a")
+    assert ledger.measure_use("acts") == 3
+    cost = ledger.begin("a")
+    assert ledger.refuse_more(cost, 3) == ("", False)
+    cost.acts = 2
+    assert ledger.list_unfinished() == {"a": ItemCost(acts=5)}
+    assert (ledger.end("a"), ledger.measure_use("acts"), ledger.list_unfinished()) == (ItemCost(acts=5), 5, {})
+
+
+def test_what_the_swarms_own_job_uses_counts_against_its_total() -> None:
+    ledger = SwarmLedger(JobBudget(dollars=1.0), JobBudget(dollars=0.3), 1000, shared=Spending(dollars=0.8))
+    assert "0.8 are used" in ledger.refuse_another()
+
+
+def test_usage_is_recorded_when_it_changed_and_every_attempt_counts_after_a_restart() -> None:
+    events: list[ItemsUsed] = []
+    ledger = SwarmLedger(JobBudget(), JobBudget(), 1000)
+    record = UsageRecord("i" * 21, ledger, events.append)
+    record.write()
+    ledger.begin("b").tokens = 50
+    record.write()
+    record.write()
+    ledger.put_back("b")
+    ledger.begin("b").tokens = 10
+    record.write()
+    assert [(each.items, each.tokens) for each in events] == [(("b",), (50,)), (("b",), (60,))]
+    state = SwarmState()
+    history: list[Event] = [ended("a", 0.5, outcome="quarantined"), *events, ended("a", 0.25)]
+    for event in history:
+        state.take(event)
+    assert state.cost == ItemCost(260, 0.75)
+    assert state.unfinished == {"b": ItemCost(60)}
+    state.take(ended("b", 0.0, tokens=70))
+    assert (state.cost, state.unfinished) == (ItemCost(270, 0.75), {})
 
 
 @pytest.mark.parametrize(

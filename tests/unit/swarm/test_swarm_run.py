@@ -6,6 +6,7 @@ import json
 from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.swarm_room import SCRIPT, SwarmRoom
 
@@ -221,6 +222,28 @@ async def test_nothing_is_begun_twice_that_may_have_changed_something_outside(tm
     assert sorted(begun) == [f"line-00000{number}" for number in (1, 2, 3, 4)]
     receipt = await room.carry_out(retry_failed=True)
     assert (receipt.outcome, receipt.done) == ("done", 4), receipt.why
+
+
+async def test_the_time_in_which_people_are_asked_does_not_count_and_interrupted_items_do(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, WORDS)
+    runs: list[SwarmRun] = []
+    left: list[float] = []
+
+    async def answer(pending: Pending, card: Card) -> Decided:
+        if pending.kind == "pilot":
+            left.append(runs[0].ledger.measure_seconds_left())
+            await anyio.sleep(0.2)
+            left.append(runs[0].ledger.measure_seconds_left())
+            runs[0].ledger.begin("line-000004").tokens = 7  # it was interrupted
+            runs[0].line.log.halt()
+        return decide(pending, card, papers.find(room.settings.lib / "jobs", room.job), "approved", "a person")
+
+    assert (await room.carry_out(on_run=runs.append, prompt=answer, pilot=2)).tokens == 7
+    assert left[0] == left[1]
+    receipt = await room.carry_out(on_run=runs.append)
+    assert (receipt.outcome, receipt.tokens) == ("done", 7), receipt.why
+    assert ends(room)["line-000004"].tokens == 7
+    assert runs[1].ledger.measure_use("tokens") == 7
 
 
 async def test_a_script_without_a_plan_for_the_report_is_refused_before_anything_begins(tmp_path: Path) -> None:

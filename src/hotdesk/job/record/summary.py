@@ -22,6 +22,7 @@ from hotdesk.event import (
     ItemEnded,
     ItemsAdded,
     ItemsBegun,
+    ItemsUsed,
     JobBegun,
     JobBurnt,
     JobEnded,
@@ -254,7 +255,7 @@ def summarize(journal: Path, job: str, items: ItemCounts | None = None) -> JobSu
 
 @cache
 def _list_names_but_items() -> tuple[str, ...]:
-    return tuple(kind.__name__ for kind in list_kinds() if kind not in (ItemEnded, ItemsBegun))
+    return tuple(kind.__name__ for kind in list_kinds() if kind not in (ItemEnded, ItemsBegun, ItemsUsed))
 
 
 def find_job(journal: Path, text: str) -> str:
