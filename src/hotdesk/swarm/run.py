@@ -53,6 +53,10 @@ _UNKNOWN = (
     "then retry the item with --retry-failed"
 )
 
+_LOST = (
+    "the results of this item were lost, and its work may have changed something outside; check there, then retry the "
+    "item with --retry-failed"
+)
 
 
 @dataclass(slots=True)
@@ -154,6 +158,8 @@ class SwarmRun:
         self.finished = anyio.Event()
         self.silent_models = self.failed_doors = 0
         self.added = AddedItems(self)
+        self.lost: list[str] = []
+        """Keys of items that passed, but whose results are lost, as after a power failure."""
         self.started: dict[str, float] = {}
         """Monotonic start time of each item in progress, by key."""
 
@@ -180,6 +186,8 @@ class SwarmRun:
         """Count an item that ended before. If its results were lost or it must be retried, it becomes pending again."""
         self.ledger.recall(record)
         gone = record.outcome == "done" and not all(self.papers.pile.has(name) for name in record.files)
+        if gone:
+            self.lost.append(record.item)
         if gone or (record.outcome != "done" and self.context.retry_failed):
             del self.state.items[record.item]
             self.state.reduce = self.state.reduced = None
@@ -229,6 +237,8 @@ class SwarmRun:
         """Quarantine items that may have changed something outside and whose end or results are lost: they are not
         repeated.
         """
+        for item in [each for each in self.list_pending() if each.key in self.lost and self.writes]:
+            await self.end(item, "quarantined", [], _LOST, "unknown")
         if self.context.retry_failed:
             return
         for item in [each for each in self.list_pending() if each.key in self.state.open]:

@@ -33,6 +33,7 @@ from hotdesk.event import (
 from hotdesk.job.local import local_machine
 from hotdesk.job.people.wait import Card, decide
 from hotdesk.job.record import papers
+from hotdesk.job.record.paper_log import HEAD
 from hotdesk.swarm.ending import CERTIFICATE, RECORDS
 from hotdesk.swarm.run import SwarmRun
 
@@ -222,6 +223,35 @@ async def test_nothing_is_begun_twice_that_may_have_changed_something_outside(tm
     assert sorted(begun) == [f"line-00000{number}" for number in (1, 2, 3, 4)]
     receipt = await room.carry_out(retry_failed=True)
     assert (receipt.outcome, receipt.done) == ("done", 4), receipt.why
+
+
+@pytest.mark.parametrize(
+    ("top", "outcome"),
+    [("", ("done", "")), ('egress = ["write https://erp.example.test/orders/{item}"]', ("quarantined", "unknown"))],
+    ids=["that only reads", "that may write"],
+)
+async def test_an_item_whose_results_were_lost_is_repeated_unless_it_may_have_written(
+    top: str, outcome: tuple[str, str], tmp_path: Path
+) -> None:
+    room = SwarmRoom(tmp_path, WORDS, top=top, each="quarantine = 0.5")
+    runs: list[SwarmRun] = []
+
+    def stop(event: Event) -> None:
+        if isinstance(event, PilotEnded):
+            runs[0].line.log.halt()
+
+    assert (await room.carry_out(stop, runs.append, pilot=2)).outcome == "paused"
+    [one, two] = ends(room)
+    pile = papers.find(room.settings.lib / "jobs", room.job).pile
+    pile.look()
+    name, begins, size = pile.places[ends(room)[two].files[0]]
+    data = (pile.folder / name).read_bytes()  # a power failure keeps the event, but not the paper
+    (pile.folder / name).write_bytes(data[: begins - HEAD] + data[begins + size :])
+    before = ends(room)[one]
+    receipt = await room.carry_out(retry_failed=True)
+    assert receipt.outcome == "done", receipt.why
+    assert (ends(room)[two].outcome, ends(room)[two].cause) == outcome
+    assert ends(room)[one] == before
 
 
 async def test_the_time_in_which_people_are_asked_does_not_count_and_interrupted_items_do(tmp_path: Path) -> None:
