@@ -123,7 +123,7 @@ class Forwarding:
                 data = end.read(READ)
                 if data is not None:
                     other.out += data
-                    other.ending = end.ended and not end.was_reset
+                    other.ending = not data and not end.was_reset
                     other.flush()
         except OSError:
             return True

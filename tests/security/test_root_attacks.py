@@ -734,7 +734,7 @@ async def test_a_root_guest_that_ends_at_once_is_not_restarted_forever(fresh: Op
 @falls_without(
     "a keeper that reads any name of a process",
     Removal("linux/processes.py", 'line.decode(errors="replace")', "line.decode()"),
-    Removal("keeper/contain.py", "    except Exception as e:  # noqa", "    except KeyError as e:  # noqa"),
+    Removal("keeper/burn.py", "Exception as e:  # noqa: BLE001 - outer boundary: one", "KeyError as e:  # noqa: one"),
 )
 async def test_no_name_of_a_process_ends_the_keeper_and_other_desks(fresh: Open, launch: Launch) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:

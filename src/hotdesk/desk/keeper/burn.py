@@ -1,16 +1,19 @@
-"""Burn desks step by step: kill processes, remove files, release ids. A desk that resists does not block others."""
+"""Burn desks step by step: kill processes, remove files, release ids. A desk that resists does not block others.
+
+An error in handling one desk ends this desk, not the keeper and all others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import field
 
 from hotdesk.config import Config
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
-from hotdesk.desk.keeper.contain import describe
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
+from hotdesk.errors import HotdeskError, KeeperError
 from hotdesk.linux import uids
 
 MIN_POLL_INTERVAL_S, MAX_POLL_INTERVAL_S = 0.001, 0.05
@@ -22,7 +25,12 @@ RETRY_INTERVAL_S = 2.0
 TURN_S = 0.005
 """Seconds one turn may take, so that a hundred desks burning at once do not delay opening others."""
 
+_MAX_REASON = 2000
+"""Maximum characters of a reason: the `repr` of an error can hold all of what could not be read."""
+
 Ended = Callable[["Fire", list[str]], None]
+Burn = Callable[[str, str], None]
+"""Ends a desk, by its id, for a reason."""
 
 
 @dataclass(slots=True)
@@ -125,3 +133,20 @@ class Burning:
         except Exception as e:  # noqa: BLE001 - outer boundary: a desk that cannot be removed must not end the others
             return [describe(e)]
         return leftovers
+
+
+@contextmanager
+def contain(desk: str, burn: Burn, answer: Callable[[KeeperError], None] = lambda error: None) -> Iterator[None]:
+    """Burn a desk if the block fails, after answering the request that waits for it."""
+    try:
+        yield
+    except Exception as e:  # noqa: BLE001 - outer boundary: one desk must not end the others
+        why = describe(e)
+        answer(KeeperError(why))
+        burn(desk, why)
+
+
+def describe(error: Exception) -> str:
+    if isinstance(error, HotdeskError | OSError):
+        return str(error)[:_MAX_REASON]
+    return f"internal error of the keeper: {error!r}"[:_MAX_REASON]

@@ -21,8 +21,7 @@ from dataclasses import asdict
 
 from hotdesk import config
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
-from hotdesk.desk.keeper.burn import Burning, Fire
-from hotdesk.desk.keeper.contain import contain, describe
+from hotdesk.desk.keeper.burn import Burning, Fire, contain, describe
 from hotdesk.desk.keeper.memory import MemorySaves
 from hotdesk.desk.keeper.namespace import enter_mount_namespace, explain_refusal
 from hotdesk.desk.keeper.open import Opening

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.keeper.contain import Burn, contain
+from hotdesk.desk.keeper.burn import Burn, contain
 from hotdesk.desk.keeper.hibernated import HibernatedDesk, HibernatedDesks
 from hotdesk.desk.keeper.operations import note_snapshots
 from hotdesk.desk.keeper.root import Teller

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from hotdesk.desk.keeper import screen_programs
-from hotdesk.desk.keeper.contain import Burn, contain
+from hotdesk.desk.keeper.burn import Burn, contain
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError

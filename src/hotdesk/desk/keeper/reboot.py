@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from hotdesk.desk.keeper.burn import STUCK_AFTER_S
-from hotdesk.desk.keeper.contain import Burn, contain
+from hotdesk.desk.keeper.burn import STUCK_AFTER_S, Burn, contain
 from hotdesk.desk.keeper.hibernated import HibernatedDesks
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.root import Teller

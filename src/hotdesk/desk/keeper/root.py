@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from hotdesk.config import Config
-from hotdesk.desk.keeper.contain import Burn, contain
+from hotdesk.desk.keeper.burn import Burn, contain
 from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, read_clock
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, StartError
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError

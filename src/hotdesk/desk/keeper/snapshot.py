@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk.dataclass import dataclass
-from hotdesk.desk.keeper.contain import describe
+from hotdesk.desk.keeper.burn import describe
 from hotdesk.desk.keeper.operations import begin_freezing, has_stopped, make_not_stopped_error, note_snapshots
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hotdesk.desk.keeper.contain import Burn, contain
+from hotdesk.desk.keeper.burn import Burn, contain
 from hotdesk.desk.keeper.tracked import TrackedDesk, read_clock
 
 _MAX_UNREAD_BYTES = 96 << 20

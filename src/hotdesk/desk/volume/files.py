@@ -308,13 +308,13 @@ class NameReader:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.left = limit
+        self.remaining = limit
 
     def read(self, folder: int) -> list[bytes]:
         with os.scandir(folder) as entries:
-            names = [os.fsencode(entry.name) for entry in islice(entries, self.left + 1)]
-        self.left -= len(names)
-        if self.left < 0:
+            names = [os.fsencode(entry.name) for entry in islice(entries, self.remaining + 1)]
+        self.remaining -= len(names)
+        if self.remaining < 0:
             raise FilesError(400, f"there are more than {self.limit} entries; list a smaller folder, or fewer levels")
         return sorted(names)
 
