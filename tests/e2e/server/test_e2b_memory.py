@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from e2b import Sandbox
+from e2b.exceptions import SandboxException
 
 from tests.e2e.server.test_e2b_left import State, listed, state, until
+from tests.leftovers import keepers
 
 __all__ = ["state"]
 pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.long, pytest.mark.timeout(240)]
 CONFIG = '[serve]\nready = {}\nwall = "gvisor"\n'
-COUNT = 'python3 -c \'import time; n = 0\nwhile True:\n n += 1; open("n", "w").write(str(n)); time.sleep(0.01)\''
+COUNT = """python3 -c '
+import os, time
+n = 0
+while True:
+    n += 1
+    open("n.new", "w").write(str(n))
+    os.replace("n.new", "n")  # a reader gets the whole number
+    time.sleep(0.01)
+'"""
 
 
 def count(sandbox: Sandbox) -> int:
-    return int(sandbox.files.read("n") or 0)
+    return int(sandbox.files.read("n")) if sandbox.files.exists("n") else 0
+
+
+def connects(sandbox: Sandbox) -> bool:
+    with suppress(SandboxException):
+        sandbox.connect()
+        return True
+    return False
 
 
 def hibernated(state: State) -> list[Path]:
@@ -78,3 +96,33 @@ def test_a_server_that_leaves_its_sandboxes_leaves_their_programs(state: State) 
         until(lambda: count(again) > before)
         again.pause()
     assert (hibernated(state), state.records) == ([], []), "a server that leaves nothing burns what is paused"
+
+
+def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State) -> None:
+    with state.served(CONFIG) as server:
+        sandbox = Sandbox.create(timeout=600, **server.e2b)
+        sandbox.commands.run(COUNT, background=True)
+        until(lambda: count(sandbox) > 5)
+        sandbox.pause()
+        [keeper] = keepers(state.folder)
+        os.kill(keeper, signal.SIGKILL)
+        until(lambda: keeper not in keepers(state.folder))
+        assert listed(server) == [sandbox.sandbox_id]
+        until(lambda: connects(sandbox))  # the server may not know of the keeper's end yet
+        before = count(sandbox)
+        until(lambda: count(sandbox) > before)
+        assert sandbox.kill()
+        assert (hibernated(state), state.records) == ([], [])
+
+
+def test_a_server_that_leaves_its_sandboxes_leaves_the_files_of_those_without_memory(state: State) -> None:
+    with state.served(CONFIG + 'shutdown = "leave"\n') as server:
+        sandbox = Sandbox.create(timeout=600, **server.e2b)
+        sandbox.files.write("note", "kept")
+        sandbox.pause(keep_memory=False)
+    assert hibernated(state) == []
+    assert len(state.images) == 1
+    with state.served(CONFIG) as server:
+        again = Sandbox.connect(sandbox.sandbox_id, **server.e2b)
+        assert again.files.read("note") == "kept"
+        assert again.kill()
