@@ -104,6 +104,17 @@ def test_traffic_wakes_a_sandbox_with_auto_resume(server: Served) -> None:
         assert sandbox.get_info().state == SandboxState.RUNNING
 
 
+def test_a_signed_address_wakes_a_sandbox_with_auto_resume(server: Served) -> None:
+    with made(server, timeout=60, lifecycle={"on_timeout": "pause", "auto_resume": True}) as sandbox:
+        sandbox.files.write("note", "kept")
+        url = sandbox.download_url("note")
+        named = {"E2b-Sandbox-Id": sandbox.sandbox_id}
+        for headers in ({}, named):
+            sandbox.pause()
+            assert httpx.get(url, headers=headers, timeout=30).text == "kept"
+            assert sandbox.get_info().state == SandboxState.RUNNING
+
+
 def test_a_fork_begins_with_the_files_and_then_changes_independently(server: Served) -> None:
     with made(server, metadata={"line": "one"}, envs={"COLOUR": "red"}) as sandbox:
         sandbox.commands.run("echo first > note")
