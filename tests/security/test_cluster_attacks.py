@@ -397,7 +397,9 @@ def test_a_malformed_event_of_a_node_is_refused(tmp_path: Path, case: str) -> No
 @falls_without(
     "cluster: no event ends a server",
     Removal(
-        "api/cluster_host.py", "        except Exception as e:  # noqa: BLE001 - a rim", "        except KeyError as e:"
+        "api/cluster_host.py",
+        "        except Exception as e:  # noqa: BLE001 - a rim",
+        "        except KeyError as e:  # a rim",
     ),
 )
 async def test_a_node_that_sends_malformed_events_ends_no_server(tmp_path: Path) -> None:
