@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hotdesk.brief import Grant, Rule, compute_digest, parse_rule, parse_scope, rule_text
 from hotdesk.dataclass import dataclass
 from hotdesk.door import canary
+from hotdesk.door.alarms import DeskAlarms
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http.ca import CertificateAuthority, Leaves
 from hotdesk.door.http.socks import SocksProxy
@@ -90,6 +91,7 @@ class Egress:
         """Tokens that hosts with a grant issued, by host and port."""
         self.dialling = asyncio.Semaphore(DIALS)
         self.budgets: dict[Rule, RuleBudget] = {}
+        self.alarms = DeskAlarms(outside.note)
         self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
         self.question_times: list[float] = []
         self.approval_seconds = 120.0
@@ -238,6 +240,7 @@ class Egress:
         """Refuse every request from now on."""
         self.live.clear()
         self.shut = "this desk was burnt"
+        self.alarms.end_window()
         self.hang_up()
 
     # -- budgets ----------------------------------------------------------------------------------------------

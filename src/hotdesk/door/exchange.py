@@ -316,7 +316,7 @@ class Forward:
     def report_alarm(self, refusal: Refusal) -> ExchangeError:
         """Report a request that no honest desk sends, and return the error that refuses it."""
         for sign in refusal.signs:
-            self.way.outside.note(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
+            self.way.alarms.report(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
         return ExchangeError(403, refusal.reason)
 
     async def read_whole_body(self, plan: inject.InjectionPlan) -> bytes:

@@ -22,7 +22,7 @@ from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.proxy import DeskConnection
 from hotdesk.door.secrets import mint
-from hotdesk.event import Event, as_dict
+from hotdesk.event import Event, as_dict, get_chain
 from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux import bpf, jail
 
@@ -38,9 +38,14 @@ CROWD = 256 << 10
 """Bytes of events that may wait for the keys process before desks have to wait."""
 BACKLOG = 16 << 20
 """Bytes of waiting events at which the keys process is considered stopped."""
+DESK_BACKLOG = 2 << 20
+"""Bytes of waiting events of one desk at which that desk is shut, long before `BACKLOG` shuts them all."""
 _MINT_SECONDS = 30.0
 IDENTITY_REFRESH_S = 300.0
 """Seconds a workload token is used: half its lifetime. Each token is scrubbed from responses from then on."""
+TOO_MANY_EVENTS = (
+    "this desk causes events faster than the journal can record them, so every request is refused; open another desk"
+)
 NO_KEYS = "the journal cannot be written, so every request is refused; open another desk"
 
 
@@ -94,6 +99,8 @@ class Door:
         self.keys: asyncio.Transport | None = None
         self.unsaid: list[bytes] = []
         """Messages for the keys process, sent together at the end of this turn of the event loop."""
+        self.unread: dict[str, int] = {}
+        """Bytes of events by desk since the keys process had last caught up."""
         self.ready = asyncio.Event()
         """Set once the keys process has sent everything that was pending."""
         self.caught_up = asyncio.Event()
@@ -197,7 +204,10 @@ class Door:
             way.hang_up()
 
     def tell(self, **message: object) -> None:
-        self.unsaid.append(write(message))
+        self.queue(write(message))
+
+    def queue(self, data: bytes) -> None:
+        self.unsaid.append(data)
         if len(self.unsaid) == 1:
             asyncio.get_running_loop().call_soon(self.speak)
 
@@ -205,11 +215,20 @@ class Door:
         data, self.unsaid = b"".join(self.unsaid), []
         if self.keys is not None and not self.keys.is_closing():
             self.keys.write(data)
-            if self.keys.get_write_buffer_size() > BACKLOG:
+            waiting = self.keys.get_write_buffer_size()
+            if waiting > BACKLOG:
                 self.drop_keys()
+            elif waiting <= CROWD:
+                self.unread.clear()
 
     def note(self, event: Event) -> None:
-        self.tell(event=type(event).__name__, data=as_dict(event))
+        """Record an event; shut its desk if too many of that desk's events wait."""
+        data, desk = write({"event": type(event).__name__, "data": as_dict(event)}), get_chain(event)
+        self.queue(data)
+        self.unread[desk] = waiting = self.unread.get(desk, 0) + len(data)
+        if waiting > DESK_BACKLOG and (way := self.ways.get(desk)) is not None and not way.shut:
+            way.shut = TOO_MANY_EVENTS
+            way.hang_up()
 
     async def steady(self) -> None:
         """Wait while the keys process is behind."""
@@ -259,6 +278,7 @@ class KeysLine(asyncio.Protocol):
         self.door.caught_up.clear()
 
     def resume_writing(self) -> None:
+        self.door.unread.clear()
         self.door.caught_up.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

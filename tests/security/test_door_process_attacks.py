@@ -1,0 +1,91 @@
+"""Attacks by one desk on the process that is the door of all desks of its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import string
+from collections.abc import AsyncIterator
+from itertools import islice, product
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief import Scope, parse_rule
+from hotdesk.door.alarms import PER_WINDOW
+from hotdesk.door.process import BACKLOG, DESK_BACKLOG
+from hotdesk.event import Exchange
+from tests.security.door_room import FLOODER, NEIGHBOUR, DoorRoom, door_room
+from tests.security.guards import Removal, falls_without, no_guard
+
+SCOPE = Scope((parse_rule("http://a.test"),), may_ask=False)
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[DoorRoom]:
+    async with door_room(tmp_path) as found:
+        for desk in (FLOODER, NEIGHBOUR):
+            found.open(desk)
+            await found.charter(desk, SCOPE)
+        yield found
+
+
+def invent(count: int) -> list[bytes]:
+    """Invent placeholders of as many secrets that nobody granted."""
+    names = islice(product(string.ascii_lowercase, repeat=3), count)
+    return [b"hotdesk-secret-" + "".join(each).encode() + b"-" + b"a" * 26 for each in names]
+
+
+FULL_OF_PLACEHOLDERS = b"".join(
+    b"X-Note-%d: %b\r\n" % (number, b",".join(names))
+    for number, names in enumerate(zip(*[iter(invent(1280))] * 128, strict=True))
+)
+
+
+@falls_without(
+    "one desk does not flood the journal",
+    Removal("door/alarms.py", "PER_WINDOW = 30", "PER_WINDOW = 1 << 20"),
+    Removal("door/process.py", "DESK_BACKLOG = 2 << 20", "DESK_BACKLOG = 1 << 40"),
+)
+async def test_invented_placeholders_of_one_desk_do_not_shut_another(room: DoorRoom) -> None:
+    request = b"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n" + FULL_OF_PLACEHOLDERS + b"\r\n"
+    flood = [asyncio.create_task(room.send(FLOODER, request)) for _ in range(80)]  # keys read nothing meanwhile
+    answers = await asyncio.gather(*flood)
+    assert all(answer.startswith(b"HTTP/1.1 403 ") for answer in answers)
+    events = await room.read_events()
+    assert (await room.status(NEIGHBOUR))["open"]
+    alarms = [event for event in events if event["event"] == "Alarm"]
+    assert 1 <= len(alarms) <= PER_WINDOW
+    assert sum(event["event"] == "Exchange" for event in events) == 80
+
+
+@falls_without("one desk does not flood the journal")
+async def test_the_alarms_that_were_left_out_are_counted(room: DoorRoom) -> None:
+    request = b"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n" + FULL_OF_PLACEHOLDERS + b"\r\n"
+    await room.send(FLOODER, request)
+    room.door.ways[FLOODER].alarms.end_window()
+    *_, last = [event["data"] for event in await room.read_events() if event["event"] == "Alarm"]
+    assert f"the last of {1280 - PER_WINDOW} alarms" in last["note"]
+
+
+@falls_without("one desk does not flood the journal")
+async def test_a_desk_whose_events_overflow_is_shut_alone(room: DoorRoom) -> None:
+    event = Exchange(FLOODER, "", "deny", "r" * 300, "GET", "https", "a.test", 443, "p" * 1000, 403, 0, 0, 0)
+    for _ in range(BACKLOG // 1000):
+        room.door.note(event)
+        if room.door.ways[FLOODER].shut:
+            break
+    assert sum(map(len, room.door.unsaid)) < DESK_BACKLOG + 4096
+    await asyncio.sleep(0)
+    await room.read_events()
+    assert (await room.status(NEIGHBOUR))["open"]
+    assert "faster than the journal" in (await room.status(FLOODER))["why"]
+
+
+@no_guard("it must pass: that a desk may cause many events")
+async def test_events_that_keys_read_in_time_shut_no_desk(room: DoorRoom) -> None:
+    event = Exchange(FLOODER, "", "deny", "r" * 300, "GET", "https", "a.test", 443, "p" * 1000, 403, 0, 0, 0)
+    for _ in range(6):
+        for _ in range(400):
+            room.door.note(event)
+        await room.read_events()
+    assert (await room.status(FLOODER))["open"]
