@@ -19,7 +19,7 @@ from hotdesk.door.process import Door
 from hotdesk.ipc.frames import Frames, write
 from hotdesk.keys.charter import Charter, Granted, make_authority
 
-FLOODER, NEIGHBOUR = "i" + "a" * 20, "i" + "b" * 20
+FLOODER, NEIGHBOUR, THIRD = ("i" + each * 20 for each in "abc")
 STATUS = b"GET http://door.local/ HTTP/1.1\r\nHost: door.local\r\n\r\n"
 SECONDS = 20.0
 
@@ -43,13 +43,23 @@ class DoorRoom:
     async def tell(self, message: dict[str, object]) -> None:
         await asyncio.get_running_loop().sock_sendall(self.keys, write(message))
 
-    async def charter(self, desk: str, scope: Scope, *granted: Granted) -> dict[str, object]:
-        """Send a desk's charter, as keys do; return it."""
+    async def charter(self, desk: str, scope: Scope, *granted: Granted) -> None:
+        """Send a desk's charter, as keys do."""
+        await self.tell(Charter(desk, scope, make_authority(desk, 60), list(granted)).build_message())
+        await self.settle()
+
+    async def rescope(self, desk: str, scope: Scope, *granted: Granted) -> None:
+        """Replace a desk's scope, as keys do."""
         charter = Charter(desk, scope, make_authority(desk, 60), list(granted)).build_message()
-        await self.tell(charter)
-        while self.door.get_egress(desk).leaves is None and self.door.keys is not None:
-            await asyncio.sleep(0.005)
-        return charter
+        await self.tell({"change": desk, "mark": 1, "verb": "scope", "charter": charter})
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until the door has handled every message, or dropped its connection."""
+        self.door.ready.clear()
+        await self.tell({"ready": True})
+        async with asyncio.timeout(SECONDS):
+            await self.door.ready.wait()
 
     async def send(self, desk: str, data: bytes) -> bytes:
         """Send one request from a desk; return everything that comes back."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import string
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
 
 import pytest
 
 from hotdesk.brief import Scope, parse_rule
+from hotdesk.brief.data import EgressProxy
 from hotdesk.door.alarms import PER_WINDOW
 from hotdesk.door.process import BACKLOG, DESK_BACKLOG
 from hotdesk.event import Exchange
-from tests.security.door_room import FLOODER, NEIGHBOUR, DoorRoom, door_room
+from tests.security.door_room import FLOODER, NEIGHBOUR, THIRD, DoorRoom, door_room
 from tests.security.guards import Removal, falls_without, no_guard
 
 SCOPE = Scope((parse_rule("http://a.test"),), may_ask=False)
+
+
+PROXIED = replace(SCOPE, proxy=EgressProxy("proxy.test", 1080, tls=True, server_name="proxy.test", ca="not PEM"))
 
 
 @pytest.fixture
@@ -89,3 +94,22 @@ async def test_events_that_keys_read_in_time_shut_no_desk(room: DoorRoom) -> Non
             room.door.note(event)
         await room.read_events()
     assert (await room.status(FLOODER))["open"]
+
+
+@falls_without(
+    "an unusable charter ends no other desk",
+    Removal("http/socks.py", "        except ValueError as e:", "        except ZeroDivisionError as e:"),
+)
+@pytest.mark.parametrize("how", ["at opening", "as a change"])
+async def test_invalid_certificates_of_a_proxy_end_its_own_connections_only(room: DoorRoom, how: str) -> None:
+    if how == "at opening":
+        room.open(THIRD)
+        await room.charter(THIRD, PROXIED)
+        desk = THIRD
+    else:
+        await room.rescope(FLOODER, PROXIED)
+        desk = FLOODER
+    answer = await room.send(desk, b"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"certificate authorities of this desk's SOCKS5 proxy are not valid" in answer
+    assert (await room.status(NEIGHBOUR))["open"]

@@ -14,6 +14,7 @@ from hotdesk.api.settings import Egress, Serving
 from hotdesk.brief import compute_digest, scope_json
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.door.http.ca import get_utc_now, new_authority
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.door.policy.target import Target
@@ -31,6 +32,8 @@ WITH_HEADER: Mapping[str, object] = {
     **ONLY_API,
     "rules": {"api.erp.test": [{"transform": {"headers": {"Authorization": f"Bearer {SECRET}"}}}]},
 }
+ONE_LINE = new_authority("proxy", get_utc_now()).certificate_pem.decode().replace("\n", "")
+"""A certificate whose PEM some libraries read and OpenSSL, which the door uses, does not."""
 
 
 @pytest.fixture
@@ -183,6 +186,7 @@ def test_an_address_that_is_denied_is_denied_by_every_name() -> None:
         ({"egressProxy": {"address": "*.example.com:1080"}}, 400, "cannot be applied"),
         ({"egressProxy": {"address": "a.com:1080", "password": "b"}}, 400, "but no username"),
         ({"egressProxy": {"address": "a.com:1080", "tls": {"enabled": True, "caCert": "x"}}}, 400, "PEM"),
+        ({"egressProxy": {"address": "a.com:1080", "tls": {"enabled": True, "caCert": ONE_LINE}}}, 400, "PEM"),
         ({"egressProxy": {}}, 400, "egressProxy"),
         ({"rules": {"*.example.com": [{"transform": {"headers": {"X-A": "b"}}}]}}, 400, "pattern"),
         ({"rules": {"a.com": [{"transform": {"headers": {"Host": "b"}}}]}}, 400, "cannot be applied"),

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Annotated
 
-from cryptography.x509 import load_pem_x509_certificates
 from pydantic import Field
 
 from hotdesk.api.e2b.transforms import LenientModel
 from hotdesk.brief.data import PROXY_PASSWORD, EgressProxy, Scope
 from hotdesk.brief.egress_proxy import MAX_CA_BYTES, MAX_CREDENTIAL_BYTES, check_proxy
 from hotdesk.brief.names import bracket_ipv6, split_authority
+from hotdesk.door.http.socks import trust_only
 from hotdesk.door.policy.address import METADATA, SPECIAL
 from hotdesk.errors import BriefError
 
@@ -71,10 +71,10 @@ def _require_public(host: str) -> None:
 
 
 def _require_certificates(pem: str) -> None:
-    """Refuse certificates that cannot be parsed."""
+    """Refuse certificates that the door could not use."""
     try:
         if pem:
-            load_pem_x509_certificates(pem.encode())
+            trust_only(pem)
     except ValueError:
         raise BriefError("caCert of egressProxy must be one or more certificates in PEM format") from None
 

@@ -38,20 +38,33 @@ class SocksProxy:
     server_name: str = ""
     context: ssl.SSLContext | None = None
     """The CAs trusted for the proxy's certificate, or `None` for this machine's trust store."""
+    fault: str = ""
+    """Why every connection through the proxy is refused; empty if none is."""
 
     @staticmethod
     def of(proxy: EgressProxy, password: bytes) -> SocksProxy:
-        context = _trust_only(proxy.ca) if proxy.ca else None
+        context, fault = None, ""
+        try:
+            context = trust_only(proxy.ca) if proxy.ca else None
+        except ValueError as e:  # it must not end the door, which other desks use
+            fault = f"the certificate authorities of this desk's SOCKS5 proxy are not valid: {e}"
         return SocksProxy(
-            proxy.host, proxy.port, proxy.username.encode(), password, proxy.tls, proxy.server_name, context
+            proxy.host, proxy.port, proxy.username.encode(), password, proxy.tls, proxy.server_name, context, fault
         )
 
 
-def _trust_only(pem: str) -> ssl.SSLContext:
+def trust_only(pem: str) -> ssl.SSLContext:
+    """Return a context for connections to servers with a certificate of one of these CAs.
+
+    Raise `ValueError` unless OpenSSL reads them all.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    context.load_verify_locations(cadata=pem)
+    try:
+        context.load_verify_locations(cadata=pem)
+    except (ssl.SSLError, TypeError) as e:
+        raise ValueError("they are not certificates in PEM format that OpenSSL can read") from e
     return context
 
 

@@ -110,6 +110,8 @@ class Upstreams:
 
         The proxy is untrusted: it must be on the internet, even if it is given as an address.
         """
+        if proxy.fault:
+            raise SocksError(proxy.fault)
         target = host
         if as_network(named) is not None or named == ANYWHERE:
             written = as_network(named)
