@@ -888,6 +888,23 @@ async def test_issued_tokens_end_with_their_grant(room: Room, visit: Visit, how:
 
 
 @falls_without(
+    "sessions end with any grant of their host",
+    Removal("door/egress.py", "if found is None or not found.grants <= active:", "if found is None:"),
+)
+async def test_issued_tokens_end_with_their_grant_though_the_host_has_another(room: Room, visit: Visit) -> None:
+    room.up.answers["/session"] = (200, {"Set-Cookie": "sid=issued-real-session-0123456789; HttpOnly"}, b"in")
+    assert room.host.doors is not None
+    scope = room.scope("token-i@issue.test", "token-a@issue.test header=X-Api-Key swap", rules=["read issue.test"])
+    async with room.host.open_desk(scope=scope) as desk:
+        (answer,) = await visit(desk, {"host": "issue.test", "path": "/session"})
+        sent = {"host": "issue.test", "headers": [["Cookie", answer.header("set-cookie").partition(";")[0]]]}
+        (before,) = await visit(desk, sent)
+        await room.host.doors.revoke(desk.id, "token-i")
+        (after,) = await visit(desk, sent)
+    assert (before.status, after.status) == (200, 403)
+
+
+@falls_without(
     "minted tokens are kept while they live",
     Removal("secrets/mint.py", "if live.minted and now < live.fresh_until:", "if False:"),
 )

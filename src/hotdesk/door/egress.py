@@ -89,6 +89,8 @@ class Egress:
         """Every value that was sent with a request of this desk and must not come back. Values are only added."""
         self.issued: dict[tuple[str, int], Issued] = {}
         """Tokens that hosts with a grant issued, by host and port."""
+        self.scopes = 0
+        """How many scopes the desk has had."""
         self.dialling = asyncio.Semaphore(DIALS)
         self.budgets: dict[Rule, RuleBudget] = {}
         self.alarms = DeskAlarms(outside.note)
@@ -120,6 +122,7 @@ class Egress:
     def hold(self, charter: Mapping[str, Any]) -> None:
         """Replace the rules and grants with those of a charter; values sent before are still scrubbed."""
         scope = parse_scope(charter["scope"])
+        self.scopes += 1
         self.step = str(charter["step"])
         ceiling = [parse_rule(text) for text in charter["ceiling"]]
         tried = [canary.RULE] if any(each["grant"]["host"] == canary.HOST for each in charter["grants"]) else []
@@ -167,13 +170,21 @@ class Egress:
             self.scrubber.add(secret)
 
     def get_issued(self, host: str, port: int) -> Issued | None:
-        """Return the tokens that a host issued, or `None` if it never had a grant: its tokens are not replaced."""
-        if (host, port) not in self.issued:
+        """Return the tokens that a host issued, or `None` if it never had a grant: its tokens are not replaced.
+
+        Once a grant of the host has ended, its tokens are forgotten: any of them may be of a session of that grant.
+        """
+        active = {(self.scopes, one.grant.secret) for one in self.list_active_grants() if one.grant.host == host}
+        found = self.issued.get((host, port))
+        if found is None or not found.grants <= active:
             fields = [one.live_grant.grant.fields for one in self.live.values() if one.live_grant.grant.host == host]
+            fields += [found.fields] if found is not None else []
             if not fields:
                 return None
-            self.issued[host, port] = Issued(host, tuple(name for each in fields for name in each), self.scrubber.add)
-        return self.issued[host, port]
+            found = Issued(host, tuple(sorted({name for each in fields for name in each})), self.scrubber.add)
+            self.issued[host, port] = found
+        found.grants |= active
+        return found
 
     def revoke(self, live: GrantValue, why: str) -> None:
         if self.live.pop(live.live_grant.id, None) is not None:

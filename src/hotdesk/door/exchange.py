@@ -23,6 +23,7 @@ from hotdesk.door.secrets.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.secrets.credential_fields import FieldWatch
 from hotdesk.door.secrets.encodings import UnreadableError
 from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, refuse_credential
+from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.outgoing import IDENTITY, Outgoing, harden
 from hotdesk.door.secrets.response import DECODED, Cleaner, end_to_end
 from hotdesk.door.secrets.upload_watch import UploadWatcher, make_watcher
@@ -111,7 +112,9 @@ class Forward:
         self.ids: frozenset[str] = frozenset()
         self.granted = False
         """Whether the host has or had a grant, so that its response must be checked for secrets."""
-        self.issued = way.get_issued(meant.host, meant.port)
+        self.returns = False
+        """Whether a value that the host issued goes back with the request."""
+        self.issued: Issued | None = None
         self.allowed: AllowedCredentials | None = None
         """What the desk may send to this host beside ordinary headers, or `None` if it may use its own credentials."""
         self.signed = False
@@ -261,13 +264,14 @@ class Forward:
             self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
             self.meant.query.encode("ascii"), headers,
         )  # fmt: skip
+        self.issued = self.way.get_issued(self.meant.host, self.meant.port)
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
         grants = {one.id: one for one in self.way.list_active_grants()}
         plan = inject.plan_injection(out, grants.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
             raise self.report_alarm(plan)
-        self.granted = plan.granted or issued is not None
+        self.granted, self.returns = plan.granted or issued is not None, bool(plan.returned)
         self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
         body = await self.read_whole_body(plan) if plan.whole and self.request.body is not None else None
         self.check_fields(body)
@@ -354,7 +358,8 @@ class Forward:
 
     def check_still_admitted(self) -> None:
         """Refuse to send if the step, grant or desk that admitted the request ended during dialling."""
-        if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
+        over = self.returns and self.issued is not self.way.get_issued(self.meant.host, self.meant.port)
+        if self.wire.lost or over or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
             raise ExchangeError(
                 403,
                 "the step, grant or desk that admitted this request ended before the request was sent; repeat the "

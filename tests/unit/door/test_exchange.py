@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from hotdesk.brief import parse_grant, parse_rule
+from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
 from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.grant import LiveGrant
@@ -72,8 +74,15 @@ async def pair() -> tuple[Wire, socket.socket]:
     return wire, theirs
 
 
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
 async def exchange(
-    way: Egress, meanwhile: Callable[[], None], head: bytes = HEAD, body: bytes = b""
+    way: Egress,
+    meanwhile: Callable[[], None] = lambda: None,
+    head: bytes = HEAD,
+    body: bytes = b"",
+    response: bytes = OK,
 ) -> tuple[bytes, bytes]:
     """Carry out one request; return what the upstream received and the answer to the desk."""
     desk, inside = await pair()
@@ -83,9 +92,10 @@ async def exchange(
     request = framing.parse_request(head)
     desk.data_received(body)
     meant = target.read(request.method, request.target, request.headers.get_all(b"host"), place.inside, "https")
-    up.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    up.data_received(response)
     await Forward(way, desk, place, request, meant).run()
     place.leave()
+    up.abort()  # it was not dialled if the request was refused
     desk.close()
     await asyncio.sleep(0.01)
     with inside, outside:
@@ -132,6 +142,108 @@ async def test_a_secret_that_ended_during_dialling_is_not_sent(end: str) -> None
     assert not answered.startswith(b"HTTP/1.1 200 ")
     (told,) = [event for event in way.outside.events if isinstance(event, Exchange)]  # type: ignore[attr-defined]
     assert (told.status, told.up > 0) == (403, True)
+
+
+SESSION = b"a-session-of-the-host-0123456789"
+LOGGED_IN = OK.replace(b"Content", b"Set-Cookie: sid=" + SESSION + b"; HttpOnly\r\nSet-Cookie: seen=1\r\nContent")
+
+
+async def log_in(way: Egress) -> bytes:
+    """Let the host set a session's cookie; return the head of a request with what the desk got for it."""
+    _, answered = await exchange(way, response=LOGGED_IN)
+    cookie = answered.partition(b"Set-Cookie: ")[2].partition(b";")[0]
+    assert cookie.startswith(b"sid=hotdesk-secret-issued-")
+    return HEAD[:-2] + b"Cookie: " + cookie + b"\r\n\r\n"
+
+
+def with_two_grants(outside: Written) -> Egress:
+    """Return a desk whose host has a grant for the first step, and another for all steps."""
+    way = granted(outside)
+    way.step = "one"
+    for id, text in (("0", "erp-token@erp.test step=one"), ("1", "other@erp.test header=X-Api-Key swap")):
+        held = LiveGrant(id, parse_grant(text), b"hotdesk-secret-x-" + id.encode() * 26)
+        way.live[id] = GrantValue(held, {"value": base64.b64encode(SECRET).decode()})
+    way.ours = frozenset({"erp.test"})
+    return way
+
+
+def expire(way: Egress) -> None:
+    way.live["0"].until = 1.0
+
+
+def rescope(way: Egress) -> None:
+    """Replace the scope by one with grants of the same secrets."""
+    live = dict(way.live)
+    scope = Scope((parse_rule("erp.test/data/*"),), tuple(one.live_grant.grant for one in live.values()))
+    way.hold({
+        "scope": json.loads(scope_json(scope)), "step": "one", "ceiling": [], "grants": [], "identities": {},
+        "resumed": False, "approval_seconds": 1,
+    })  # fmt: skip
+    way.live = live
+
+
+ENDS: dict[str, Callable[[Egress], None]] = {
+    "revoked": lambda way: way.change({"verb": "revoke", "grant": "erp-token"}),
+    "another step": lambda way: way.change({"verb": "step", "step": "two", "identities": {}}),
+    "leaked": lambda way: way.report_leak({"0"}, "elsewhere.test"),
+    "expired": expire,
+    "rescoped": rescope,
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_session_ends_with_its_grant_though_another_grant_of_the_host_lives_on(end: str) -> None:
+    way = with_two_grants(Written())
+    head = await log_in(way)
+    heard, answered = await exchange(way, head=head)
+    assert b"Cookie: sid=" + SESSION in heard
+    assert answered.startswith(b"HTTP/1.1 200 ")
+    ENDS[end](way)
+    heard, answered = await exchange(way, head=head)
+    assert heard == b""
+    assert answered.startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize("end", ["leaked", "expired"])
+async def test_a_session_whose_grant_ends_during_dialling_is_not_used(end: str) -> None:
+    way = with_two_grants(Written())
+    head = await log_in(way)
+    way.live["2"] = way.live.pop("0")  # the request itself uses no secret that could end
+    one = way.live["2"]
+    one.live_grant = replace(one.live_grant, id="2", grant=parse_grant("erp-token@erp.test header=X-Other swap"))
+    heard, answered = await exchange(
+        way, lambda: way.revoke(one, "it leaked") if end == "leaked" else setattr(one, "until", 1.0), head
+    )
+    assert heard == b""
+    assert answered.startswith(b"HTTP/1.1 403 ")
+
+
+async def test_a_token_that_arrives_after_its_grant_ended_is_not_used() -> None:
+    way = with_two_grants(Written())
+    kept = way.get_issued("erp.test", 443)
+    assert kept is not None
+    ENDS["revoked"](way)
+    assert (now := way.get_issued("erp.test", 443)) is not None
+    placeholder = kept.keep(SESSION, b"sid")
+    assert now.find_cookie(b"sid", placeholder) is None
+
+
+async def test_a_readable_cookie_of_a_session_ends_with_its_grant() -> None:
+    way = with_two_grants(Written())
+    await log_in(way)
+    head = HEAD[:-2] + b"Cookie: seen=1\r\n\r\n"
+    assert (await exchange(way, head=head))[1].startswith(b"HTTP/1.1 200 ")
+    ENDS["revoked"](way)
+    assert (await exchange(way, head=head))[0] == b""
+
+
+async def test_a_session_goes_on_in_a_step_with_a_grant_of_the_same_secret() -> None:
+    way = with_two_grants(Written())
+    again = LiveGrant("2", parse_grant("erp-token@erp.test step=two"), way.live["0"].live_grant.placeholder)
+    way.live["2"] = GrantValue(again, way.live["0"].values)
+    head = await log_in(way)
+    ENDS["another step"](way)
+    assert b"Cookie: sid=" + SESSION in (await exchange(way, head=head))[0]
 
 
 async def test_a_question_ends_with_the_step_it_was_asked_in() -> None:

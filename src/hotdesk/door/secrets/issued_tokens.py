@@ -51,6 +51,9 @@ class Issued:
 
     def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[ScrubbedSecret], None]) -> None:
         self.host = host
+        self.fields = fields
+        self.grants: set[tuple[int, str]] = set()
+        """The grants that were active while tokens were issued: the number of the scope, and the secret."""
         self.tell = tell
         """Registers a stored value, so that it is scrubbed from all later responses."""
         self.tokens: OrderedDict[bytes, IssuedToken] = OrderedDict()
