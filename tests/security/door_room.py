@@ -104,17 +104,25 @@ def pair(kind: socket.SocketKind) -> Iterator[tuple[socket.socket, socket.socket
         yield ours, theirs
 
 
+def answer_lookup(child: socket.socket) -> None:
+    """Answer as the resolver's child: no name has an address."""
+    child.send(json.dumps({"id": json.loads(child.recv(1024))["id"], "addresses": [], "own": []}).encode())
+
+
 @asynccontextmanager
 async def door_room(folder: Path) -> AsyncIterator[DoorRoom]:
-    """Run a door for a block, connected to keys; it resolves no names."""
+    """Run a door for a block, connected to keys; it reaches addresses that a scope maps names to."""
     with (
         pair(socket.SOCK_SEQPACKET) as (keeper, keepers),
         pair(socket.SOCK_STREAM) as (keys, line),
-        pair(socket.SOCK_SEQPACKET) as (_, asking),
+        pair(socket.SOCK_SEQPACKET) as (child, asking),
         asking,
         keepers,
     ):
-        door = Door(keepers, Upstreams(Resolver(asking), ssl.create_default_context()), folder)
+        resolver = Resolver(asking)
+        resolver.listen()
+        asyncio.get_running_loop().add_reader(child, answer_lookup, child)
+        door = Door(keepers, Upstreams(resolver, ssl.create_default_context()), folder)
         running = asyncio.create_task(door.run())
         with line:
             socket.send_fds(keeper, [b'{"line": "door"}'], [line.fileno()])
@@ -129,7 +137,11 @@ async def door_room(folder: Path) -> AsyncIterator[DoorRoom]:
             await running
             for gate, task in door.gates.values():
                 task.cancel()
-                gate.listener.close()
                 gate.way.close()
+            await asyncio.sleep(0)
+            for gate, _ in door.gates.values():
+                gate.listener.close()
             door.drop_keys()
             await asyncio.sleep(0.05)
+            for sock in (child, asking):
+                asyncio.get_running_loop().remove_reader(sock)

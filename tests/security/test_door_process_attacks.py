@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import string
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
 
+import brotli  # type: ignore[import-untyped]
 import pytest
+import zstandard
 
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.brief.data import EgressProxy
 from hotdesk.door.alarms import PER_WINDOW
+from hotdesk.door.egress import DECODERS
 from hotdesk.door.process import BACKLOG, DESK_BACKLOG
+from hotdesk.door.secrets.encodings import Brotli, Zstd
+from hotdesk.door.secrets.scrub import ScrubbedSecret
 from hotdesk.event import Exchange
 from tests.security.door_room import FLOODER, NEIGHBOUR, THIRD, DoorRoom, door_room
 from tests.security.guards import Removal, falls_without, no_guard
@@ -113,3 +121,87 @@ async def test_invalid_certificates_of_a_proxy_end_its_own_connections_only(room
     assert answer.startswith(b"HTTP/1.1 502 ")
     assert b"certificate authorities of this desk's SOCKS5 proxy are not valid" in answer
     assert (await room.status(NEIGHBOUR))["open"]
+
+
+def pack(coding: str) -> bytes:
+    """Return the beginning of a compressed body with a large window."""
+    if coding == "br":
+        return bytes(brotli.compress(os.urandom(1 << 17), lgwin=23))
+    packer = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(window_log=23)
+    ).compressobj()
+    return packer.compress(os.urandom(1 << 19))
+
+
+def count_decoders() -> int:
+    gc.collect()
+    found = [each for each in gc.get_objects() if isinstance(each, Brotli | Zstd)]
+    return sum(each.begun if isinstance(each, Brotli) else each.inner is not None for each in found)
+
+
+@asynccontextmanager
+async def server_that_hears(response: bytes = b"") -> AsyncIterator[str]:
+    """Run a server that reads everything, and sends this response to each connection; yield its address."""
+
+    connections: list[asyncio.StreamWriter] = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        with suppress(OSError):
+            writer.write(response)
+            while await reader.read(1 << 16):
+                pass
+        writer.close()
+
+    server = await asyncio.start_server(hear, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for writer in connections:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+
+async def begin(room: DoorRoom, desk: str, data: bytes) -> asyncio.StreamWriter:
+    """Send the beginning of a request."""
+    _, writer = await asyncio.open_connection("127.0.0.1", room.gates[desk])
+    writer.write(data)
+    return writer
+
+
+@falls_without(
+    "few large decoders at once",
+    Removal("door/egress.py", "if not needs_large_decoder(coding):", "if True:"),
+)
+@pytest.mark.parametrize("coding", ["br", "zstd"])
+@pytest.mark.parametrize("way", ["uploads", "downloads"])
+async def test_unfinished_compressed_bodies_of_one_desk_hold_few_windows(room: DoorRoom, way: str, coding: str) -> None:
+    body = pack(coding)
+    packed = b"Content-Encoding: %b\r\nContent-Length: 99999999\r\n\r\n%b" % (coding.encode(), body)
+    head = b"POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\n"
+    head, response = (head + packed, b"") if way == "uploads" else (head + b"\r\n", b"HTTP/1.1 200 OK\r\n" + packed)
+    async with server_that_hears(response) as address:
+        room.open(THIRD)
+        await room.charter(THIRD, replace(SCOPE, rules=(parse_rule("write http://a.test"),), names={"a.test": address}))
+        room.door.ways[THIRD].scrubber.add(ScrubbedSecret("0", "used", b"a-secret-that-was-used-before-0123"))
+        writers = [await begin(room, THIRD, head) for _ in range(DECODERS * 3)]
+        await asyncio.sleep(0.7)
+        held = count_decoders()
+        for writer in writers:
+            writer.close()
+    assert held == DECODERS
+
+
+@falls_without(
+    "no large window for an upload",
+    Removal("secrets/upload_watch.py", "WINDOW_BITS = 23", "WINDOW_BITS = 24"),
+)
+async def test_an_upload_with_a_larger_window_is_refused(room: DoorRoom) -> None:
+    body = brotli.compress(os.urandom(1 << 17), lgwin=24)
+    async with server_that_hears() as address:
+        room.open(THIRD)
+        await room.charter(THIRD, replace(SCOPE, rules=(parse_rule("write http://a.test"),), names={"a.test": address}))
+        head = b"POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nContent-Encoding: br\r\nContent-Length: %d\r\n\r\n"
+        answer = await room.send(THIRD, head % len(body) + body)
+    assert b"Brotli window exceeds 8 MiB" in answer

@@ -6,7 +6,8 @@ import asyncio
 import base64
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -23,6 +24,7 @@ from hotdesk.door.http.socks import SocksProxy
 from hotdesk.door.policy.budget import RuleBudget
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
+from hotdesk.door.secrets.encodings import DecodersBusyError, needs_large_decoder
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber, list_scrubbed_secrets
 from hotdesk.door.secrets.signature import SigV4Signer
@@ -36,6 +38,9 @@ ASKS = 8
 ASKS_AN_HOUR = 60
 DIALS = 6
 """Connections that one desk may be dialling at once."""
+DECODERS = 8
+"""Brotli and zstd bodies of one desk that may be decoded at once: each decoder may hold up to 16 MiB."""
+DECODER_WAIT_S = 60.0
 REASON = 300
 """Characters of a desk's own reason for a request that are shown to a person."""
 
@@ -92,6 +97,7 @@ class Egress:
         self.scopes = 0
         """How many scopes the desk has had."""
         self.dialling = asyncio.Semaphore(DIALS)
+        self.decoders = asyncio.Semaphore(DECODERS)
         self.budgets: dict[Rule, RuleBudget] = {}
         self.alarms = DeskAlarms(outside.note)
         self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
@@ -253,6 +259,25 @@ class Egress:
         self.shut = "this desk was burnt"
         self.alarms.end_window()
         self.hang_up()
+
+    @asynccontextmanager
+    async def reserve_decoder(self, coding: bytes) -> AsyncIterator[None]:
+        """Reserve memory to decode a body, for a block; wait while the desk uses all it may use."""
+        if not needs_large_decoder(coding):
+            yield
+            return
+        try:
+            async with asyncio.timeout(DECODER_WAIT_S):
+                await self.decoders.acquire()
+        except TimeoutError:
+            raise DecodersBusyError(
+                f"{DECODERS} bodies in Brotli or zstd are still being transferred for this desk, which is the limit; "
+                "transfer fewer at once, or use gzip"
+            ) from None
+        try:
+            yield
+        finally:
+            self.decoders.release()
 
     # -- budgets ----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from hotdesk.door.policy.target import Authority, Target, is_override
 from hotdesk.door.secrets import inject, signature
 from hotdesk.door.secrets.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.secrets.credential_fields import FieldWatch
-from hotdesk.door.secrets.encodings import UnreadableError
+from hotdesk.door.secrets.encodings import DecodersBusyError, UnreadableError
 from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, refuse_credential
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.outgoing import IDENTITY, Outgoing, harden
@@ -137,7 +137,7 @@ class Forward:
             await self.carry()
         except ExchangeError as e:
             await self.fail(e.status, e.why)
-        except RuleSpentError as e:
+        except (RuleSpentError, DecodersBusyError) as e:
             await self.fail(429, str(e))
         except UnreachableError as e:
             await self.fail(502, str(e))
@@ -408,13 +408,14 @@ class Forward:
             watch = make_watcher(packing, self.granted or self.allowed is not None, DECODED, self.make_field_watch())
         except UnreadableError as e:
             raise ExchangeError(400, str(e)) from None
-        while not over:
-            data = await self.read_body(reader)
-            over = reader.done
-            payload = self.check_upload(watch, data, over)
-            self.count.add(up=len(payload))
-            self.upstream.write(framing.encode_chunk(payload) if chunked else payload)
-            await self.upstream.drain(BODY_SECONDS)
+        async with self.way.reserve_decoder(packing):
+            while not over:
+                data = await self.read_body(reader)
+                over = reader.done
+                payload = self.check_upload(watch, data, over)
+                self.count.add(up=len(payload))
+                self.upstream.write(framing.encode_chunk(payload) if chunked else payload)
+                await self.upstream.drain(BODY_SECONDS)
         if chunked:
             self.upstream.write(framing.LAST)
 
@@ -478,7 +479,9 @@ class Forward:
             framing.format_response_head(answer.status, b"" if cleaner.active else answer.reason, Headers(headers))
         )
         if answer.body is not None:
-            await self.stream_down(BodyReader(answer.body), cleaner, chunked)
+            coding = answer.headers.get(b"content-encoding") if cleaner.unpack is not None else None
+            async with self.way.reserve_decoder(coding or b""):
+                await self.stream_down(BodyReader(answer.body), cleaner, chunked)
         await self.give()
         if cleaner.hits:
             self.note = self.note or "a secret was removed from the response"

@@ -7,12 +7,13 @@ import base64
 import json
 import socket
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
-from hotdesk.door.egress import Egress, GrantValue
+from hotdesk.door.egress import DECODERS, Egress, GrantValue
 from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http import framing
@@ -254,6 +255,20 @@ async def test_a_question_ends_with_the_step_it_was_asked_in() -> None:
     way.change({"verb": "step", "step": "two", "identities": {}})
     assert await asking == "refused"
     assert [event.answer for event in outside.events if isinstance(event, Answered)] == ["expired"]
+
+
+async def test_a_large_decoder_waits_for_another_to_end_and_a_small_one_does_not() -> None:
+    way = granted(Written())
+    async with AsyncExitStack() as held:
+        for _ in range(DECODERS):
+            await held.enter_async_context(way.reserve_decoder(b"br"))
+        async with way.reserve_decoder(b"gzip"):
+            pass
+        waiting = asyncio.ensure_future(held.enter_async_context(way.reserve_decoder(b"gzip, zstd")))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        way.decoders.release()
+        await waiting
 
 
 @pytest.mark.slow

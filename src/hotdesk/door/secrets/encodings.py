@@ -22,12 +22,20 @@ MEMBERS = 256
 STAGES = 2
 _ZSTD_WINDOW = 8 << 20
 """The window size that RFC 9659 lets a server require."""
+_BROTLI_WINDOW_BITS = 24
+"""The largest window of Brotli, 16 MiB."""
+_LARGE = frozenset({"br", "zstd"})
+"""Encodings whose decoder may hold a window of megabytes; that of gzip has 32 KiB."""
 _ZSTD_SIP = 64
 """Bytes passed to zstd at a time: four bytes can expand to a block of 128 KiB, and the library returns all at once."""
 
 
 class UnreadableError(Exception):
     """A body that cannot be decoded, or not within the limits; the text says why."""
+
+
+class DecodersBusyError(Exception):
+    """A desk has as many large decoders in use as it may have; the text says what to do."""
 
 
 class Decoder(Protocol):
@@ -105,11 +113,16 @@ class Inflate:
 
 
 class Brotli:
-    def __init__(self) -> None:
+    """Brotli with a window of at most `1 << window_bits` bytes."""
+
+    def __init__(self, window_bits: int) -> None:
         self.inner = brotli.Decompressor()
+        self.window_bits = window_bits
         self.begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        if data and not self.begun and _read_window_bits(data[0]) > self.window_bits:
+            raise UnreadableError(f"its Brotli window exceeds {1 << self.window_bits - 20} MiB, which is the limit")
         self.begun = self.begun or bool(data)
         while True:
             if data and self.inner.is_finished():
@@ -126,6 +139,16 @@ class Brotli:
     def finish(self) -> None:
         if self.begun and not self.inner.is_finished():
             raise UnreadableError("the compressed body is truncated")
+
+
+def _read_window_bits(first: int) -> int:
+    """Read the size of a Brotli window from a stream's first byte (RFC 7932, section 9.1)."""
+    if not first & 1:
+        return 16
+    if high := first >> 1 & 7:
+        return 17 + high
+    low = first >> 4 & 7
+    return 8 + low if low else 17
 
 
 class Zstd:
@@ -197,12 +220,12 @@ class Chain:
         self.second.finish()
 
 
-KNOWN: dict[str, Callable[[], Decoder]] = {
-    "gzip": lambda: Inflate(31),
-    "x-gzip": lambda: Inflate(31),
-    "deflate": lambda: Inflate(None),
+KNOWN: dict[str, Callable[[int], Decoder]] = {
+    "gzip": lambda window_bits: Inflate(31),
+    "x-gzip": lambda window_bits: Inflate(31),
+    "deflate": lambda window_bits: Inflate(None),
     "br": Brotli,
-    "zstd": Zstd,
+    "zstd": lambda window_bits: Zstd(),
 }
 
 
@@ -212,7 +235,17 @@ def parse_codings(content_encoding: bytes) -> list[str]:
     return [name for name in names if name not in ("", "identity")]
 
 
-def make_decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int = FREE) -> Decoder | None:
+def needs_large_decoder(content_encoding: bytes) -> bool:
+    return not _LARGE.isdisjoint(parse_codings(content_encoding))
+
+
+def make_decoder(
+    content_encoding: bytes,
+    limit: int,
+    ratio: int = RATIO,
+    free: int = FREE,
+    window_bits: int = _BROTLI_WINDOW_BITS,
+) -> Decoder | None:
     """Return a decoder of a Content-Encoding with at most `limit` bytes at any stage, or `None` if it is unknown.
 
     The ratio of every stage is relative to the first stage's input: separate ratios would multiply.
@@ -220,7 +253,7 @@ def make_decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: 
     names = parse_codings(content_encoding)
     if len(names) > STAGES or any(name not in KNOWN for name in names):
         return None
-    capped: Decoder = Capped(KNOWN[names.pop()]() if names else Plain(), limit, ratio, free)
+    capped: Decoder = Capped(KNOWN[names.pop()](window_bits) if names else Plain(), limit, ratio, free)
     while names:
-        capped = Capped(Chain(capped, KNOWN[names.pop()]()), limit, ratio, free)
+        capped = Capped(Chain(capped, KNOWN[names.pop()](window_bits)), limit, ratio, free)
     return capped

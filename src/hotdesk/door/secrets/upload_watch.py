@@ -16,6 +16,10 @@ FREE = 64 * 1024
 """As in `encodings`, but stricter: a response is decoded with pauses, the body of a request without."""
 
 
+WINDOW_BITS = 23
+"""Largest Brotli window of a body: 8 MiB, as for zstd."""
+
+
 class UploadWatcher:
     """A body to be sent that no secret goes into: no whole placeholder leaves in it."""
 
@@ -82,7 +86,7 @@ def make_watcher(
     named = parse_codings(content_encoding)
     if len(named) > 1:
         raise UnreadableError("the body has more than one Content-Encoding; use one, or none")
-    reader = make_decoder(content_encoding, limit, RATIO, FREE) if named else None
+    reader = make_decoder(content_encoding, limit, RATIO, FREE, WINDOW_BITS) if named else None
     if granted and named and reader is None:
         raise UnreadableError("the body has a Content-Encoding that cannot be checked for secrets; send it unencoded")
     return UploadWatcher(reader, fields)

@@ -4,6 +4,7 @@ import gzip
 import itertools
 from collections.abc import Iterator, Sequence
 
+import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -98,6 +99,17 @@ def test_an_unreadable_body_is_sent_to_no_granted_host() -> None:
 def test_a_body_packed_twice_is_not_unpacked_at_all(packing: bytes, granted: bool) -> None:
     with pytest.raises(UnreadableError, match="more than one"):
         make_watcher(packing, granted)
+
+
+@pytest.mark.parametrize("bits", range(10, 25))
+def test_a_brotli_body_has_a_window_of_8_mib_at_most(bits: int) -> None:
+    packed = brotli.compress(b"fine", lgwin=bits)
+    eye = make_watcher(b"br", granted=True)
+    if bits <= 23:
+        assert eye.feed(packed[:1]) + eye.feed(packed[1:]) + eye.finish() == packed
+    else:
+        with pytest.raises(UnreadableError, match="window exceeds 8 MiB"):
+            eye.feed(packed[:1])
 
 
 @pytest.mark.parametrize("packing", [b"gzip", b"identity, GZIP", b"gzip,"])
