@@ -125,6 +125,8 @@ class Forward:
         self.note = ""
         self.started = False
         """Whether any bytes of a response were sent to the desk."""
+        self.ends_with_close = False
+        """Whether only the end of the connection marks the end of the response to the desk."""
         self.ready: list[bytes] = []
         self.size = 0
         """Number of bytes in `ready`."""
@@ -147,7 +149,7 @@ class Forward:
             await self.fail(502, f"the response from {self.meant.host} is not acceptable HTTP: {e}")
         except (HungUpError, OSError) as e:
             self.note = self.note or f"interrupted: {e}"
-            self.keep = False
+            self.break_off()
         finally:
             if self.upstream is not None:
                 self.upstream.abort()
@@ -160,7 +162,7 @@ class Forward:
         self.note = self.note or denials.sanitize_text(why, 300)
         unread = bool(self.request.body)
         if self.started:
-            self.keep = False
+            self.break_off()
             self.wire.abort()
             return
         what = f"{self.meant.method} {self.meant.url}"
@@ -171,6 +173,12 @@ class Forward:
         self.status = status
         self.wire.write(data)
         await self.wire.drain(BODY_SECONDS)
+
+    def break_off(self) -> None:
+        """End the connection so that a response that has begun does not look complete to the desk."""
+        self.keep = False
+        if self.started and self.ends_with_close:
+            self.wire.reset()
 
     def write_down(self) -> None:
         names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
@@ -502,6 +510,8 @@ class Forward:
             if not self.upstream.buffer:
                 await self.give()  # the rest may take long to arrive
             data = await self.upstream.read(BODY_SECONDS)
+            if not data and self.upstream.cut_off:
+                raise ExchangeError(502, f"the connection to {self.meant.host} broke off during its response")
             if not data:
                 reader.feed_eof()
             payload, rest = reader.feed(data)
@@ -543,7 +553,7 @@ class Forward:
             headers.append((b"Transfer-Encoding", b"chunked"))
             chunked = True
         else:
-            self.keep = False
+            self.keep, self.ends_with_close = False, True
         headers.append((b"Connection", b"keep-alive" if self.keep else b"close"))
         return chunked
 

@@ -6,11 +6,14 @@ import asyncio
 import base64
 import json
 import socket
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from tests.security.door_room import door_room
 
 from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
 from hotdesk.door.egress import DECODERS, Egress, GrantValue
@@ -269,6 +272,46 @@ async def test_a_large_decoder_waits_for_another_to_end_and_a_small_one_does_not
         assert not waiting.done()
         way.decoders.release()
         await waiting
+
+
+@asynccontextmanager
+async def server_that_breaks_off(reset: bool) -> AsyncIterator[str]:
+    """Send the beginning of a response without a length, then close or reset the connection; yield the address."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nthe first part")
+        await asyncio.sleep(0.2)
+        if reset:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+async def test_a_response_that_breaks_off_does_not_look_complete(tmp_path: Path, version: str, reset: bool) -> None:
+    desk = "i" + "a" * 20
+    async with server_that_breaks_off(reset) as address, door_room(tmp_path) as room:
+        room.open(desk)
+        await room.charter(desk, Scope((parse_rule("http://a.test"),), names={"a.test": address}))
+        reader, writer = await asyncio.open_connection("127.0.0.1", room.gates[desk])
+        writer.write(f"GET http://a.test/ HTTP/{version}\r\nHost: a.test\r\nConnection: close\r\n\r\n".encode())
+        received, broken = b"", False
+        try:
+            while data := await reader.read(4096):
+                received += data
+        except ConnectionResetError:
+            broken = True
+        writer.close()
+        (event,) = [each["data"] for each in await room.read_events()]
+    assert b"the first part" in received
+    complete = not broken if version == "1.0" else received.endswith(b"\r\n0\r\n\r\n")
+    assert complete == (not reset)
+    assert ("broke off" in event["note"]) == reset
 
 
 @pytest.mark.slow

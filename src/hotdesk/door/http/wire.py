@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 import ssl
+import struct
 from typing import cast
 
 HIGH = 256 << 10
 """Bytes read ahead before the peer is made to wait."""
 PIECE = 32 << 10
 """Bytes processed at a time, so that other desks do not wait long."""
+
+
+_RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER of a socket whose closing resets the connection."""
 
 
 class HungUpError(Exception):
@@ -27,10 +33,14 @@ class Wire(asyncio.Protocol):
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport
+        self.source: asyncio.Transport
+        """The transport to pause: with TLS the one below, because uvloop loses data that TLS holds back at its end."""
         self.buffer = bytearray()
         self.ended = False
         """Whether the peer will send no more data."""
         self.lost = False
+        self.cut_off = False
+        """Whether the connection was lost before the peer ended it: what it sent last may be missing."""
         self.stopped = False
         """Whether reading is paused, so that the peer waits."""
         self.reader: asyncio.Future[None] | None = None
@@ -44,14 +54,14 @@ class Wire(asyncio.Protocol):
     # -- asyncio callbacks ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+        self.transport = self.source = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(HIGH)
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
         if len(self.buffer) > HIGH and not self.stopped:
             self.stopped = True
-            self.transport.pause_reading()
+            self.source.pause_reading()
         self.wake_reader()
 
     def eof_received(self) -> bool:
@@ -61,6 +71,7 @@ class Wire(asyncio.Protocol):
         return self.transport.get_extra_info("sslcontext") is None  # TLS cannot be half closed
 
     def connection_lost(self, _why: Exception | None) -> None:
+        self.cut_off = not self.ended  # TLS reports an end only after `close_notify`
         self.ended = self.lost = True
         if self.alarm is not None:
             self.alarm.cancel()
@@ -87,7 +98,7 @@ class Wire(asyncio.Protocol):
         length = len(self.buffer)
         if self.stopped:
             self.stopped = False
-            self.transport.resume_reading()
+            self.source.resume_reading()
         while len(self.buffer) == length and not self.ended:
             self.reader = self.loop.create_future()
             self.set_alarm(self.loop.time() + seconds)
@@ -123,7 +134,7 @@ class Wire(asyncio.Protocol):
         del self.buffer[:PIECE]
         if self.stopped and len(self.buffer) < HIGH:
             self.stopped = False
-            self.transport.resume_reading()
+            self.source.resume_reading()
         return data
 
     def write(self, data: bytes) -> None:
@@ -149,10 +160,11 @@ class Wire(asyncio.Protocol):
         """Stop reading until data is wanted: the next bytes may belong to TLS."""
         if not self.stopped:
             self.stopped = True
-            self.transport.pause_reading()
+            self.source.pause_reading()
 
     async def start_tls(self, context: ssl.SSLContext, *, name: str | None = None, seconds: float = 10.0) -> None:
         """Start TLS: as a client of `name`, or as a server."""
+        self.stopped = False  # the handshake resumes reading
         transport = await self.loop.start_tls(
             self.transport,
             self,
@@ -166,7 +178,6 @@ class Wire(asyncio.Protocol):
             raise HungUpError("the other side closed the connection")
         self.transport = transport
         self.transport.set_write_buffer_limits(HIGH)
-        self.stopped = False
 
     async def linger(self, seconds: float) -> None:
         """Let the peer read what was sent before closing: unread bytes would make the kernel reset the connection."""
@@ -197,6 +208,13 @@ class Wire(asyncio.Protocol):
         self.transport.close()
 
     def abort(self) -> None:
+        self.transport.abort()
+
+    def reset(self) -> None:
+        """Abort so that the peer sees an error, and no end of the data."""
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None and not self.lost:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.transport.abort()
 
 
