@@ -148,12 +148,25 @@ class VirtioPort:
 
 
 class PortLink(GuestLink):
-    """The link of a guest in a virtual machine, over a port that is open from the start."""
+    """The link of a guest in a virtual machine, over a port that is open from the start.
+
+    While it is parked nothing is written until the host calls, because a copy's host would not get what was written
+    before the machine was saved.
+    """
 
     def __init__(self, port: int, poll: select.epoll) -> None:
         super().__init__("", poll)
         self.port = port
 
     def dial(self) -> bool:
+        if self.parked and not self.is_called():
+            return False
         self.greet(VirtioPort(self.port))
         return True
+
+    def is_called(self) -> bool:
+        """Return whether the host has written to the port; only its call can be there while it is parked."""
+        try:
+            return bool(posix.read(self.port, READ))
+        except BlockingIOError:
+            return False

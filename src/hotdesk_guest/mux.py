@@ -44,7 +44,22 @@ class MuxCarrier:
         self.out = bytearray()
         self.reader = FrameReader(KINDS, limit)
         self.events = select.EPOLLIN
+        self.allowance: int | None = None
+        """Bytes that may be written until it continues; `None` if it is not on hold."""
         poll.register(fd, self.events)
+
+    def hold(self) -> None:
+        """Write what is waiting and then nothing, so that the stream stops between two frames."""
+        self.allowance = len(self.out)
+
+    def go_on(self) -> None:
+        self.allowance = None
+        self.flush()
+
+    def reset(self) -> None:
+        """Start afresh, because the other side is a new one that knows of nothing."""
+        self.out.clear()
+        self.go_on()
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         self.out += encode_frame(kind, number, payload)
@@ -53,11 +68,14 @@ class MuxCarrier:
     def flush(self) -> None:
         """Write as much as the stream takes; the rest waits."""
         try:
-            while self.out:
-                del self.out[: posix.write(self.fd, memoryview(self.out)[:READ])]
+            while self.out and self.allowance != 0:
+                sent = posix.write(self.fd, memoryview(self.out)[: min(READ, self.allowance or READ)])
+                del self.out[:sent]
+                if self.allowance is not None:
+                    self.allowance -= sent
         except BlockingIOError:
             pass
-        events = select.EPOLLIN | (select.EPOLLOUT if self.out else 0)
+        events = select.EPOLLIN | (select.EPOLLOUT if self.out and self.allowance != 0 else 0)
         if events != self.events:
             self.events = events
             self.poll.modify(self.fd, events)
@@ -104,6 +122,21 @@ class Mux:
 
     def tell(self, word: dict[str, object]) -> None:
         self.carrier.send(WORD, 0, encode(word))
+
+    def hold(self) -> None:
+        """Send what is waiting and then nothing until `go_on`; streams are read until too much waits."""
+        self.carrier.hold()
+
+    def go_on(self) -> None:
+        self.carrier.go_on()
+        for stream in list(self.by_number.values()):
+            self.listen(stream)
+
+    def reset(self) -> None:
+        """Forget all streams, because the other side is a new one that knows of none."""
+        for stream in list(self.by_number.values()):
+            self.forget(stream)
+        self.carrier.reset()
 
     def open(self, sock: _socket.socket, name: str) -> None:
         """Carry a connection to the destination of this name on the other side; refuse it if there are too many."""

@@ -26,6 +26,7 @@ import time
 import zlib
 
 from hotdesk_guest import agent, ports, process
+from hotdesk_guest.freezer import PLACE, ProgramFreezer
 from hotdesk_guest.mux import HOST_LIMIT, Mux
 from hotdesk_guest.wire import encode
 
@@ -169,7 +170,23 @@ def reseed_kernel(random: bytes) -> None:
     posix.close(fd)
 
 
-def _put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
+def _make_freezer() -> ProgramFreezer:
+    make_folder(PLACE)
+    mount("cgroup", PLACE, "cgroup2", PLAIN | MS_NOEXEC)
+    mounted = _open_folder(PLACE)
+    check(libc.umount2(PLACE.encode(), MNT_DETACH), "umount %s" % PLACE)
+    posix.rmdir(PLACE)
+    freezer = ProgramFreezer(mounted)
+    posix.close(mounted)
+    return freezer
+
+
+def _open_folder(path: str) -> int:
+    return posix.open(path, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC)
+
+
+def _put_together(device: str, layers: int, seed: dict[str, Any]) -> int:
+    """Mount the desk's file system; return the folder of its disk, which is visible nowhere afterwards."""
     _tell_kernel(DRIVER + "/bind", device)
     mount("/dev/" + _find_disk(), DISK, "ext4", PLAIN | MS_NOATIME, "noinit_itable,discard")
     make_folder(DISK + "/up")
@@ -190,22 +207,36 @@ def _put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
     mount("run", NEW + "/run", "tmpfs", PLAIN, "mode=755,size=16m")
     make_folder(NEW + FOLDER)
     mount(FOLDER, NEW + FOLDER, "", MS_BIND)
-    _become_computer(seed)
+    disk = _open_folder(DISK)
+    _become_computer(seed, NEW, disk)
     posix.chdir(NEW)
     check(libc.syscall(SYS_PIVOT_ROOT[posix.uname().machine], b".", b"."), "pivot_root")
     check(libc.umount2(b".", MNT_DETACH), "umount")
     posix.chdir("/")
+    return disk
 
 
-def _become_computer(seed: dict[str, Any]) -> None:
+def _become_computer(seed: dict[str, Any], root: str, disk: int) -> None:
     """Write the files with the desk's identity, unless they were written before: root may have changed them since."""
     _socket.sethostname(seed["name"])
-    mark = "%08x" % zlib.crc32(encode(seed["files"]))
-    is_new = read_text("%s/%s" % (DISK, IDENTITY)) != mark
+    mark = b"%08x" % zlib.crc32(encode(seed["files"]))
+    fd = posix.open(IDENTITY, posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o600, dir_fd=disk)
+    is_new = posix.read(fd, len(mark)) != mark
     for path, (mode, data) in seed["files"].items():
         if is_new or path.startswith("run/"):
-            write_file("%s/%s" % (NEW, path), data, mode)
-    write_file("%s/%s" % (DISK, IDENTITY), mark.encode())
+            write_file("%s/%s" % (root, path), data, mode)
+    posix.pwrite(fd, mark, 0)
+    posix.close(fd)
+
+
+def _seed_kernel(seed: dict[str, Any]) -> None:
+    """Give the kernel randomness and the time of the host: it has those of a template, or of a copy's origin."""
+    reseed_kernel(seed["random"])
+    _set_clock(seed["time"])
+
+
+def _set_clock(microseconds: int) -> None:
+    time.clock_settime_ns(time.CLOCK_REALTIME, 1000 * microseconds)
 
 
 def _close_others(spared: int) -> None:
@@ -232,6 +263,9 @@ class Computer:
         """Their pids; 0 if there is none."""
         self.wants_root = False
         """Whether to start another guest for root after the current one has ended."""
+        self.disk = -1
+        """The folder of the desk's disk."""
+        self.freezer = _make_freezer()
         self.link = _open_port("link")
         self.mux = Mux(self.poll, _open_port("mux"), HOST_LIMIT, self.hear)
         self.wake, wake_w = posix.pipe()
@@ -250,10 +284,9 @@ class Computer:
         self.mux.tell({"ready": True})
         while not self.seed:
             self.turn()
-        reseed_kernel(self.seed["random"])
+        _seed_kernel(self.seed)
         process.MARKS = posix.urandom(8).hex()
-        time.clock_settime_ns(time.CLOCK_REALTIME, 1000 * self.seed["time"])
-        _put_together(device, self.layers, self.seed)
+        self.disk = _put_together(device, self.layers, self.seed)
         self.listen()
         self.start_guest()
         self.mux.tell({"up": True})
@@ -276,11 +309,43 @@ class Computer:
     def hear(self, word: dict[str, Any]) -> None:
         if "seed" in word and not self.seed:
             self.seed = word["seed"]
+        elif word.get("freeze"):
+            self.stand_still()
+        elif "thaw" in word:
+            self.go_on(word["thaw"])
+        elif "again" in word:
+            self.start_again(word["again"])
         elif word.get("root") and self.root:
             self.wants_root = True  # the host lost its connection to the current one
             posix.kill(self.root, _signal.SIGKILL)
         elif word.get("root") and self.guest:
             self.start_root()
+
+    def stand_still(self) -> None:
+        """Stop all programs to be saved. Nothing is sent after the answer, so that a copy begins between two frames."""
+        try:
+            self.freezer.freeze()
+        except OSError:
+            self.mux.tell({"restless": True})
+            return
+        self.mux.tell({"still": True})
+        self.mux.hold()
+
+    def go_on(self, now: int) -> None:
+        """Let programs continue after the machine was saved, at the host's time: its own clock stood still."""
+        _set_clock(now)
+        self.mux.go_on()
+        self.freezer.thaw()
+        self.mux.tell({"up": True})
+
+    def start_again(self, seed: dict[str, Any]) -> None:
+        """Become the computer of another desk, or of the same one later, before any saved program continues."""
+        self.seed = seed
+        self.mux.reset()
+        _seed_kernel(seed)
+        _become_computer(seed, "", self.disk)
+        self.freezer.thaw()
+        self.mux.tell({"up": True})
 
     def listen(self) -> None:
         for name, (owner, mode) in SOCKETS.items():
@@ -313,6 +378,7 @@ class Computer:
 
     def become_guest(self) -> None:
         """Run as the guest: an ordinary user without any privilege."""
+        self.freezer.admit()
         mount("proc", "/proc", "proc", PLAIN | MS_NOEXEC)
         posix.setsid()
         _signal.set_wakeup_fd(-1)
@@ -333,7 +399,7 @@ class Computer:
         guest = agent.Guest("", self.link)
         guest.line.dial()
         ports.attach(guest, FOLDER, is_root=False)
-        agent.hide()
+        guest.is_hidden = agent.hide()
         guest.run()
 
     def start_root(self) -> None:
@@ -342,6 +408,7 @@ class Computer:
         if self.root:
             return
         try:
+            self.freezer.admit()
             posix.setsid()
             _close_others(2)
             limit(self.seed["limits"])

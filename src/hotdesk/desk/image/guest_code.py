@@ -22,6 +22,7 @@ APART = (
     "sudo",
     "canaries",
     "mux",
+    "freezer",
     "vm",
     "wrong_calls",
     "start",
