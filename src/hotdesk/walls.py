@@ -228,7 +228,7 @@ TRAITS: Mapping[str, Traits] = {
     "microvm": Traits(
         kernel="own",
         is_boundary=True,
-        can_keep_memory=False,
+        can_keep_memory=True,
         can_stop_programs=False,
         can_resize=False,
         survives_exhaustion=True,
@@ -243,5 +243,12 @@ TRAITS: Mapping[str, Traits] = {
     ),
 }
 """The usual traits of each wall, for comparing walls that a machine does not have."""
+
+
+def list_memory_walls() -> str:
+    """Return the walls whose desks' memory can be saved, such as `gvisor or microvm`."""
+    return " or ".join(name for name, traits in TRAITS.items() if traits.can_keep_memory)
+
+
 NOMINAL_CATALOG = WallCatalog({name: WallStatus(name, traits) for name, traits in TRAITS.items()})
 """For comparing walls where it does not matter which of them a machine has."""

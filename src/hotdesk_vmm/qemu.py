@@ -31,6 +31,8 @@ TRANSLATIONS_MIB = 256
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 _MAX_REPLY_BYTES = 1 << 20
 _REPLY_TIMEOUT_S = 60.0
+SAVE_TIMEOUT_S = 200.0
+"""Seconds a machine with its memory may take to be saved or loaded."""
 MIB = 1 << 20
 
 
@@ -52,6 +54,10 @@ PLATFORMS = {
 CHANNELS = ("link", "mux", "qmp", "console")
 """Streams between an emulator and its supervisor."""
 _FIRST_FD = 10
+_SAVED_FD = _FIRST_FD + len(CHANNELS)
+_FDSET = 1
+_FDSET_PATH = f"/dev/fdset/{_FDSET}"
+"""The name under which QEMU opens a file that it was passed."""
 
 
 class EmulatorError(Exception):
@@ -75,8 +81,13 @@ class Boot:
     initrd: str
 
 
-def write_arguments(task: VmTask, memory: MemoryFile | None, boot: Boot | None) -> list[str]:
-    """Return the command that starts an emulator. Its devices are the same whether it boots or loads a machine."""
+def write_arguments(
+    task: VmTask, memory: MemoryFile | None, boot: Boot | None, *, has_saved: bool = False
+) -> list[str]:
+    """Return the command that starts an emulator. Its devices are the same whether it boots or loads a machine.
+
+    With `has_saved` it gets the file of a machine that was saved with its memory.
+    """
     platform = PLATFORMS[task.machine]
     is_emulated = task.accelerator == "tcg"
     accelerator = f"tcg,thread=multi,tb-size={TRANSLATIONS_MIB}" if is_emulated else "kvm"
@@ -92,6 +103,8 @@ def write_arguments(task: VmTask, memory: MemoryFile | None, boot: Boot | None) 
     for number, layer in enumerate(task.layers):
         argv += _write_disk(f"layer{number}", f"{FOLDER}/{layer.file}", "readonly=on")
     argv += _write_disk("disk", DISK, "discard=unmap,cache=writeback,aio=threads")
+    if has_saved:
+        argv += ["-add-fd", f"fd={_SAVED_FD},set={_FDSET}"]
     if boot is None:
         return [*argv, "-incoming", "defer"]
     line = f"console={platform.console} {COMMON} {TUNED if is_emulated else ''}".strip()
@@ -113,14 +126,17 @@ def _write_disk(name: str, file: str, options: str) -> list[str]:
 class Emulator:
     """A running emulator, and the supervisor's ends of its streams."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], saved: int | None = None) -> None:
+        """Start an emulator; `saved` is a file that it gets as well."""
         pairs = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM) for name in CHANNELS}
         self.ends = {name: ours for name, (ours, _) in pairs.items()}
         """The supervisor's ends, by name."""
         theirs = []  # duplicated to high numbers first, so that none has a number another one will get
         for _, end in pairs.values():
-            theirs.append(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FD + len(CHANNELS)))
+            theirs.append(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _SAVED_FD + 1))
             end.close()
+        if saved is not None:
+            theirs.append(fcntl.fcntl(saved, fcntl.F_DUPFD_CLOEXEC, _SAVED_FD + 1))
         self.pid = os.posix_spawn(
             argv[0],
             list(argv),
@@ -140,12 +156,18 @@ class Emulator:
         self.read(time.monotonic() + _REPLY_TIMEOUT_S)
         self.ask("qmp_capabilities")
 
-    def ask(self, command: str, **arguments: object) -> dict[str, object]:
-        """Send the monitor a command; return its result. Raise `EmulatorError` if it refuses."""
-        line = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
+    def ask(self, command: str, fd: int | None = None, **arguments: object) -> dict[str, object]:
+        """Send the monitor a command, with a file if it needs one; return its result.
+
+        Raise `EmulatorError` if it refuses.
+        """
+        described = {name.replace("_", "-"): value for name, value in arguments.items()}
+        line = json.dumps({"execute": command, **({"arguments": described} if described else {})}).encode() + b"\n"
         end = time.monotonic() + _REPLY_TIMEOUT_S
         try:
-            self.ends["qmp"].sendall(line.encode() + b"\n")
+            if fd is not None:
+                socket.send_fds(self.ends["qmp"], [line[:1]], [fd])
+            self.ends["qmp"].sendall(line if fd is None else line[1:])
         except OSError as e:
             raise EmulatorError(f"the emulator (QEMU) ended before the command {command}") from e
         while True:
@@ -185,31 +207,59 @@ class Emulator:
             del self.events[:-64]
         return message
 
-    def wait_for_migration(self) -> None:
+    def wait_for_migration(self, seconds: float = _REPLY_TIMEOUT_S) -> None:
         """Wait until a machine is loaded or saved."""
-        end = time.monotonic() + _REPLY_TIMEOUT_S
+        end = time.monotonic() + seconds
         while "MIGRATION completed" not in self.events:
             if "MIGRATION failed" in self.events:
-                raise EmulatorError("the emulator (QEMU) reported a failure without a reason")
+                raise EmulatorError(f"the emulator (QEMU) reported {self.find_failure()}")
             self.read(end)
 
-    def use_memory_file(self) -> None:
-        """Exclude memory from saving and loading, because it is in a file already."""
-        names = ("events", "x-ignore-shared")
-        self.ask("migrate-set-capabilities", capabilities=[{"capability": name, "state": True} for name in names])
+    def find_failure(self) -> str:
+        """Return why saving or loading failed; an emulator that fails to load a machine ends."""
+        try:
+            return str(self.ask("query-migrate")["error-desc"])[:300]
+        except (EmulatorError, KeyError):
+            return "a failure without a reason"
+
+    def prepare_migration(self, *, with_memory: bool) -> None:
+        """Choose whether memory is saved and loaded as well, or excluded because it is in a file already."""
+        states = {"events": True, "x-ignore-shared": not with_memory, "mapped-ram": with_memory}
+        described = [{"capability": name, "state": state} for name, state in states.items()]
+        self.ask("migrate-set-capabilities", capabilities=described)
+        self.events.clear()
 
     def load(self, state: str) -> None:
         """Load a machine, and start it: it was stopped when it was saved."""
-        self.use_memory_file()
+        self.prepare_migration(with_memory=False)
         self.ask("migrate-incoming", uri=f"file:{state}")
         self.wait_for_migration()
         self.ask("cont")
 
     def save(self, state: str) -> None:
-        self.use_memory_file()
+        self.prepare_migration(with_memory=False)
         self.ask("stop")
         self.ask("migrate", uri=f"file:{state}")
         self.wait_for_migration()
+
+    def save_memory(self, file: int) -> None:
+        """Save a machine with its memory, which stays stopped, also if that fails."""
+        self.prepare_migration(with_memory=True)
+        self.ask("stop")
+        self.ask("add-fd", file, fdset_id=_FDSET)
+        try:
+            self.ask("migrate", uri=f"file:{_FDSET_PATH}")
+            self.wait_for_migration(SAVE_TIMEOUT_S)
+        finally:
+            self.ask("remove-fd", fdset_id=_FDSET)
+
+    def load_memory(self) -> None:
+        """Load a machine with its memory from the file that the emulator was started with, and start it."""
+        self.prepare_migration(with_memory=True)
+        self.ask("migrate-incoming", uri=f"file:{_FDSET_PATH}")
+        self.wait_for_migration(SAVE_TIMEOUT_S)
+        self.ask("remove-fd", fdset_id=_FDSET)
+        self.ask("cont")
 
     def end(self) -> None:
         try:

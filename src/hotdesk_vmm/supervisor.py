@@ -1,9 +1,10 @@
 """The first process of the container around a microVM: starts the machine, configures it for the desk, carries its
 calls.
 
-A machine is loaded from a template if there is one, and booted otherwise. The guest's link is relayed to the owner once
-the guest is up; connections of programs to the gate, of `sudo` and of the guest for root arrive as streams of one port
-(`mux`). All data from the emulator is untrusted: it is bounded, and can only reach this desk's own sockets.
+A machine is loaded from a template if there is one, and booted otherwise; one that was saved with its memory continues.
+The guest's link is relayed to the owner once the guest is up (`link`). Connections of programs to the gate, of `sudo` and
+of the guest for root arrive as streams of one port (`mux`). All data from the emulator is untrusted: it is bounded, and
+can only reach this desk's own sockets.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from hotdesk_guest.mux import VM_LIMIT, Mux
-from hotdesk_guest.ports import Forwarding, PortSocket
 from hotdesk_guest.wire import WireError
 from hotdesk_vmm import initrd, qemu
+from hotdesk_vmm.link import LinkRelay
 from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, MemoryFile
-from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, VmTask
+from hotdesk_vmm.saves import MachineSaves
+from hotdesk_vmm.task import FOLDER, RAM, SAVED_FD, STATE, TASK, VmTask
 
 LINK = "/run/hotdesk"
 """The keeper's folder: the guest's code, and the sockets to which this desk's connections are carried."""
@@ -40,6 +42,9 @@ LOAD_TIMEOUT_S = 60.0
 SEED_BYTES = 64
 _MAX_CONSOLE_BYTES = 4096
 _BACKLOG = 4
+_WORDS = ("ready", "up", "still", "restless")
+_DIAL_INTERVAL_S = 0.02
+"""Seconds between two attempts to connect to the next owner of a guest that was parked."""
 
 
 class SupervisorError(Exception):
@@ -57,22 +62,29 @@ class MachineSupervisor:
         self.console = b""
         self.emulator: Emulator | None = None
         self.mux: Mux | None = None
-        self.link: Forwarding | None = None
+        self.link: LinkRelay | None = None
+        self.saves = MachineSaves(self)
         self.root: socket.socket | None = None
         """The connection of the stand-in for the guest for root, until the guest has connected as well."""
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def run(self) -> None:
-        disk = _start_disk(self.task.disk)
-        if not self.task.has_template or not self.load(f"{FOLDER}/{RAM}", f"{FOLDER}/{STATE}"):
-            self.boot()
-        _finish_disk(disk)
-        self.tell({"seed": _write_seed(self.task)})
+        if self.task.is_saved:
+            self.restore()
+        else:
+            disk = _start_disk(self.task.disk)
+            if not self.task.has_template or not self.load(f"{FOLDER}/{RAM}", f"{FOLDER}/{STATE}"):
+                self.boot()
+            _finish_disk(disk)
+            self.tell({"seed": _write_seed(self.task)})
         self.wait_for("up", BOOT_TIMEOUT_S)
         self.await_root()
-        self.dial()
+        self.saves.listen()
+        assert self.emulator is not None
+        link = self.link = LinkRelay(self.poll, self.emulator.ends["link"], is_parked=self.task.is_saved)
         while True:
-            self.turn(None)
+            is_joined = self.saves.is_busy() or link.owner is not None or link.join(f"{LINK}/link.sock")
+            self.turn(None if is_joined else _DIAL_INTERVAL_S)
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -87,6 +99,15 @@ class MachineSupervisor:
             self.stop()
             return False
         return True
+
+    def restore(self) -> None:
+        """Continue a machine that was saved with its memory; its programs stand still until it has the new seed."""
+        os.set_inheritable(SAVED_FD, False)
+        self.start(None, None, SAVED_FD)
+        os.close(SAVED_FD)
+        assert self.emulator is not None
+        self.emulator.load_memory()
+        self.tell({"again": _write_seed(self.task)})
 
     def boot(self) -> None:
         """Boot the machine. To make a template, save the machine, hand the template over, and continue from it."""
@@ -119,8 +140,9 @@ class MachineSupervisor:
         os.unlink(ram)
         os.unlink(state)
 
-    def start(self, memory: MemoryFile | None, boot: Boot | None) -> None:
-        emulator = self.emulator = Emulator(qemu.write_arguments(self.task, memory, boot))
+    def start(self, memory: MemoryFile | None, boot: Boot | None, saved: int | None = None) -> None:
+        argv = qemu.write_arguments(self.task, memory, boot, has_saved=saved is not None)
+        emulator = self.emulator = Emulator(argv, saved)
         emulator.greet()
         emulator.ends["console"].setblocking(False)
         self.poll.register(emulator.ends["console"], select.EPOLLIN)
@@ -138,11 +160,18 @@ class MachineSupervisor:
         self.mux.tell(word)
 
     def wait_for(self, word: str, seconds: float) -> None:
+        if not self.wait_for_any((word,), seconds):
+            raise SupervisorError(f"the virtual machine did not report {word!r} within {seconds:.0f} s")
+
+    def wait_for_any(self, words: tuple[str, ...], seconds: float) -> str:
+        """Serve the machine until it has sent one of these messages; return it, or an empty text after the time."""
         end = time.monotonic() + seconds
-        while word not in self.words:
+        while True:
+            if found := next((word for word in words if word in self.words), ""):
+                return found
             if time.monotonic() > end:
-                raise SupervisorError(f"the virtual machine did not report {word!r} within {seconds:.0f} s")
-            self.turn(end - time.monotonic())
+                return ""
+            self.turn(max(0.0, end - time.monotonic()))
 
     # -- serving ----------------------------------------------------------------------------------------------
 
@@ -156,10 +185,7 @@ class MachineSupervisor:
                 self.read_console()
             elif fd == self.listener.fileno():
                 self.take_root()
-            elif self.link is not None and fd in self.link.ends:
-                if self.link.turn(fd, event):
-                    raise SupervisorError("the process that opened the desk closed the connection")
-            else:
+            elif not self.saves.handle_event(fd) and not (self.link and self.link.handle_event(fd, event)):
                 self.mux.handle_event(fd, event)
 
     def read_console(self) -> None:
@@ -173,7 +199,7 @@ class MachineSupervisor:
         self.console = (self.console + data)[-_MAX_CONSOLE_BYTES:]
 
     def hear(self, word: dict[str, Any]) -> None:
-        self.words |= {name for name in ("ready", "up") if word.get(name) is True}
+        self.words |= {name for name in _WORDS if word.get(name) is True}
 
     def connect(self, name: str) -> socket.socket | None:
         if name == "root":
@@ -189,13 +215,6 @@ class MachineSupervisor:
             sock.close()
             return None
         return sock
-
-    def dial(self) -> None:
-        assert self.emulator is not None
-        owner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        owner.connect(f"{LINK}/link.sock")
-        self.link = Forwarding(PortSocket(self.poll, self.emulator.ends["link"]), PortSocket(self.poll, owner))
-        self.link.listen()
 
     def await_root(self) -> None:
         self.listener.bind(ROOT)

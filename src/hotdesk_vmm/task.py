@@ -12,6 +12,16 @@ FOLDER = "/run/vm"
 TASK = "task.json"
 RAM, STATE = "ram", "state"
 """Names of a template's files: the machine's memory, and the rest of its state."""
+SAVED_FD = 3
+"""The descriptor with which a supervisor starts if its machine was saved with its memory: the file."""
+MEMORY_SOCKET = "\0hotdesk-memory"
+"""Where a supervisor waits for calls of its wall to save the machine with its memory.
+
+A call is one byte with a file. The answer is one byte, and after `SAVED` the machine stands still until the caller
+sends another byte or disconnects; then a second `SAVED` reports that it continues.
+"""
+SAVED, FAILED, FULL, RESTLESS = b"1", b"0", b"f", b"r"
+"""Answers: saved; not saved; the disk is full; a program does not stop. All but the first after it has continued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,8 @@ class VmTask:
     """Whether there is a template to start from."""
     makes_template: bool
     """Whether to make a template, and pass it to its receiver."""
+    is_saved: bool
+    """Whether the machine was saved with its memory, and continues from `SAVED_FD`."""
     pids: int
     shm: int
     env: dict[str, str] = field(default_factory=dict)

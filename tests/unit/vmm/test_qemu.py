@@ -26,6 +26,7 @@ TASK = VmTask(
     start="start.pyc",
     has_template=False,
     makes_template=True,
+    is_saved=False,
     pids=100,
     shm=128 << 20,
     env={"A": "b"},

@@ -26,6 +26,7 @@ from hotdesk.desk.request import describe_spec
 from hotdesk.desk.wall.seam import GO, MemoryWriter
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, KeeperError
 from hotdesk.linux import syscalls
+from hotdesk.walls import list_memory_walls
 
 _WRITE_TIMEOUT_S = 240.0
 """Seconds a desk's memory may take to be written."""
@@ -71,7 +72,7 @@ class MemorySaves:
             raise BriefError(
                 f"the memory of desk {desk} cannot be saved: the wall {tracked.wall.name} "
                 "cannot save running programs. "
-                "Open a desk with the wall gvisor, or save files only (without memory)"
+                f"Open a desk with the wall {list_memory_walls()}, or save files only (without memory)"
             )
         if spec.volumes:
             raise BriefError(
@@ -216,7 +217,13 @@ class MemorySaves:
         room = outcome.tracked.room
         room.await_guest()
         assert room.listener is not None
-        reply = {"failure": str(outcome.failure or ""), "snapshot": outcome.snapshot, "caller": caller, "uid": uid}
+        reply = {
+            "failure": str(outcome.failure or ""),
+            "snapshot": outcome.snapshot,
+            "caller": caller,
+            "uid": uid,
+            "start_seconds": outcome.tracked.wall.traits.start_seconds,
+        }
         self.owner.send({"re": outcome.number, "ok": reply}, room.listener.fileno())
         room.hang_up()
 

@@ -27,6 +27,7 @@ from hotdesk.desk.wall.seam import StartError, Wall
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, find_hierarchies
+from hotdesk.walls import list_memory_walls
 
 _CAPACITY_CHECK_INTERVAL_S = 0.05
 """Seconds for which a capacity check remains valid."""
@@ -69,7 +70,7 @@ class Opening:
         _require_traits(wall, request)
         record = self.recall(request) if request.memory and origin is None else None
         picture = origin.image if origin is not None else self.find_image(spec, record)
-        stage = self.images.find(wall.traits.stage) if wall.traits.stage else None
+        stage = origin.stage if origin is not None else self.find_stage(wall)
         shown = self.sterile.show(picture) if spec.sterile else {}
         source = None
         if origin is not None:
@@ -138,6 +139,9 @@ class Opening:
         if folder.exists() and not state.has_live_keeper(folder):
             state.bury(self.settings, self.hierarchies, request.desk, self.get_disk)
         return record
+
+    def find_stage(self, wall: Wall) -> Image | None:
+        return self.images.find(wall.traits.stage) if wall.traits.stage else None
 
     def find_image(self, spec: Spec, record: HibernatedDesk | None) -> Image:
         """Return the image of a desk; for a hibernated desk, exactly the image it was hibernated on."""
@@ -210,7 +214,7 @@ class Opening:
 
 def _require_traits(wall: Wall, request: KeeperRequest) -> None:
     if request.memory and not wall.traits.can_keep_memory:
-        raise BriefError(f"the wall {wall.name} cannot save memory; open the desk with the wall gvisor")
+        raise BriefError(f"the wall {wall.name} cannot save memory; open the desk with the wall {list_memory_walls()}")
     if request.spec.volumes and not wall.traits.can_mount_volumes:
         raise BriefError(
             f"volumes cannot be mounted behind the wall {wall.name}; leave them out, or choose another wall"

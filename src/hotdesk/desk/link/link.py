@@ -269,6 +269,8 @@ class Link:
                 raise LinkError(_NOT_CLOSED) from None
             raise
         self.paused = True
+        with contextlib.suppress(OSError):  # the guest has disconnected already
+            self.sock.shutdown(socket.SHUT_WR)  # a virtual machine's guest cannot; its supervisor does so now
         with anyio.move_on_after(_PARK_SECONDS):
             await gap.parted.wait()
         if not gap.parted.is_set():

@@ -27,7 +27,7 @@ from hotdesk.desk.request import KeeperRequest, parse_spec
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, unwrap_group
 from hotdesk.ipc.tasks import run_together
-from hotdesk.walls import TRAITS
+from hotdesk.walls import TRAITS, list_memory_walls
 
 if TYPE_CHECKING:
     from hotdesk.desk.owner.keeper_handle import KeeperHandle
@@ -44,10 +44,9 @@ _CONTINUE_SECONDS = 60.0
 def _require_memory(desk: str, spec: Spec) -> None:
     """Refuse a desk whose memory cannot be saved, before anything is changed."""
     if not TRAITS[spec.wall].can_keep_memory:
-        walls = " or ".join(name for name, traits in TRAITS.items() if traits.can_keep_memory)
         raise BriefError(
             f"the programs of desk {desk} cannot be copied or hibernated: the wall {spec.wall} cannot save memory. "
-            f"Open a desk with the wall {walls}, or save files only (without memory)"
+            f"Open a desk with the wall {list_memory_walls()}, or save files only (without memory)"
         )
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.desk.room.layout import PATH
@@ -22,15 +23,18 @@ LOG = "runtime.log"
 ROOT_LOG = "root.log"
 
 
-def stand_by(settings: Config, room: Room) -> Standby:
+def stand_by(settings: Config, room: Room, passed: Path | None = None) -> Standby:
     """Start a process that joins the desk's cgroup, and later runs the desk from its bundle.
 
-    Joining waits for the whole machine (5 ms and more), during which the room is made.
+    Joining waits for the whole machine (5 ms and more), during which the room is made. A file at `passed` is opened
+    for reading then, and is descriptor 3 of the desk's first process.
     """
     folder = room.folder
     keyring = ("--no-new-keyring",) if is_refused() else ()  # the same filter refuses keyrings to the desk
     arguments = ("--detach", *keyring, f"--bundle={folder / 'bundle'}", f"--pid-file={folder / 'pid'}")
-    return begin(settings, room, "run", *arguments)
+    if passed is not None:
+        arguments = (*arguments, "--preserve-fds=1")
+    return begin(settings, room, "run", *arguments, passed=passed)
 
 
 def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
@@ -47,7 +51,12 @@ def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
 
 
 def begin(
-    settings: Config, room: Room, verb: str, *arguments: str, log: str = "", passed: socket.socket | None = None
+    settings: Config,
+    room: Room,
+    verb: str,
+    *arguments: str,
+    log: str = "",
+    passed: socket.socket | Path | None = None,
 ) -> Standby:
     """Start a process that joins the desk's cgroup, and executes the runtime there on command.
 
@@ -76,7 +85,9 @@ def begin(
                 os._exit(0)
             for source, target in ((stdin_r, 0), (console_w, 1), (console_w, 2)):
                 os.dup2(source, target)
-            if passed is not None:
+            if isinstance(passed, Path):
+                os.dup2(os.open(passed, os.O_RDONLY | os.O_NOFOLLOW), 3)
+            elif passed is not None:
                 os.dup2(passed.fileno(), 3)
             for number in _DEFAULTED:
                 signal.signal(number, signal.SIG_DFL)

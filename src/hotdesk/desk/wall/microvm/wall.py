@@ -23,10 +23,10 @@ from hotdesk.desk.image.image import Image, get_template_folder
 from hotdesk.desk.room import cpu_set, identity, layout
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
-from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.wall.container import bundle, crun
 from hotdesk.desk.wall.container.wall import ContainerWall, describe_room
-from hotdesk.desk.wall.microvm import status, template
-from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, Standby
+from hotdesk.desk.wall.microvm import memory, status, template
+from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, MemoryWriter, Standby
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.ipc.child import SOURCE
 from hotdesk.linux import syscalls, uids
@@ -62,7 +62,7 @@ class MicrovmWall(ContainerWall):
             raise BriefError(f"a desk behind the wall microvm needs at least {MIN_MEMORY // MIB}M of memory")
         if room.spec.disk < MIN_DISK:
             raise BriefError(f"a desk behind the wall microvm needs at least {MIN_DISK // MIB}M of disk")
-        return super().stand_by(room)
+        return crun.stand_by(self.settings, room, memory.get_path(room) if room.memory else None)
 
     def prepare(self, room: Room) -> None:
         assert room.stage is not None
@@ -70,12 +70,14 @@ class MicrovmWall(ContainerWall):
         if not folder.exists():
             self.furnish(room, folder)
         place = self.find_template(room)
-        saved = template.open_files(place)
+        saved = [] if room.memory else template.open_files(place)
         try:
             has_template = self.show_template(room, folder, saved)
         finally:
             syscalls.close_all(saved)
-        if not has_template:
+        if room.memory:
+            memory.check(room, self.compute_machine_key(room))
+        elif not has_template:
             listener = room.listen("template.sock", uids.USER, 0o600, 1)
             with listener:
                 waiting = template.receive(place, listener, room.base + uids.USER, room.spec.memory)
@@ -141,6 +143,17 @@ class MicrovmWall(ContainerWall):
             os.close(userns)
         return True
 
+    def compute_machine_key(self, room: Room) -> str:
+        """Return a key of all that must be the same when a machine is loaded with its memory."""
+        assert room.stage is not None
+        layers = tuple(layer.name for layer in room.image.layers)
+        facts = (room.stage.digest, self.accelerator, os.uname().machine, _read_processor(), room.spec.memory)
+        return template.compute_key((*facts, self.count_cpus(room), self.compute_disk(room), *layers), {})
+
+    def compute_disk(self, room: Room) -> int:
+        """Return the size of the machine's disk in bytes."""
+        return (room.spec.disk - room.spec.disk // OWN_DISK_SHARE) // MIB * MIB
+
     def count_cpus(self, room: Room) -> int:
         """Return the number of the machine's processors; an emulated machine is slower with more than one."""
         return 1 if self.accelerator == "tcg" else cpu_set.count(room.spec.cpus)
@@ -155,12 +168,13 @@ class MicrovmWall(ContainerWall):
             accelerator="kvm" if self.accelerator == "kvm" else "tcg",
             memory=spec.memory // MIB * MIB,
             cpus=self.count_cpus(room),
-            disk=(spec.disk - spec.disk // OWN_DISK_SHARE) // MIB * MIB,
+            disk=self.compute_disk(room),
             layers=tuple(Layer(f"layer{number}", kind, sterile.KINDS[kind] or "") for number, kind in enumerate(kinds)),
             python=image.python,
             start=room.guest,
             has_template=has_template,
-            makes_template=not has_template,
+            makes_template=not has_template and not room.memory,
+            is_saved=room.memory,
             pids=spec.pids,
             shm=layout.compute_shm_size(spec.memory),
             env=layout.build_environment(room.build_environment()),
@@ -196,6 +210,12 @@ class MicrovmWall(ContainerWall):
         process = supervise(bundle.build_root_process(self.describe(room)), "root")
         sets = ("bounding", "effective", "permitted", "inheritable", "ambient")
         return {**process, "capabilities": {name: [] for name in sets}}
+
+    def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
+        return memory.save(room, self.compute_machine_key(room), stop=stop)
+
+    def explain_memory(self, room: Room) -> str:
+        return memory.explain(room)
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         sizes = [(each.memory, each.cpus, each.disk) for each in (spec, room.spec)]

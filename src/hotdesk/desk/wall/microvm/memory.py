@@ -1,0 +1,133 @@
+"""Have a machine's supervisor save it with its memory to a file of the desk's layer, and find the file for a copy.
+
+The keeper's child passes the supervisor a file that is open for writing, and reads one byte for an answer: the emulator
+and its supervisor may have been taken over by the desk.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.room.rootfs import MEMORY
+from hotdesk.desk.wall.seam import GO, MemoryWriter
+from hotdesk.errors import KeeperError
+from hotdesk.linux import syscalls
+from hotdesk_vmm.task import FULL, MEMORY_SOCKET, RESTLESS, SAVED
+
+MACHINE, KEY = "machine", "key"
+"""Names in the folder of a desk's memory: the saved machine, and what it can be loaded by."""
+_REASON = "memory.reason"
+"""A file in the room's folder with the supervisor's answer."""
+_SAVE_TIMEOUT_S = 230.0
+_CONTINUE_TIMEOUT_S = 120.0
+_FAILED = b"0"
+_DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
+_REASONS = {
+    FULL: "the disk of the desk is full; delete files",
+    RESTLESS: "a program does not stop, because it waits for its disk; wait until it has finished",
+}
+_UNKNOWN = "its virtual machine could not be saved, for an unknown reason"
+
+
+def save(room: Room, key: str, *, stop: bool) -> MemoryWriter:
+    (report_r, report_w), (go_r, go_w) = syscalls.make_two_pipes()
+    try:
+        child = os.fork()
+    except OSError:
+        syscalls.close_all((report_r, report_w, go_r, go_w))
+        raise
+    if child == 0:
+        try:
+            _leave_keeper()
+            file = _make_files(room.layers.layer / MEMORY, key)
+            reason = os.open(room.folder / _REASON, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            syscalls.close_but({room.netns, report_w, go_r, file, reason})
+            syscalls.setns(room.netns, syscalls.CLONE_NEWNET)
+            syscalls.drop_capabilities()
+            _ask(file, report_w, go_r, reason, stop=stop)
+        finally:
+            os._exit(0)
+    syscalls.close_all((report_w, go_r))
+    return MemoryWriter(child, report_r, go_w)
+
+
+# -- in the child ----------------------------------------------------------------------------------------------
+
+
+def _leave_keeper() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in _DEFAULTED:
+        signal.signal(number, signal.SIG_DFL)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _make_files(folder: Path, key: str) -> int:
+    (folder / KEY).write_text(key)
+    return os.open(folder / MACHINE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def _ask(file: int, report: int, go: int, reason: int, *, stop: bool) -> None:
+    """Have the machine saved, wait until the files are saved as well, and have programs continue.
+
+    With `stop` they continue only if the machine was not saved.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as call:
+        call.settimeout(_SAVE_TIMEOUT_S)
+        answer = b""
+        try:
+            call.connect(MEMORY_SOCKET)
+            socket.send_fds(call, [b"1"], [file])
+            answer = call.recv(1)
+        except OSError:
+            pass
+        os.close(file)
+        os.write(reason, answer)
+        os.write(report, GO if answer == SAVED else _FAILED)
+        os.read(go, 1)
+        if answer != SAVED:
+            os.write(report, GO if answer else _FAILED)
+        elif not stop:
+            os.write(report, GO if _continue(call) else _FAILED)
+
+
+def _continue(call: socket.socket) -> bool:
+    call.settimeout(_CONTINUE_TIMEOUT_S)
+    try:
+        call.send(b"1")
+        return call.recv(1) == SAVED
+    except OSError:
+        return False
+
+
+# -- in the keeper ---------------------------------------------------------------------------------------------
+
+
+def explain(room: Room) -> str:
+    try:
+        answer = (room.folder / _REASON).read_bytes()[:1]
+    except OSError:
+        return _UNKNOWN
+    return _REASONS.get(answer, _UNKNOWN)
+
+
+def get_path(room: Room) -> Path:
+    """Return the path of the saved machine, also before the layer is mounted."""
+    return room.folder / "w" / MEMORY / MACHINE
+
+
+def check(room: Room, key: str) -> None:
+    """Refuse a machine that was saved by another emulator or on another kind of processor, before it is loaded."""
+    try:
+        saved = (room.layers.layer / MEMORY / KEY).read_text()
+    except OSError as e:
+        raise KeeperError(f"the saved memory of the desk cannot be read: {e}") from e
+    if saved != key:
+        raise KeeperError(
+            "the desk was saved with another version of its emulator (the image vmm), or on another kind of processor, "
+            "and cannot continue here; burn it and open another"
+        )
