@@ -2,9 +2,9 @@
 calls.
 
 A machine is loaded from a template if there is one, and booted otherwise; one that was saved with its memory continues.
-The guest's link is relayed to the owner once the guest is up (`link`). Connections of programs to the gate, of `sudo` and
-of the guest for root arrive as streams of one port (`mux`). All data from the emulator is untrusted: it is bounded, and
-can only reach this desk's own sockets.
+The guest's link is relayed to the owner once the guest is up (`link`). Connections of programs to the gate, of `sudo`
+and of the guest for root arrive as streams of one port (`mux`). All data from the emulator is untrusted: it is bounded,
+and can only reach this desk's own sockets.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ async def test_root_of_a_machine_cannot_write_its_images_layers(rooted: Desk, at
 @pytest.mark.long
 @falls_without(
     "a machine's own randomness",
-    Removal("hotdesk_guest/vm.py", '        reseed_kernel(self.seed["random"])\n', ""),
+    Removal("hotdesk_guest/vm.py", '    reseed_kernel(seed["random"])\n', ""),
 )
 async def test_two_machines_of_one_template_share_no_secret(runtime: KeeperRuntime, attack: Attack) -> None:
     answers = []

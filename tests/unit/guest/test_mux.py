@@ -151,3 +151,44 @@ def test_frames_of_ended_streams_are_ignored(pair: Pair) -> None:
     for kind in (DATA, CLOSE, mux.CREDIT, mux.END):
         pair.outside.take(kind, 12345, b"late")
     assert not pair.outside.by_number
+
+
+def test_a_side_on_hold_stops_between_two_frames_and_continues_where_it_was(pair: Pair) -> None:
+    program = pair.call()
+    pair.inside.tell({"still": True})
+    pair.inside.hold()
+    program.send(b"waits")
+    pair.settle()
+    assert pair.words == [{"still": True}]
+    pair.far[0].setblocking(False)
+    with pytest.raises(BlockingIOError):
+        pair.far[0].recv(100)
+    pair.inside.go_on()
+    pair.settle()
+    assert pair.far[0].recv(100) == b"waits"
+    program.close()
+
+
+def test_what_waits_when_a_side_is_put_on_hold_is_still_written(pair: Pair) -> None:
+    pair.outside.tell({"seed": {"files": {"etc/hostname": [0o644, b"x" * (VM_LIMIT << 4)]}}})
+    pair.outside.hold()
+    pair.outside.tell({"late": True})
+    pair.settle()
+    assert [*pair.words[0]] == ["seed"]
+    assert len(pair.words) == 1
+
+
+def test_a_copy_forgets_its_origins_streams_and_what_they_would_have_sent(pair: Pair) -> None:
+    program = pair.call()
+    pair.inside.tell({"still": True})
+    pair.inside.hold()
+    program.send(b"never arrives")
+    pair.settle()
+    pair.inside.reset()
+    assert program.recv(1) == b""
+    pair.inside.tell({"up": True})
+    pair.settle()
+    assert pair.words == [{"still": True}, {"up": True}]
+    with pytest.raises(BlockingIOError):
+        pair.far[0].recv(100)
+    program.close()

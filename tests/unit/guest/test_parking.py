@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from hotdesk.desk.link.recognition import new_token, recognize
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import DeskError, DeskGone
 from hotdesk.ipc.tasks import background
+from hotdesk_guest.line import PortLink
+from hotdesk_vmm.link import CALL
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -154,3 +157,35 @@ async def test_a_guest_whose_memory_others_can_read_is_not_parked(tmp_path: Path
         with pytest.raises(DeskError, match="programs could read the memory of hotdesk's process"):
             await desk.link.park(new_token())
         assert (await desk.run(["echo", "on"])).text == "on\n"
+
+
+@pytest.fixture
+def port() -> Iterator[tuple[PortLink, socket.socket]]:
+    ours, host = socket.socketpair()
+    host.setblocking(False)
+    os.set_blocking(ours.fileno(), False)
+    with select.epoll() as poll, ours, host:
+        yield PortLink(ours.fileno(), poll), host
+
+
+def test_a_guest_in_a_virtual_machine_greets_at_once_when_it_starts(port: tuple[PortLink, socket.socket]) -> None:
+    line, host = port
+    assert line.dial()
+    assert host.recv(100)
+
+
+def test_a_parked_guest_in_a_virtual_machine_writes_nothing_until_it_is_called(
+    port: tuple[PortLink, socket.socket],
+) -> None:
+    line, host = port
+    line.dial()
+    host.recv(1000)
+    line.token = new_token()
+    line.parked = line.leaving = True
+    line.flush()
+    assert not line.dial()
+    with pytest.raises(BlockingIOError):
+        host.recv(1)
+    host.send(CALL)
+    assert line.dial()
+    assert line.token.encode() in host.recv(1000)

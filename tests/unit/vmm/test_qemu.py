@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,6 +89,16 @@ def test_only_an_emulated_kernel_goes_without_its_mitigations() -> None:
 # -- the monitor ----------------------------------------------------------------------------------------------
 
 
+def test_a_machine_with_its_memory_is_loaded_with_the_devices_it_was_saved_with() -> None:
+    saved = write_arguments(TASK, MemoryFile("/run/vm/ram", is_copied=True), None)
+    loaded = write_arguments(TASK, None, None, has_saved=True)
+    for option in ("-device", "-drive", "-M", "-cpu", "-smp", "-m", "-accel"):
+        assert values(saved, option) == values(loaded, option)
+    assert values(loaded, "-object") == ["memory-backend-ram,id=ram,size=256M"]
+    assert values(loaded, "-add-fd") == ["fd=14,set=1"]
+    assert "-add-fd" not in saved
+
+
 @contextmanager
 def monitored(*messages: object) -> Iterator[Emulator]:
     ours, theirs = socket.socketpair()
@@ -133,3 +146,80 @@ def test_a_machine_that_is_refused_is_reported() -> None:
     event = {"event": "MIGRATION", "data": {"status": "failed"}}
     with monitored(event) as emulator, pytest.raises(EmulatorError, match="reported a failure without a reason"):
         emulator.wait_for_migration()
+
+
+class Monitor:
+    """The end of an emulator's monitor: answers every command, and notes it with the number of files it came with."""
+
+    def __init__(self, outcome: str, reason: str = "") -> None:
+        self.outcome = outcome
+        self.reason = reason
+        self.asked: list[tuple[str, int]] = []
+        self.capabilities: dict[str, bool] = {}
+
+    def serve(self, sock: socket.socket) -> None:
+        buffer, files = b"", 0
+        with sock, suppress(OSError):
+            while True:
+                data, fds, _, _ = socket.recv_fds(sock, 65536, 1)
+                if not data:
+                    return
+                for fd in fds:
+                    os.close(fd)
+                buffer, files = buffer + data, files + len(fds)
+                while b"\n" in buffer:
+                    line, _, buffer = buffer.partition(b"\n")
+                    self.reply(sock, json.loads(line), files)
+                    files = 0
+
+    def reply(self, sock: socket.socket, ask: dict[str, Any], files: int) -> None:
+        command, given = ask["execute"], ask.get("arguments", {})
+        self.asked.append((command, files))
+        answer = {"error-desc": self.reason} if command == "query-migrate" and self.reason else {}
+        if command == "migrate-set-capabilities":
+            self.capabilities |= {each["capability"]: each["state"] for each in given["capabilities"]}
+        sock.sendall(json.dumps({"return": answer}).encode() + b"\n")
+        if command.startswith("migrate") and "uri" in given:
+            event = {"event": "MIGRATION", "data": {"status": self.outcome}}
+            sock.sendall(json.dumps(event).encode() + b"\n")
+
+
+@contextmanager
+def driven(monitor: Monitor) -> Iterator[Emulator]:
+    ours, theirs = socket.socketpair()
+    emulator = Emulator.__new__(Emulator)
+    emulator.ends, emulator.buffer, emulator.events = {"qmp": ours}, b"", ["MIGRATION completed"]
+    thread = threading.Thread(target=monitor.serve, args=(theirs,))
+    thread.start()
+    with ours:
+        yield emulator
+    thread.join()
+
+
+def test_a_machine_is_saved_with_its_memory_to_a_file_that_is_passed_and_stays_stopped(tmp_path: Path) -> None:
+    monitor = Monitor("completed")
+    with driven(monitor) as emulator, open(tmp_path / "saved", "wb") as file:
+        emulator.save_memory(file.fileno())
+    asked = [("stop", 0), ("add-fd", 1), ("migrate", 0), ("remove-fd", 0)]
+    assert monitor.asked == [("migrate-set-capabilities", 0), *asked]
+    assert monitor.capabilities == {"events": True, "x-ignore-shared": False, "mapped-ram": True}
+
+
+@pytest.mark.parametrize(("reason", "match"), [("No space left on device", "No space left"), ("", "without a reason")])
+def test_a_machine_that_cannot_be_saved_is_reported_with_the_reason(tmp_path: Path, reason: str, match: str) -> None:
+    monitor = Monitor("failed", reason)
+    with (
+        driven(monitor) as emulator,
+        open(tmp_path / "saved", "wb") as file,
+        pytest.raises(EmulatorError, match=match),
+    ):
+        emulator.save_memory(file.fileno())
+    assert monitor.asked[-1] == ("remove-fd", 0)
+
+
+def test_a_machine_is_loaded_with_its_memory_and_continues_without_the_file() -> None:
+    monitor = Monitor("completed")
+    with driven(monitor) as emulator:
+        emulator.load_memory()
+    assert [command for command, _ in monitor.asked[1:]] == ["migrate-incoming", "remove-fd", "cont"]
+    assert monitor.capabilities["mapped-ram"]
