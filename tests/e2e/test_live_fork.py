@@ -30,9 +30,16 @@ from hotdesk.errors import BriefError, DeskError, DeskGone, ImageError
 from hotdesk.host import Host, burn
 from tests.upstream import upstream
 
-pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.container
 
-SPEC = Spec(wall="gvisor", cpus=1, memory=512 * MIB)
+GVISOR = Spec(wall="gvisor", cpus=1, memory=512 * MIB)
+MICROVM = Spec(wall="microvm", cpus=1, memory=256 * MIB, disk=512 * MIB)
+WALLS = (
+    pytest.param(GVISOR, id="gvisor", marks=[pytest.mark.gvisor, pytest.mark.timeout(120)]),
+    pytest.param(MICROVM, id="microvm", marks=[pytest.mark.microvm, pytest.mark.timeout(600)]),
+)
+PATIENCE_S = 200
+"""Seconds a program of a desk may take: a virtual machine may be emulated."""
 STATUS = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}"]
 COUNTER = """
 import os, random, sqlite3, sys, time
@@ -65,10 +72,11 @@ from hotdesk.desk.owner.runtime import container_runtime
 from hotdesk.desk.seam import Spec
 
 async def main():
-    run, lib, images, program, code = sys.argv[1:]
-    settings = Config(run=Path(run), lib=Path(lib), images=Path(images), gvisor_program=program)
+    run, lib, images, program, wall, memory, code = sys.argv[1:]
+    places = {"run": Path(run), "lib": Path(lib), "images": Path(images)}
+    settings = Config(**places, gvisor_program=program, microvm_emulate=True)
     async with container_runtime(settings) as runtime:
-        desk = await runtime.open(Spec(wall="gvisor", cpus=1, memory=512 << 20))
+        desk = await runtime.open(Spec(wall=wall, cpus=1, memory=int(memory)))
         await desk.write("counter.py", code)
         process = await desk.start(["python3", "counter.py"])
         while not [each for each in await desk.list() if each.name == "count"]:
@@ -81,9 +89,23 @@ anyio.run(main)
 """
 
 
+GVISOR_ALONE = pytest.mark.parametrize("spec", WALLS[:1], indirect=True)
+
+
+@pytest.fixture(params=WALLS)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    assert isinstance(request.param, Spec)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def emulating(settings: Config) -> Config:
+    return replace(settings, microvm_emulate=True)
+
+
 @pytest.fixture
-async def host(settings: Config) -> AsyncIterator[Host]:
-    async with Host(settings, control=False) as opened:
+async def host(emulating: Config) -> AsyncIterator[Host]:
+    async with Host(emulating, control=False) as opened:
         yield opened
 
 
@@ -96,7 +118,7 @@ async def start_counter(desk: Desk) -> Process:
 
 async def wait_for(desk: Desk, number: int) -> tuple[str, int]:
     """Wait until a desk's counter has reached a number; return its random word and its position."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_S):
         while True:
             if any(each.name == "count" for each in await desk.list()):
                 word, _, count = (await desk.read("count")).decode().partition(" ")
@@ -115,8 +137,8 @@ async def finish(desk: Desk, process: Process) -> list[str]:
     return told.decode().split()
 
 
-async def test_programs_continue_in_every_copy_and_in_the_origin(host: Host) -> None:
-    origin = await host.open(SPEC)
+async def test_programs_continue_in_every_copy_and_in_the_origin(host: Host, spec: Spec) -> None:
+    origin = await host.open(spec)
     process = await start_counter(origin)
     word, before = await wait_for(origin, 20)
     copies = await origin.fork(2, memory=True)
@@ -134,11 +156,11 @@ async def test_programs_continue_in_every_copy_and_in_the_origin(host: Host) -> 
         await host.burn(desk.id)
 
 
-async def test_a_half_typed_line_of_a_shell_is_finished_in_the_copy(host: Host) -> None:
-    origin = await host.open(SPEC)
+async def test_a_half_typed_line_of_a_shell_is_finished_in_the_copy(host: Host, spec: Spec) -> None:
+    origin = await host.open(spec)
     shell = await origin.start(["bash", "--norc", "-i"], pty=Size())
     await shell.send(b"SECRET=41; echo half-")
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         async for _, data in shell.output():
             if b"half-" in data:
                 break
@@ -146,13 +168,13 @@ async def test_a_half_typed_line_of_a_shell_is_finished_in_the_copy(host: Host) 
     line = await copy.attach(shell.pid)
     await line.send(b"typed-$((SECRET + 1))\nexit\n")
     told = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         async for _, data in line.output():
             told += data
     assert b"half-typed-42" in told
     await shell.send(b"here-$((SECRET + 2))\nexit\n")
     told = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         async for _, data in shell.output():
             told += data
     assert b"half-here-43" in told, "in the origin it goes on as well, over the same channel"
@@ -160,8 +182,8 @@ async def test_a_half_typed_line_of_a_shell_is_finished_in_the_copy(host: Host) 
         await host.burn(desk.id)
 
 
-async def test_a_copy_has_a_name_and_an_identity_of_its_own_and_the_right_time(host: Host) -> None:
-    origin = await host.open(SPEC)
+async def test_a_copy_has_a_name_and_an_identity_of_its_own_and_the_right_time(host: Host, spec: Spec) -> None:
+    origin = await host.open(spec)
     await origin.run(["true"])
     (copy,) = await origin.fork(memory=True)
     argv = ["sh", "-c", "hostname; cat /etc/hostname /etc/machine-id; date +%s"]
@@ -176,23 +198,23 @@ async def test_a_copy_has_a_name_and_an_identity_of_its_own_and_the_right_time(h
 
 
 @pytest.mark.long
-async def test_a_copy_has_its_own_egress(settings: Config, tmp_path: Path) -> None:
+async def test_a_copy_has_its_own_egress(emulating: Config, spec: Spec, tmp_path: Path) -> None:
     with upstream(tmp_path, "erp.test") as server:
         scope = Scope(rules=(parse_rule("read erp.test/one"),), names={"erp.test": server.address})
-        async with Host(replace(settings, ca=str(server.ca)), control=False) as host:
-            origin = await host.open(SPEC, scope)
+        async with Host(replace(emulating, ca=str(server.ca)), control=False) as host:
+            origin = await host.open(spec, scope)
             ask = [*STATUS, "https://erp.test/one"]
-            assert (await origin.run(ask, timeout=30)).text == "200"
+            assert (await origin.run(ask, timeout=PATIENCE_S)).text == "200"
             (copy,) = await origin.fork(memory=True)
             await host.burn(origin.id)
-            assert (await copy.run(ask, timeout=30)).text == "200"
-            assert (await copy.run([*STATUS, "https://erp.test/two"], timeout=30)).text == "403"
+            assert (await copy.run(ask, timeout=PATIENCE_S)).text == "200"
+            assert (await copy.run([*STATUS, "https://erp.test/two"], timeout=PATIENCE_S)).text == "403"
             await host.burn(copy.id)
 
 
 @pytest.mark.long
-async def test_root_works_again_in_origin_and_copy(host: Host) -> None:
-    origin = await host.open(replace(SPEC, root=True))
+async def test_root_works_again_in_origin_and_copy(host: Host, spec: Spec) -> None:
+    origin = await host.open(replace(spec, root=True))
     assert (await origin.run(["id", "-u"], user="root")).text == "0\n"
     (copy,) = await origin.fork(memory=True)
     for desk in (origin, copy):
@@ -201,8 +223,8 @@ async def test_root_works_again_in_origin_and_copy(host: Host) -> None:
         await host.burn(desk.id)
 
 
-async def test_a_hibernated_desk_takes_no_memory_and_continues_with_every_channel(host: Host) -> None:
-    desk = await host.open(SPEC)
+async def test_a_hibernated_desk_takes_no_memory_and_continues_with_every_channel(host: Host, spec: Spec) -> None:
+    desk = await host.open(spec)
     process = await start_counter(desk)
     word, before = await wait_for(desk, 20)
     await desk.pause(keep="disk")
@@ -226,9 +248,11 @@ async def test_a_hibernated_desk_takes_no_memory_and_continues_with_every_channe
 
 @pytest.mark.parametrize("keeper_too", [pytest.param(False, marks=pytest.mark.long), True])
 async def test_a_hibernated_desk_continues_after_owner_and_keeper_were_killed(
-    settings: Config, keeper_too: bool
+    emulating: Config, spec: Spec, keeper_too: bool
 ) -> None:
+    settings = emulating
     places = [str(settings.run), str(settings.lib), str(settings.images), settings.gvisor_program]
+    places += [spec.wall, str(spec.memory)]
     owner = subprocess.Popen([sys.executable, "-c", OWNER, *places, COUNTER], stdout=subprocess.PIPE)
     assert owner.stdout is not None
     report = json.loads(await anyio.to_thread.run_sync(owner.stdout.readline))
@@ -238,7 +262,7 @@ async def test_a_hibernated_desk_continues_after_owner_and_keeper_were_killed(
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         while Path(f"/proc/{report['keeper']}").exists():
             await anyio.sleep(0.02)
     await bury(settings)
@@ -255,9 +279,10 @@ async def test_a_hibernated_desk_continues_after_owner_and_keeper_were_killed(
 
 
 @pytest.mark.long
-async def test_a_hibernated_desk_that_is_burnt_is_gone(settings: Config) -> None:
+async def test_a_hibernated_desk_that_is_burnt_is_gone(emulating: Config, spec: Spec) -> None:
+    settings = emulating
     async with Host(settings, control=False) as host:
-        desk = await host.open(SPEC)
+        desk = await host.open(spec)
         await desk.pause(keep="disk")
     store = HibernatedDesks(settings, lambda: None)  # type: ignore[arg-type, return-value]
     assert store.has(desk.id), "its owner ended, and it did not"
@@ -270,8 +295,9 @@ async def test_a_hibernated_desk_that_is_burnt_is_gone(settings: Config) -> None
 
 @pytest.mark.long
 async def test_a_hibernated_desk_continues_on_its_image_even_if_the_name_has_a_new_one(
-    settings: Config, home: Path
+    emulating: Config, spec: Spec, home: Path
 ) -> None:
+    settings = emulating
     base = find_image(settings.images, "base")
     store = home / "rebuilt"
     own = replace(settings, images=store)
@@ -281,7 +307,7 @@ async def test_a_hibernated_desk_continues_on_its_image_even_if_the_name_has_a_n
         (store / "layers" / layer.name).symlink_to(layer)
     (store / "images/base.json").write_bytes(dump(base))
     async with Host(own, control=False) as host:
-        desk = await host.open(SPEC)
+        desk = await host.open(spec)
         await desk.write("note", b"kept")
         await desk.pause(keep="disk")
     with pytest.raises(ImageError, match=f"needed by the hibernated desk {desk.id}"):
@@ -295,9 +321,10 @@ async def test_a_hibernated_desk_continues_on_its_image_even_if_the_name_has_a_n
     shutil.rmtree(store)
 
 
+@GVISOR_ALONE
 @pytest.mark.slow
 async def test_a_desk_that_is_burnt_while_it_is_hibernated_is_gone(
-    settings: Config, host: Host, monkeypatch: pytest.MonkeyPatch
+    settings: Config, spec: Spec, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def start_keeper(settings: Config, desk: DeskId) -> None:
         raise PermissionError("a confined server cannot start a keeper")
@@ -309,12 +336,12 @@ async def test_a_desk_that_is_burnt_while_it_is_hibernated_is_gone(
         with suppress(DeskGone):
             await desk.pause(keep="disk")
 
-    first, begun = await host.open(SPEC), time.monotonic()
+    first, begun = await host.open(spec), time.monotonic()
     await hibernate(first)
     usual = time.monotonic() - begun
     await host.burn(first.id)
     for part in range(8, 14):
-        desk = await host.open(SPEC)
+        desk = await host.open(spec)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hibernate, desk)
             await anyio.sleep(usual * part / 10)
@@ -322,8 +349,9 @@ async def test_a_desk_that_is_burnt_while_it_is_hibernated_is_gone(
         assert not store.has(desk.id)
 
 
-async def test_a_desk_that_cannot_be_saved_continues_to_run(host: Host) -> None:
-    desk = await host.open(SPEC)
+@GVISOR_ALONE
+async def test_a_desk_that_cannot_be_saved_continues_to_run(host: Host, spec: Spec) -> None:
+    desk = await host.open(spec)
     hold = (
         "import socket,time; s=socket.socket(socket.AF_UNIX); s.connect('/run/hotdesk/gate.sock'); print(1,flush=True)"
     )
@@ -342,8 +370,9 @@ async def test_a_desk_that_cannot_be_saved_continues_to_run(host: Host) -> None:
         await host.burn(each.id)
 
 
-async def test_a_wall_that_cannot_save_memory_refuses_at_once(host: Host) -> None:
-    desk = await host.open(replace(SPEC, wall="container"))
+@GVISOR_ALONE
+async def test_a_wall_that_cannot_save_memory_refuses_at_once(host: Host, spec: Spec) -> None:
+    desk = await host.open(replace(spec, wall="container"))
     process = await desk.start(["cat"])
     for refused in (desk.fork(memory=True), desk.pause(keep="disk")):
         with pytest.raises(

@@ -14,6 +14,8 @@ from pathlib import Path
 from hotdesk.desk.image.image import Image, dump, parse
 
 _FOLDER = "pins"
+STAGE = ".stage"
+"""Follows a desk's id in the pin of the image that its first process runs in, if that is not the desk's."""
 
 
 def pin(store: Path, desk: str, image: Image, record: Path) -> None:

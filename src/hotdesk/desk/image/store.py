@@ -104,7 +104,10 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
         own = [layer for layer in image.layers if layer not in shared]
         for desk, pinned in pin.list_pinned(store).items():
             if not {*own}.isdisjoint(pinned.layers):
-                raise ImageError(f"image {name!r} is needed by the hibernated desk {desk}; resume or burn it first")
+                raise ImageError(
+                    f"image {name!r} is needed by the hibernated desk {desk.removesuffix(pin.STAGE)}; "
+                    "resume or burn it first"
+                )
         with ExitStack() as stack:
             for layer in own:
                 stack.enter_context(lock_layer(layer, name))

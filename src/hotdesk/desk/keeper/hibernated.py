@@ -61,8 +61,8 @@ class HibernatedDesks:
     def has(self, desk: str) -> bool:
         return self.get_path(desk).exists()
 
-    def write(self, record: HibernatedDesk, image: Image) -> None:
-        """Record a desk as hibernated and pin its image. From then on only a burn or its deadline ends it."""
+    def write(self, record: HibernatedDesk, image: Image, stage: Image | None = None) -> None:
+        """Record a desk as hibernated and pin its images. From then on only a burn or its deadline ends it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.folder / f".{record.desk}.new"
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -72,6 +72,8 @@ class HibernatedDesks:
             os.fsync(file.fileno())
         fresh.rename(self.get_path(record.desk))
         pin.pin(self.images, record.desk, image, self.get_path(record.desk))
+        if stage is not None:
+            pin.pin(self.images, record.desk + pin.STAGE, stage, self.get_path(record.desk))
         self.show(record)
 
     def show(self, record: HibernatedDesk) -> None:
@@ -92,12 +94,17 @@ class HibernatedDesks:
         image = pin.find_pinned(self.images, record.desk)
         return image if image is not None and image.digest == record.image else None
 
+    def find_stage(self, record: HibernatedDesk) -> Image | None:
+        """Return exactly the image that ran its virtual machine; `None` if it had none, or the image was lost."""
+        return pin.find_pinned(self.images, record.desk + pin.STAGE)
+
     def forget(self, desk: str) -> None:
         """Remove a desk's record and its saved state. A missing one is no error."""
         if self.has(desk):
             self.get_path(desk).unlink(missing_ok=True)
             self.disk().drop(name_hibernated(desk))
             pin.unpin(self.images, desk)
+            pin.unpin(self.images, desk + pin.STAGE)
         (self.shown / f"{desk}.json").unlink(missing_ok=True)
 
     def list_names(self) -> list[str]:

@@ -173,7 +173,7 @@ class MemorySaves:
         until = time.time() + max(0.0, tracked.ends - read_clock())
         spec = describe_spec(tracked.spec)
         record = HibernatedDesk(room.desk, spec, room.image.digest, token, size, until, time.time())
-        self.hibernated.write(record, room.image)
+        self.hibernated.write(record, room.image, room.stage)
 
     # -- in the keeper's loop ---------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ class Opening:
         _require_traits(wall, request)
         record = self.recall(request) if request.memory and origin is None else None
         picture = origin.image if origin is not None else self.find_image(spec, record)
-        stage = origin.stage if origin is not None else self.find_stage(wall)
+        stage = origin.stage if origin is not None else self.find_stage(wall, record)
         shown = self.sterile.show(picture) if spec.sterile else {}
         source = None
         if origin is not None:
@@ -140,8 +140,12 @@ class Opening:
             state.bury(self.settings, self.hierarchies, request.desk, self.get_disk)
         return record
 
-    def find_stage(self, wall: Wall) -> Image | None:
-        return self.images.find(wall.traits.stage) if wall.traits.stage else None
+    def find_stage(self, wall: Wall, record: HibernatedDesk | None) -> Image | None:
+        """Return the image that a desk's first process runs in, if that is not the desk's."""
+        if not wall.traits.stage:
+            return None
+        pinned = self.hibernated.find_stage(record) if record is not None else None
+        return pinned or self.images.find(wall.traits.stage)
 
     def find_image(self, spec: Spec, record: HibernatedDesk | None) -> Image:
         """Return the image of a desk; for a hibernated desk, exactly the image it was hibernated on."""

@@ -111,19 +111,20 @@ def test_a_locked_layer_is_not_removed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "layers") == []
 
 
-def test_an_image_of_a_hibernated_desk_stays_until_its_record_is_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["desk", f"desk{pin.STAGE}"])
+def test_an_image_of_a_hibernated_desk_stays_until_its_record_is_gone(tmp_path: Path, name: str) -> None:
     image, record = put(tmp_path, "base", ONE), tmp_path / "desk.json"
     record.touch()
-    pin.pin(tmp_path, "desk", image, record)
+    pin.pin(tmp_path, name, image, record)
     with pytest.raises(ImageError, match="needed by the hibernated desk desk; resume or burn it first"):
         stores.rm(tmp_path, "base")
     rebuilt = put(tmp_path, "base", TWO)
     assert stores.sweep(tmp_path, lambda line: None) == []
-    assert pin.find_pinned(tmp_path, "desk") == image
+    assert pin.find_pinned(tmp_path, name) == image
     stores.rm(tmp_path, "base")
     assert not rebuilt.layers[0].exists()
     record.unlink()
-    assert pin.find_pinned(tmp_path, "desk") is None
+    assert pin.find_pinned(tmp_path, name) is None
     assert [each.name for each in stores.sweep(tmp_path, lambda line: None)] == [ONE]
     assert os.listdir(tmp_path / "pins") == []
 
