@@ -85,13 +85,14 @@ def _ask(file: int, report: int, go: int, reason: int, *, stop: bool) -> None:
             answer = call.recv(1)
         except OSError:
             pass
-        os.close(file)
         os.write(reason, answer)
         os.write(report, GO if answer == SAVED else _FAILED)
         os.read(go, 1)
         if answer != SAVED:
             os.write(report, GO if answer else _FAILED)
-        elif not stop:
+        elif stop:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)  # the host's memory is wanted, not its cache
+        else:
             os.write(report, GO if _continue(call) else _FAILED)
 
 

@@ -55,7 +55,7 @@ def asked(folder: Path, supervisor: Supervisor, *, stop: bool) -> Iterator[tuple
         yield report_r, go_w
         ask.join()
         serve.join()
-        syscalls.close_all((report_r, report_w, go_r, go_w, reason))
+        syscalls.close_all((report_r, report_w, go_r, go_w, file, reason))
 
 
 def test_programs_continue_once_the_keeper_has_saved_the_files_too(tmp_path: Path) -> None:
