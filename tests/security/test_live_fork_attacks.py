@@ -14,14 +14,21 @@ import pytest
 from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.request import KeeperRequest
-from hotdesk.desk.seam import Spec
+from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, HotdeskError
 from tests.security.conftest import Attack, Owning
 from tests.security.guards import Removal, falls_without, no_guard
 
-pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.container
 
 GVISOR = Spec(wall="gvisor", cpus=1, memory=512 * MIB)
+MICROVM = Spec(wall="microvm", cpus=1, memory=256 * MIB, disk=512 * MIB)
+WALLS = (
+    pytest.param(GVISOR, id="gvisor", marks=[pytest.mark.gvisor, pytest.mark.timeout(120)]),
+    pytest.param(MICROVM, id="microvm", marks=[pytest.mark.microvm, pytest.mark.timeout(600)]),
+)
+TIME = 240.0
+"""Seconds an attack may take: a virtual machine may be emulated."""
 IMPOSTOR = """
 import socket, sys, time
 sys.path.insert(0, "/run/hotdesk/lib")
@@ -31,6 +38,9 @@ while True:
     s = socket.socket(socket.AF_UNIX)
     try:
         s.connect("/run/hotdesk/link.sock")
+    except FileNotFoundError:
+        time.sleep(0.01)
+        continue
     except OSError:
         continue
     s.settimeout(30)
@@ -54,19 +64,44 @@ def attempt_ptrace():
     return call("ptrace", 16, 1, 0, 0)
 """
 
+DRAW = """
+import os, time
+with open("drawn", "a", buffering=1) as drawn:
+    while True:
+        offset = time.time() - time.monotonic()
+        drawn.write("%s %.3f\\n" % (os.urandom(16).hex(), offset))
+        time.sleep(0.002)
+"""
+LEAP_S = 0.02
+"""Seconds the clock leaps at least over the time in which a desk's memory was written."""
+
 
 @pytest.fixture(scope="module")
 async def runtime(settings: Config, owning: Owning) -> AsyncIterator[KeeperRuntime]:
-    async with owning(settings) as opened:
+    async with owning(replace(settings, microvm_emulate=True)) as opened:
         yield opened
+
+
+@pytest.fixture(params=WALLS)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    assert isinstance(request.param, Spec)
+    return request.param
+
+
+GVISOR_ALONE = pytest.mark.parametrize("spec", WALLS[:1], indirect=True)
+MICROVM_ALONE = pytest.mark.parametrize("spec", WALLS[1:], indirect=True)
 
 
 @falls_without(
     "a guest shows its token",
     Removal("link/recognition.py", "self.found is None and is_right(hello, self.token):", "self.found is None:"),
+    cases="gvisor",
 )
-async def test_an_impostor_that_calls_first_in_a_copy_is_not_taken_for_its_guest(runtime: KeeperRuntime) -> None:
-    desk = await runtime.open(GVISOR)
+@no_guard("the socket of the link is outside the machine, and its port is root's alone", cases="microvm")
+async def test_an_impostor_that_calls_first_in_a_copy_is_not_taken_for_its_guest(
+    runtime: KeeperRuntime, spec: Spec
+) -> None:
+    desk = await runtime.open(spec)
     await desk.write("impostor.py", IMPOSTOR)
     starting = [await desk.start(["python3", "impostor.py"]) for _ in range(2)]
     for impostor in starting:
@@ -76,14 +111,16 @@ async def test_an_impostor_that_calls_first_in_a_copy_is_not_taken_for_its_guest
     (copy,) = await desk.fork(memory=True)
     assert copy.home != "/stolen"
     for each in (desk, copy):
-        assert (await each.run(["echo", "guest"])).text == "guest\n"
+        assert (await each.run(["echo", "guest"], timeout=TIME)).text == "guest\n"
         await runtime.burn(each.id)
 
 
-@no_guard("the sentry lets programs trace their descendants alone; that the guest hides its memory is one more")
-async def test_no_program_reads_the_token_in_the_guests_memory(runtime: KeeperRuntime, attack: Attack) -> None:
-    desk = await runtime.open(GVISOR)
-    told = await attack(desk, PTRACE + TOKEN)
+@no_guard("a sentry lets programs trace their descendants alone, and a machine's guest was root when it began")
+async def test_no_program_reads_the_token_in_the_guests_memory(
+    runtime: KeeperRuntime, spec: Spec, attack: Attack
+) -> None:
+    desk = await runtime.open(spec)
+    told = await attack(desk, PTRACE + TOKEN, timeout=TIME)
     assert told["mem"] in ("EACCES", "EPERM")
     assert told["attach"] in ("EACCES", "EPERM")
     await runtime.burn(desk.id)
@@ -94,9 +131,9 @@ async def test_no_program_reads_the_token_in_the_guests_memory(runtime: KeeperRu
     Removal("keeper/hibernated.py", "os.O_TRUNC | os.O_CLOEXEC, 0o600)", "os.O_TRUNC | os.O_CLOEXEC, 0o644)"),
 )
 async def test_the_token_of_a_hibernated_desk_cannot_be_read_by_other_users(
-    runtime: KeeperRuntime, settings: Config
+    runtime: KeeperRuntime, spec: Spec, settings: Config
 ) -> None:
-    desk = await runtime.open(GVISOR)
+    desk = await runtime.open(spec)
     await desk.pause(keep="disk")
     record = settings.lib / "hibernated" / f"{desk.id}.json"
     token = json.loads(record.read_text())["token"]
@@ -108,9 +145,10 @@ async def test_the_token_of_a_hibernated_desk_cannot_be_read_by_other_users(
 
 
 @pytest.mark.long
+@GVISOR_ALONE
 @no_guard("the layer has the memory beside the files that programs see, not among them")
-async def test_no_program_finds_the_saved_memory(runtime: KeeperRuntime, attack: Attack) -> None:
-    desk = await runtime.open(replace(GVISOR, root=True))
+async def test_no_program_finds_the_saved_memory(runtime: KeeperRuntime, spec: Spec) -> None:
+    desk = await runtime.open(replace(spec, root=True))
     (copy,) = await desk.fork(memory=True)
     find = ["sh", "-c", "find / -xdev -name 'checkpoint.img' -o -xdev -name 'pages*.img' 2>/dev/null; echo done"]
     for each in (desk, copy):
@@ -122,11 +160,11 @@ async def test_no_program_finds_the_saved_memory(runtime: KeeperRuntime, attack:
     "a hibernated desk is woken as it was",
     Removal("keeper/open.py", "check_same(record, parse_spec(record.spec), request.spec)", "pass"),
 )
-async def test_a_hibernated_desk_cannot_be_woken_by_another_tenant(runtime: KeeperRuntime) -> None:
-    desk = await runtime.open(replace(GVISOR, tenant="first"))
+async def test_a_hibernated_desk_cannot_be_woken_by_another_tenant(runtime: KeeperRuntime, spec: Spec) -> None:
+    desk = await runtime.open(replace(spec, tenant="first"))
     await desk.pause(keep="disk")
     await runtime.burn(desk.id, spare_hibernated=True)
-    for other in (replace(GVISOR, tenant="second"), replace(GVISOR, tenant="first", root=True)):
+    for other in (replace(spec, tenant="second"), replace(spec, tenant="first", root=True)):
         with pytest.raises(BriefError, match="was hibernated with other values"):
             await runtime.keeper.ask(KeeperRequest("open", desk.id, other, memory=True), 2)
     woken = await runtime.wake(desk.id)
@@ -134,10 +172,13 @@ async def test_a_hibernated_desk_cannot_be_woken_by_another_tenant(runtime: Keep
     await runtime.burn(desk.id)
 
 
+@GVISOR_ALONE
 @pytest.mark.long
 @no_guard("the program that renames a copy comes from its keeper, and none of the desk's files is run")
-async def test_root_gains_no_capability_from_a_copy_even_if_it_replaced_all_programs(runtime: KeeperRuntime) -> None:
-    desk = await runtime.open(replace(GVISOR, root=True))
+async def test_root_gains_no_capability_from_a_copy_even_if_it_replaced_all_programs(
+    runtime: KeeperRuntime, spec: Spec
+) -> None:
+    desk = await runtime.open(replace(spec, root=True))
     spy = "#!/bin/sh\ngrep Cap /proc/self/status >> /tmp/caps\n"
     plant = "for p in /bin/hostname /usr/bin/hostname; do cp /tmp/spy $p; done; chmod 755 /bin/hostname; :> /tmp/caps"
     await desk.write("/tmp/spy", spy, mode=0o755)
@@ -151,8 +192,10 @@ async def test_root_gains_no_capability_from_a_copy_even_if_it_replaced_all_prog
 
 
 @no_guard("what is written counts against the disk's limit, which the kernel holds")
-async def test_memory_too_large_for_the_disk_is_refused_and_the_desk_keeps_running(runtime: KeeperRuntime) -> None:
-    desk = await runtime.open(replace(GVISOR, disk=64 * MIB))
+async def test_memory_too_large_for_the_disk_is_refused_and_the_desk_keeps_running(
+    runtime: KeeperRuntime, spec: Spec
+) -> None:
+    desk = await runtime.open(replace(spec, disk=64 * MIB))
     fill = "import os,time; x=os.urandom(128 << 20); print(1, flush=True); time.sleep(600)"
     process = await desk.start(["python3", "-c", fill])
     async for _, data in process.output():
@@ -164,3 +207,45 @@ async def test_memory_too_large_for_the_disk_is_refused_and_the_desk_keeps_runni
     await process.kill()
     await anyio.lowlevel.checkpoint()
     await runtime.burn(desk.id)
+
+
+@MICROVM_ALONE
+@falls_without(
+    "a copy's own randomness",
+    Removal(
+        "hotdesk_guest/vm.py", "        self.mux.reset()\n        _seed_kernel(seed)\n", "        self.mux.reset()\n"
+    ),
+)
+@falls_without(
+    "programs stand still while a machine is saved",
+    Removal("hotdesk_guest/vm.py", "            self.freezer.freeze()\n", "            pass\n"),
+)
+async def test_a_copy_draws_none_of_the_random_numbers_that_its_origin_draws(
+    runtime: KeeperRuntime, spec: Spec
+) -> None:
+    desk = await runtime.open(spec)
+    await desk.write("draw.py", DRAW)
+    await desk.start(["python3", "draw.py"])
+    with anyio.fail_after(TIME):
+        while len(await desk.read("drawn") if await has(desk, "drawn") else b"") < 1000:
+            await anyio.sleep(0.05)
+    (copy,) = await desk.fork(memory=True)
+    after = []
+    for each in (desk, copy):
+        with anyio.fail_after(TIME):
+            while len(after_leap(await each.read("drawn"))) < 20:
+                await anyio.sleep(0.05)
+        after.append(after_leap(await each.read("drawn")))
+        await runtime.burn(each.id)
+    assert {*after[0]}.isdisjoint(after[1])
+
+
+async def has(desk: Desk, name: str) -> bool:
+    return any(each.name == name for each in await desk.list())
+
+
+def after_leap(drawn: bytes) -> list[str]:
+    """Return what was drawn after the memory was saved: from the moment at which the clock leapt."""
+    rows = [line.split() for line in drawn.decode().splitlines()[:-1]]
+    first = float(rows[0][1])
+    return [word for word, offset in rows if float(offset) > first + LEAP_S]
