@@ -28,6 +28,7 @@ from hotdesk.desk.owner.runtime import bury
 from hotdesk.desk.seam import Desk, DeskId, Process, Size, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, ImageError
 from hotdesk.host import Host, burn
+from hotdesk.walls import TRAITS
 from tests.upstream import upstream
 
 pytestmark = pytest.mark.container
@@ -294,25 +295,28 @@ async def test_a_hibernated_desk_that_is_burnt_is_gone(emulating: Config, spec: 
 
 
 @pytest.mark.long
-async def test_a_hibernated_desk_continues_on_its_image_even_if_the_name_has_a_new_one(
+async def test_a_hibernated_desk_continues_on_its_images_even_if_their_names_have_new_ones(
     emulating: Config, spec: Spec, home: Path
 ) -> None:
-    settings = emulating
-    base = find_image(settings.images, "base")
+    names = [name for name in ("base", TRAITS[spec.wall].stage) if name]
+    images = [find_image(emulating.images, name) for name in names]
     store = home / "rebuilt"
-    own = replace(settings, images=store)
+    own = replace(emulating, images=store)
     for folder in (store / "layers", store / "images"):
         folder.mkdir(parents=True)
-    for layer in base.layers:
+    for layer in {layer for image in images for layer in image.layers}:
         (store / "layers" / layer.name).symlink_to(layer)
-    (store / "images/base.json").write_bytes(dump(base))
+    for image in images:
+        (store / f"images/{image.name}.json").write_bytes(dump(image))
     async with Host(own, control=False) as host:
         desk = await host.open(spec)
         await desk.write("note", b"kept")
         await desk.pause(keep="disk")
-    with pytest.raises(ImageError, match=f"needed by the hibernated desk {desk.id}"):
-        rm(store, "base")
-    (store / "images/base.json").write_bytes(dump(replace(base, digest="f" * 64)))
+    for name in names[-1:]:
+        with pytest.raises(ImageError, match=f"needed by the hibernated desk {desk.id}"):
+            rm(store, name)
+    for image in images:
+        (store / f"images/{image.name}.json").write_bytes(dump(replace(image, digest="f" * 64)))
     async with Host(own, control=False) as host:
         woken = await host.wake(desk.id)
         assert await woken.read("note") == b"kept"

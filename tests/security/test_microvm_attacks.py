@@ -197,7 +197,7 @@ def digest(file: Path) -> str:
 @falls_without(
     "a machine's disk is within its desk's limit",
     Removal("room/rootfs.py", "self.disk.make(self.desk, size, at)", "self.disk.make(self.desk, size << 4, at)"),
-    Removal("microvm/wall.py", "disk=(spec.disk - spec.disk // OWN_DISK_SHARE)", "disk=(spec.disk << 2)"),
+    Removal("microvm/wall.py", "(room.spec.disk - room.spec.disk // OWN_DISK_SHARE)", "(room.spec.disk << 2)"),
 )
 async def test_a_raw_write_cannot_exceed_a_disks_limit(runtime: KeeperRuntime, attack: Attack) -> None:
     desk = await runtime.open(replace(SPEC, root=True))
