@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 import _signal  # type: ignore[import-not-found]
 import _socket
-import ctypes
 import errno
-import fcntl
 import posix
-import resource
 import select
 import sys
 import time
@@ -27,6 +24,29 @@ import zlib
 
 from hotdesk_guest import agent, ports, process
 from hotdesk_guest.freezer import PLACE, ProgramFreezer
+from hotdesk_guest.kernel import (
+    MS_BIND,
+    MS_NOATIME,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    PR_CAPBSET_DROP,
+    PR_SET_NO_NEW_PRIVS,
+    change_root,
+    check,
+    close_others,
+    libc,
+    limit,
+    make_folder,
+    mount,
+    prctl,
+    raise_loopback,
+    read_text,
+    reseed_kernel,
+    tell_kernel,
+    unmount,
+    write_file,
+)
 from hotdesk_guest.mux import HOST_LIMIT, Mux
 from hotdesk_guest.wire import encode
 
@@ -41,15 +61,9 @@ SOCKETS = {"gate": (USER, 0o600), "sudo": (0, 0o666), "root": (0, 0o600)}
 """Sockets in `FOLDER` with owner and mode. A connection is carried to the socket of that name outside."""
 BACKLOG = 256
 PORT_TRIES, PORT_INTERVAL_S = 500, 0.01
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND = 2, 4, 8, 1024, 4096
 PLAIN = MS_NOSUID | MS_NODEV
-MNT_DETACH = 2
 CLONE_NEWPID = 0x20000000
-SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
 LAST_CAPABILITY = 63
-RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
-SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 POWER_OFF = 0x4321FEDC
 OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off"
 WARMING = (["/bin/sh", "-c", ":"], ["/bin/true"])
@@ -58,66 +72,6 @@ ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
 LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 IDENTITY = "identity"
 """A file beside the writable layer: a checksum of the desk's own files. If it differs, they are written again."""
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def check(result: int, what: str) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, "%s: %s" % (what, posix.strerror(number)))
-    return result
-
-
-def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
-    texts = [text.encode() if text else None for text in (source, target, kind, data)]
-    check(libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3]), "mount %s" % target)
-
-
-def prctl(option: int, value: int) -> int:
-    return int(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
-
-
-def make_folder(path: str, mode: int = 0o755) -> None:
-    above = path.rpartition("/")[0]
-    if above:
-        try:
-            posix.stat(above)
-        except FileNotFoundError:
-            make_folder(above)
-    try:
-        posix.mkdir(path, mode)
-    except FileExistsError:
-        pass
-
-
-def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
-    make_folder(path.rpartition("/")[0])
-    try:
-        posix.unlink(path)
-    except FileNotFoundError:
-        pass
-    fd = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC, mode)
-    while data:
-        data = data[posix.write(fd, data) :]
-    posix.close(fd)
-
-
-def read_text(path: str) -> str:
-    """Read a small file; return an empty text if there is none."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(4096).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
-
-
-def _tell_kernel(path: str, text: str) -> None:
-    fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC)
-    try:
-        posix.write(fd, text.encode())
-    finally:
-        posix.close(fd)
 
 
 def _open_port(name: str) -> int:
@@ -140,16 +94,8 @@ def _find_disk() -> str:
 def _release_disk() -> str:
     """Release the writable disk, which differs for each desk; return its name on the bus."""
     device = posix.readlink("/sys/block/%s/device" % _find_disk()).rpartition("/")[2]
-    _tell_kernel(DRIVER + "/unbind", device)
+    tell_kernel(DRIVER + "/unbind", device)
     return device
-
-
-def raise_loopback() -> None:
-    sock = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    request = b"lo".ljust(16, b"\0") + bytes(24)
-    flags = int.from_bytes(fcntl.ioctl(sock.fileno(), SIOCGIFFLAGS, request)[16:18], sys.byteorder)
-    fcntl.ioctl(sock.fileno(), SIOCSIFFLAGS, request[:16] + (flags | IFF_UP).to_bytes(2, sys.byteorder) + bytes(22))
-    sock.close()
 
 
 def _warm_up() -> None:
@@ -161,20 +107,11 @@ def _warm_up() -> None:
             continue
 
 
-def reseed_kernel(random: bytes) -> None:
-    """Reseed the kernel's random generator, so that machines of one template differ."""
-    fd = posix.open("/dev/urandom", posix.O_RDWR | posix.O_CLOEXEC)
-    head = (8 * len(random)).to_bytes(4, sys.byteorder) + len(random).to_bytes(4, sys.byteorder)
-    fcntl.ioctl(fd, RNDADDENTROPY, head + random)
-    fcntl.ioctl(fd, RNDRESEEDCRNG)
-    posix.close(fd)
-
-
 def _make_freezer() -> ProgramFreezer:
     make_folder(PLACE)
     mount("cgroup", PLACE, "cgroup2", PLAIN | MS_NOEXEC)
     mounted = _open_folder(PLACE)
-    check(libc.umount2(PLACE.encode(), MNT_DETACH), "umount %s" % PLACE)
+    unmount(PLACE)
     posix.rmdir(PLACE)
     freezer = ProgramFreezer(mounted)
     posix.close(mounted)
@@ -187,7 +124,7 @@ def _open_folder(path: str) -> int:
 
 def _put_together(device: str, layers: int, seed: dict[str, Any]) -> int:
     """Mount the desk's file system; return the folder of its disk, which is visible nowhere afterwards."""
-    _tell_kernel(DRIVER + "/bind", device)
+    tell_kernel(DRIVER + "/bind", device)
     mount("/dev/" + _find_disk(), DISK, "ext4", PLAIN | MS_NOATIME, "noinit_itable,discard")
     make_folder(DISK + "/up")
     make_folder(DISK + "/work", 0o700)
@@ -209,10 +146,7 @@ def _put_together(device: str, layers: int, seed: dict[str, Any]) -> int:
     mount(FOLDER, NEW + FOLDER, "", MS_BIND)
     disk = _open_folder(DISK)
     _become_computer(seed, NEW, disk)
-    posix.chdir(NEW)
-    check(libc.syscall(SYS_PIVOT_ROOT[posix.uname().machine], b".", b"."), "pivot_root")
-    check(libc.umount2(b".", MNT_DETACH), "umount")
-    posix.chdir("/")
+    change_root(NEW)
     return disk
 
 
@@ -237,18 +171,6 @@ def _seed_kernel(seed: dict[str, Any]) -> None:
 
 def _set_clock(microseconds: int) -> None:
     time.clock_settime_ns(time.CLOCK_REALTIME, 1000 * microseconds)
-
-
-def _close_others(spared: int) -> None:
-    """Close every descriptor except the standard streams and one more."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    posix.closerange(3, spared)
-    posix.closerange(max(3, spared + 1), most)
-
-
-def limit(limits: dict[str, int]) -> None:
-    for name, value in limits.items():
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
 
 
 class Computer:
@@ -277,7 +199,7 @@ class Computer:
 
     def run(self) -> None:
         """Warm up, wait for the seed, apply it, and serve the desk until its end."""
-        _tell_kernel("/proc/self/oom_score_adj", "-1000")
+        tell_kernel("/proc/self/oom_score_adj", "-1000")
         raise_loopback()
         _warm_up()
         device = _release_disk()
@@ -382,7 +304,7 @@ class Computer:
         mount("proc", "/proc", "proc", PLAIN | MS_NOEXEC)
         posix.setsid()
         _signal.set_wakeup_fd(-1)
-        _close_others(self.link)
+        close_others(self.link)
         limit({**self.seed["limits"], "NPROC": self.seed["pids"]})
         for capability in range(LAST_CAPABILITY + 1):
             prctl(PR_CAPBSET_DROP, capability)
@@ -410,7 +332,7 @@ class Computer:
         try:
             self.freezer.admit()
             posix.setsid()
-            _close_others(2)
+            close_others(2)
             limit(self.seed["limits"])
             posix.umask(0o022)
             posix.chdir(ROOT["HOME"])

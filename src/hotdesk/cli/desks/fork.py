@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         action="store_true",
-        help="also copy memory, so that programs continue in each copy; needs the wall gvisor",
+        help="also copy memory, so that programs continue in each copy; needs the wall gvisor or microvm",
     )
     options.add_json(parser)
 

@@ -26,8 +26,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--keep",
         choices=("ram", "disk"),
         default="ram",
-        help="where to keep the desk's memory (default: ram); disk needs the wall gvisor, frees RAM, and lets the desk "
-        "outlive the process that opened it",
+        help="where to keep the desk's memory (default: ram); disk needs the wall gvisor or microvm, frees RAM, and "
+        "lets the desk outlive the process that opened it",
     )
 
 

@@ -23,6 +23,7 @@ APART = (
     "canaries",
     "mux",
     "freezer",
+    "kernel",
     "vm",
     "wrong_calls",
     "start",

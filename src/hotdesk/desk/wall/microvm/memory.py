@@ -48,7 +48,7 @@ def save(room: Room, key: str, *, stop: bool) -> MemoryWriter:
             syscalls.close_but({room.netns, report_w, go_r, file, reason})
             syscalls.setns(room.netns, syscalls.CLONE_NEWNET)
             syscalls.drop_capabilities()
-            _ask(file, report_w, go_r, reason, stop=stop)
+            ask(file, report_w, go_r, reason, stop=stop)
         finally:
             os._exit(0)
     syscalls.close_all((report_w, go_r))
@@ -71,7 +71,7 @@ def _make_files(folder: Path, key: str) -> int:
     return os.open(folder / MACHINE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
-def _ask(file: int, report: int, go: int, reason: int, *, stop: bool) -> None:
+def ask(file: int, report: int, go: int, reason: int, *, stop: bool) -> None:
     """Have the machine saved, wait until the files are saved as well, and have programs continue.
 
     With `stop` they continue only if the machine was not saved.

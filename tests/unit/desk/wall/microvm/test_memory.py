@@ -48,7 +48,7 @@ def asked(folder: Path, supervisor: Supervisor, *, stop: bool) -> Iterator[tuple
         (report_r, report_w), (go_r, go_w) = syscalls.make_two_pipes()
         file = os.open(folder / "machine", os.O_WRONLY | os.O_CREAT, 0o600)
         reason = os.open(folder / "reason", os.O_WRONLY | os.O_CREAT, 0o600)
-        ask = threading.Thread(target=memory._ask, args=(file, report_w, go_r, reason), kwargs={"stop": stop})
+        ask = threading.Thread(target=memory.ask, args=(file, report_w, go_r, reason), kwargs={"stop": stop})
         serve = threading.Thread(target=supervisor.serve, args=(listener,))
         serve.start()
         ask.start()
