@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -90,7 +89,6 @@ class MachineSaves:
         try:
             supervisor.emulator.save_memory(file)
         except EmulatorError as e:
-            print(f"the virtual machine could not be saved with its memory: {e}", file=sys.stderr, flush=True)
             return FULL if any(text in str(e) for text in _NO_SPACE) else FAILED
         return SAVED
 
