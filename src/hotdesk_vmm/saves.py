@@ -34,8 +34,8 @@ class MachineSaves:
         self.call: socket.socket | None = None
         """The call for which the machine stands still."""
 
-    def listen(self) -> None:
-        self.listener.bind(MEMORY_SOCKET)
+    def listen(self, at: str = MEMORY_SOCKET) -> None:
+        self.listener.bind(at)
         self.listener.listen(1)
         self.supervisor.poll.register(self.listener, select.EPOLLIN)
 

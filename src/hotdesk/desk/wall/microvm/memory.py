@@ -71,7 +71,7 @@ def _make_files(folder: Path, key: str) -> int:
     return os.open(folder / MACHINE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
-def ask(file: int, report: int, go: int, reason: int, *, stop: bool) -> None:
+def ask(file: int, report: int, go: int, reason: int, *, stop: bool, at: str = MEMORY_SOCKET) -> None:
     """Have the machine saved, wait until the files are saved as well, and have programs continue.
 
     With `stop` they continue only if the machine was not saved.
@@ -80,7 +80,7 @@ def ask(file: int, report: int, go: int, reason: int, *, stop: bool) -> None:
         call.settimeout(_SAVE_TIMEOUT_S)
         answer = b""
         try:
-            call.connect(MEMORY_SOCKET)
+            call.connect(at)
             socket.send_fds(call, [b"1"], [file])
             answer = call.recv(1)
         except OSError:

@@ -1,4 +1,4 @@
-"""Tests of the keeper's child that has a machine saved, with a scripted supervisor at its real socket."""
+"""Tests of the keeper's child that has a machine saved, with a scripted supervisor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hotdesk.desk.wall.microvm import memory
 from hotdesk.desk.wall.seam import GO
 from hotdesk.linux import syscalls
-from hotdesk_vmm.task import FAILED, FULL, MEMORY_SOCKET, SAVED
+from hotdesk_vmm.task import FAILED, FULL, SAVED
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -43,12 +43,13 @@ class Supervisor:
 def asked(folder: Path, supervisor: Supervisor, *, stop: bool) -> Iterator[tuple[int, int]]:
     """Yield where the child reports, and where it is told to go on, as the keeper has them."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(MEMORY_SOCKET)
+        listener.bind(str(folder / "supervisor.sock"))
         listener.listen()
         (report_r, report_w), (go_r, go_w) = syscalls.make_two_pipes()
         file = os.open(folder / "machine", os.O_WRONLY | os.O_CREAT, 0o600)
         reason = os.open(folder / "reason", os.O_WRONLY | os.O_CREAT, 0o600)
-        ask = threading.Thread(target=memory.ask, args=(file, report_w, go_r, reason), kwargs={"stop": stop})
+        how = {"stop": stop, "at": str(folder / "supervisor.sock")}
+        ask = threading.Thread(target=memory.ask, args=(file, report_w, go_r, reason), kwargs=how)
         serve = threading.Thread(target=supervisor.serve, args=(listener,))
         serve.start()
         ask.start()
