@@ -1,4 +1,4 @@
-"""Tests of sandboxes behind gVisor whose programs continue: after a pause to disk, a fork, and a killed server."""
+"""Tests of sandboxes whose programs continue: after a pause to disk, a fork, and a killed server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from tests.e2e.server.test_e2b_left import State, listed, state, until
 from tests.leftovers import keepers
 
 __all__ = ["state"]
-pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.long, pytest.mark.timeout(240)]
-CONFIG = '[serve]\nready = {}\nwall = "gvisor"\n'
+pytestmark = [pytest.mark.container, pytest.mark.long]
+CONFIG = '[wall.microvm]\nemulate = true\n[serve]\nready = {}\nwall = "%s"\n'
+WALLS = (
+    pytest.param("gvisor", marks=[pytest.mark.gvisor, pytest.mark.timeout(240)]),
+    pytest.param("microvm", marks=[pytest.mark.microvm, pytest.mark.timeout(600)]),
+)
+TIMEOUT_S = 240
+"""Seconds a request may take: a virtual machine may be emulated."""
 COUNT = """python3 -c '
 import os, time
 n = 0
@@ -26,6 +32,11 @@ while True:
     os.replace("n.new", "n")  # a reader gets the whole number
     time.sleep(0.01)
 '"""
+
+
+@pytest.fixture(params=WALLS)
+def config(request: pytest.FixtureRequest) -> str:
+    return CONFIG % request.param
 
 
 def count(sandbox: Sandbox) -> int:
@@ -43,9 +54,9 @@ def hibernated(state: State) -> list[Path]:
     return list((state.folder / "lib/hibernated").glob("*.json"))
 
 
-def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State) -> None:
-    with state.served(CONFIG) as server:
-        sandbox = Sandbox.create(timeout=600, **server.e2b)
+def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State, config: str) -> None:
+    with state.served(config) as server:
+        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         pid = sandbox.commands.run(COUNT, background=True).pid
         until(lambda: count(sandbox) > 5)
         assert sandbox.pause()
@@ -56,7 +67,7 @@ def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State) -> 
         until(lambda: count(sandbox) > before)
         assert pid in [each.pid for each in sandbox.commands.list()]
         assert (hibernated(state), state.records) == ([], [])
-        [copy] = sandbox.fork(timeout=60)
+        [copy] = sandbox.fork(timeout=600, request_timeout=TIMEOUT_S)
         assert isinstance(copy, Sandbox)
         at = count(copy)
         until(lambda: count(copy) > at)
@@ -66,15 +77,15 @@ def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State) -> 
         assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_paused_sandbox_continues_after_its_server_was_killed(state: State) -> None:
-    with state.served(CONFIG) as server:
-        sandbox = Sandbox.create(timeout=600, **server.e2b)
+def test_a_paused_sandbox_continues_after_its_server_was_killed(state: State, config: str) -> None:
+    with state.served(config) as server:
+        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.commands.run(COUNT, background=True)
         until(lambda: count(sandbox) > 5)
         sandbox.pause()
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
-    with state.served(CONFIG) as server:
+    with state.served(config) as server:
         assert listed(server) == [sandbox.sandbox_id]
         again = Sandbox.connect(sandbox.sandbox_id, **server.e2b)
         before = count(again)
@@ -83,14 +94,14 @@ def test_a_paused_sandbox_continues_after_its_server_was_killed(state: State) ->
     assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_server_that_leaves_its_sandboxes_leaves_their_programs(state: State) -> None:
-    with state.served(CONFIG + 'shutdown = "leave"\n') as server:
-        sandbox = Sandbox.create(timeout=600, **server.e2b)
+def test_a_server_that_leaves_its_sandboxes_leaves_their_programs(state: State, config: str) -> None:
+    with state.served(config + 'shutdown = "leave"\n') as server:
+        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.commands.run(COUNT, background=True)
         until(lambda: count(sandbox) > 5)
     assert len(hibernated(state)) == 1
     assert state.images == set()
-    with state.served(CONFIG) as server:
+    with state.served(config) as server:
         again = Sandbox.connect(sandbox.sandbox_id, **server.e2b)
         before = count(again)
         until(lambda: count(again) > before)
@@ -98,9 +109,9 @@ def test_a_server_that_leaves_its_sandboxes_leaves_their_programs(state: State) 
     assert (hibernated(state), state.records) == ([], []), "a server that leaves nothing burns what is paused"
 
 
-def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State) -> None:
-    with state.served(CONFIG) as server:
-        sandbox = Sandbox.create(timeout=600, **server.e2b)
+def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State, config: str) -> None:
+    with state.served(config) as server:
+        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.commands.run(COUNT, background=True)
         until(lambda: count(sandbox) > 5)
         sandbox.pause()
@@ -115,14 +126,16 @@ def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State) ->
         assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_server_that_leaves_its_sandboxes_leaves_the_files_of_those_without_memory(state: State) -> None:
-    with state.served(CONFIG + 'shutdown = "leave"\n') as server:
-        sandbox = Sandbox.create(timeout=600, **server.e2b)
+def test_a_server_that_leaves_its_sandboxes_leaves_the_files_of_those_without_memory(
+    state: State, config: str
+) -> None:
+    with state.served(config + 'shutdown = "leave"\n') as server:
+        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.files.write("note", "kept")
         sandbox.pause(keep_memory=False)
     assert hibernated(state) == []
     assert len(state.images) == 1
-    with state.served(CONFIG) as server:
+    with state.served(config) as server:
         again = Sandbox.connect(sandbox.sandbox_id, **server.e2b)
         assert again.files.read("note") == "kept"
         assert again.kill()
