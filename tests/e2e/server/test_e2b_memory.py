@@ -126,9 +126,7 @@ def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State, co
         assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_server_that_leaves_its_sandboxes_leaves_the_files_of_those_without_memory(
-    state: State, config: str
-) -> None:
+def test_a_server_that_leaves_its_sandboxes_leaves_the_files_of_those_without_memory(state: State, config: str) -> None:
     with state.served(config + 'shutdown = "leave"\n') as server:
         sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.files.write("note", "kept")

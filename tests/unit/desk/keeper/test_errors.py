@@ -103,7 +103,8 @@ def test_memory_that_was_saved_in_vain_burns_its_desk_and_answers(failure: Excep
         room = SimpleNamespace(desk=desk, layers=SimpleNamespace(snapshots={}), listener=ear)
         room.await_guest = room.hang_up = lambda: None
         record = SimpleNamespace(note=lambda **_: None)
-        return SimpleNamespace(room=room, record=record, wall=SimpleNamespace(find_caller=find), init=3, down="")
+        wall = SimpleNamespace(find_caller=find, traits=SimpleNamespace(start_seconds=1.0))
+        return SimpleNamespace(room=room, record=record, wall=wall, init=3, down="")
 
     owner, burnt = Owner(), Burnt()
     all_desks = desks(make(BAD, fail), make(GOOD, lambda *_: (7, 8)))
