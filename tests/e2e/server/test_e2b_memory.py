@@ -16,7 +16,7 @@ from tests.leftovers import keepers
 
 __all__ = ["state"]
 pytestmark = [pytest.mark.container, pytest.mark.long]
-CONFIG = '[wall.microvm]\nemulate = true\n[serve]\nready = {}\nwall = "%s"\n'
+CONFIG = '[wall.microvm]\nemulate = true\n[serve]\nready = {}\nwall = "container"\n'
 WALLS = (
     pytest.param("gvisor", marks=[pytest.mark.gvisor, pytest.mark.timeout(240)]),
     pytest.param("microvm", marks=[pytest.mark.microvm, pytest.mark.timeout(600)]),
@@ -35,8 +35,9 @@ while True:
 
 
 @pytest.fixture(params=WALLS)
-def config(request: pytest.FixtureRequest) -> str:
-    return CONFIG % request.param
+def template(request: pytest.FixtureRequest) -> str:
+    """Return a template whose name requests a wall."""
+    return f"base@{request.param}"
 
 
 def count(sandbox: Sandbox) -> int:
@@ -54,9 +55,9 @@ def hibernated(state: State) -> list[Path]:
     return list((state.folder / "lib/hibernated").glob("*.json"))
 
 
-def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State, config: str) -> None:
-    with state.served(config) as server:
-        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
+def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State, template: str) -> None:
+    with state.served(CONFIG) as server:
+        sandbox = Sandbox.create(template, timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         pid = sandbox.commands.run(COUNT, background=True).pid
         until(lambda: count(sandbox) > 5)
         assert sandbox.pause()
@@ -77,15 +78,15 @@ def test_a_paused_sandbox_is_on_disk_and_its_programs_continue(state: State, con
         assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_paused_sandbox_continues_after_its_server_was_killed(state: State, config: str) -> None:
-    with state.served(config) as server:
-        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
+def test_a_paused_sandbox_continues_after_its_server_was_killed(state: State, template: str) -> None:
+    with state.served(CONFIG) as server:
+        sandbox = Sandbox.create(template, timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.commands.run(COUNT, background=True)
         until(lambda: count(sandbox) > 5)
         sandbox.pause()
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
-    with state.served(config) as server:
+    with state.served(CONFIG) as server:
         assert listed(server) == [sandbox.sandbox_id]
         again = Sandbox.connect(sandbox.sandbox_id, **server.e2b)
         before = count(again)
@@ -94,14 +95,14 @@ def test_a_paused_sandbox_continues_after_its_server_was_killed(state: State, co
     assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_server_that_leaves_its_sandboxes_leaves_their_programs(state: State, config: str) -> None:
-    with state.served(config + 'shutdown = "leave"\n') as server:
-        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
+def test_a_server_that_leaves_its_sandboxes_leaves_their_programs(state: State, template: str) -> None:
+    with state.served(CONFIG + 'shutdown = "leave"\n') as server:
+        sandbox = Sandbox.create(template, timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.commands.run(COUNT, background=True)
         until(lambda: count(sandbox) > 5)
     assert len(hibernated(state)) == 1
     assert state.images == set()
-    with state.served(config) as server:
+    with state.served(CONFIG) as server:
         again = Sandbox.connect(sandbox.sandbox_id, **server.e2b)
         before = count(again)
         until(lambda: count(again) > before)
