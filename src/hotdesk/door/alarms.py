@@ -1,4 +1,4 @@
-"""The alarms that one desk's requests raise, limited in number: a desk can cause any number, and each is recorded."""
+"""Limits how many alarms of one desk are recorded. Of the rest only the last one is, with their number."""
 
 from __future__ import annotations
 

@@ -182,13 +182,13 @@ class Egress:
         """
         active = {(self.scopes, one.grant.secret) for one in self.list_active_grants() if one.grant.host == host}
         found = self.issued.get((host, port))
-        if found is None or not found.grants <= active:
-            fields = [one.live_grant.grant.fields for one in self.live.values() if one.live_grant.grant.host == host]
-            fields += [found.fields] if found is not None else []
-            if not fields:
-                return None
-            found = Issued(host, tuple(sorted({name for each in fields for name in each})), self.scrubber.add)
-            self.issued[host, port] = found
+        granted = [one.live_grant.grant for one in self.live.values() if one.live_grant.grant.host == host]
+        if found is None and not granted:
+            return None
+        fields = {name for grant in granted for name in grant.fields}
+        if found is None or not found.grants <= active or not fields <= {*found.fields}:
+            fields |= {*found.fields} if found is not None else set()
+            found = self.issued[host, port] = Issued(host, tuple(sorted(fields)), self.scrubber.add)
         found.grants |= active
         return found
 

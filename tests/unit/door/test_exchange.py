@@ -232,6 +232,18 @@ async def test_a_token_that_arrives_after_its_grant_ended_is_not_used() -> None:
     assert now.find_cookie(b"sid", placeholder) is None
 
 
+async def test_a_field_that_a_later_scope_names_is_replaced_though_no_grant_was_active_before() -> None:
+    way = with_two_grants(Written())
+    way.live.pop("1")
+    way.step = "two"
+    assert way.get_issued("erp.test", 443) is not None
+    grant = parse_grant("other@erp.test field=session_key")
+    way.live["1"] = GrantValue(LiveGrant("1", grant, b"hotdesk-secret-x-" + b"1" * 26), way.live["0"].values)
+    issued = way.get_issued("erp.test", 443)
+    assert issued is not None
+    assert b"session_key" in issued.names
+
+
 async def test_a_readable_cookie_of_a_session_ends_with_its_grant() -> None:
     way = with_two_grants(Written())
     await log_in(way)

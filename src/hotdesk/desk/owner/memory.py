@@ -68,7 +68,7 @@ async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: 
 
 async def rejoin(handle: KeeperHandle, link: Link, body: dict[str, object], listening: int, token: str) -> None:
     """Continue a parked link with the guest's next connection; the runtime may take a while to resume its programs."""
-    waiting: Body = {"start_seconds": _CONTINUE_SECONDS, **body}
+    waiting: Body = {**body, "start_seconds": max(_CONTINUE_SECONDS, float(str(body.get("start_seconds", 0.0))))}
     with closing([listening]), anyio.CancelScope(shield=True), _breaking_off(handle.desk, link):
         sock, _ = await hear_guest(handle.runtime, handle.desk, waiting, listening, token)
         await link.rejoin(sock)

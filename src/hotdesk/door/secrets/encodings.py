@@ -246,12 +246,13 @@ def make_decoder(
     free: int = FREE,
     window_bits: int = _BROTLI_WINDOW_BITS,
 ) -> Decoder | None:
-    """Return a decoder of a Content-Encoding with at most `limit` bytes at any stage, or `None` if it is unknown.
+    """Return a decoder of a Content-Encoding with at most `limit` bytes at any stage, or `None` if it is not supported.
 
+    Of the codings with large windows it may name one, because each body counts as one decoder of them.
     The ratio of every stage is relative to the first stage's input: separate ratios would multiply.
     """
     names = parse_codings(content_encoding)
-    if len(names) > STAGES or any(name not in KNOWN for name in names):
+    if len(names) > STAGES or any(name not in KNOWN for name in names) or sum(name in _LARGE for name in names) > 1:
         return None
     capped: Decoder = Capped(KNOWN[names.pop()](window_bits) if names else Plain(), limit, ratio, free)
     while names:

@@ -74,8 +74,10 @@ class Runtime:
         self.listener.bind(path)
         self.listener.listen()
         self.saved: dict[str, object] = {
-            "failure": "", "snapshot": "s1", "caller": os.getpid(), "uid": os.getuid(),
+            "failure": "", "snapshot": "s1", "caller": os.getpid(), "uid": os.getuid(), "start_seconds": 15.0,
         }  # fmt: skip
+        self.patience: object = None
+        """Seconds that the owner last allowed a guest to connect."""
         self.ended: dict[str, str] = {}
         self.opened: list[object] = []
         self.verbs: list[str] = []
@@ -86,6 +88,7 @@ class Runtime:
         return (self.saved, [os.dup(self.listener.fileno())]) if request.verb == "checkpoint" else ({}, [])
 
     async def stop_waiting(self, desk: str, body: Body, root: bool, scope: anyio.CancelScope) -> None:
+        self.patience = body["start_seconds"]
         await anyio.sleep(PATIENCE_S)
         scope.cancel()
 
@@ -156,6 +159,7 @@ async def test_the_origin_continues_when_a_fork_fails(parent: Origin) -> None:
         await parent.fork()
     await parent.call()
     assert parent.runtime.verbs == ["may_save", "checkpoint", "forget"]
+    assert parent.runtime.patience == 60.0
 
 
 async def test_calls_fail_if_the_guest_does_not_come_back(parent: Origin) -> None:

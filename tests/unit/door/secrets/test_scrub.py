@@ -260,7 +260,7 @@ def test_a_body_that_is_cut_short_or_broken_is_unreadable(encoding: str) -> None
     assert unpack(encoding, b"") == b""
 
 
-@pytest.mark.parametrize("encoding", ["compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
+@pytest.mark.parametrize("encoding", ["compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1", "br, br", "zstd, br"])
 def test_an_unknown_encoding_has_no_decoder(encoding: str) -> None:
     assert make_decoder(encoding.encode(), LIMIT) is None
 
