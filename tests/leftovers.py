@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import hotdesk_guest
 from hotdesk.linux import uids
 
 SETTLING = 20.0
@@ -27,6 +28,9 @@ HOLDER = "holder import process"
 """Part of every holder's command line."""
 KERNEL_THREADS = 2
 """Process id of kthreadd, the parent of all kernel threads."""
+GUEST = "/hotdesk_guest/start.py"
+OUR_GUEST = f"{Path(hotdesk_guest.__file__).parent.parent}{GUEST}"
+"""The program of a desk without a wall; that of another checkout's desks is elsewhere."""
 LAST_UID = uids.FIRST + uids.WIDTH * uids.SLOTS
 
 
@@ -76,7 +80,8 @@ class Look:
         """Name the desks of other runs on this machine: by id, and desks without a wall by folder."""
         names = {desk.name for desk in self.claims.values() if self.home not in desk.parents}
         for each in self.running:
-            if (folder := LOCAL_FOLDER.search(each.line)) and each.parent not in (os.getpid(), 1):
+            is_foreign = each.parent not in (os.getpid(), 1) or (GUEST in each.line and OUR_GUEST not in each.line)
+            if is_foreign and (folder := LOCAL_FOLDER.search(each.line)):
                 names.add(folder.group())
         return names
 
