@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
+from queue import SimpleQueue
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.volume.trash import DIRECTORY, discard, make_trash_name
@@ -31,6 +32,8 @@ MAX_MODE = 0o1777
 PIECE = 256 << 10
 _ABANDONED_AFTER_S = 86400.0
 """Seconds after which an unfinished upload is removed."""
+_DELETE_LIMIT_S = 30.0
+"""Seconds for which a request deletes a directory; the rest is deleted after it."""
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 _STATUS = {
@@ -151,6 +154,9 @@ class VolumeFiles:
     def __init__(self, root: int, staging: int) -> None:
         self.root = root
         self.staging = staging
+        self.delete_limit_s = _DELETE_LIMIT_S
+        self.leftovers: SimpleQueue[bytes] = SimpleQueue()
+        """Directories in the staging area that no request is deleting."""
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -243,19 +249,29 @@ class VolumeFiles:
                 return
             name = make_trash_name()
             os.rename(parts[-1], name, src_dir_fd=folder, dst_dir_fd=self.staging)
-        discard(self.staging, name)
+        self.discard(name)
 
-    def sweep(self) -> None:
-        """Remove what killed processes left behind in the staging area."""
+    def discard(self, name: bytes) -> None:
+        """Delete a directory in the staging area; what is left when the time limit is reached is for the sweep."""
+        for left in discard(self.staging, name, self.delete_limit_s):
+            self.leftovers.put(left)
+
+    def find_leftovers(self) -> None:
+        """Find what killed processes left behind in the staging area, before any request is carried out."""
         with os.scandir(self.staging) as entries:
             names = [os.fsencode(entry.name) for entry in islice(entries, MAX_ENTRIES)]
         for name in names:
             with suppress(OSError):
                 found = os.stat(name, dir_fd=self.staging, follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode):
-                    discard(self.staging, name)
+                    self.leftovers.put(name)
                 elif time.time() - found.st_mtime > _ABANDONED_AFTER_S:
                     os.unlink(name, dir_fd=self.staging)
+
+    def sweep(self, name: bytes) -> None:
+        """Delete a leftover directory."""
+        with suppress(OSError):
+            self.discard(name)
 
     # -- directories --------------------------------------------------------------------------------------------
 

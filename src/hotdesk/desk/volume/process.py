@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -181,6 +182,16 @@ def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: 
                     pass
 
 
+def sweep(files: VolumeFiles, program: bytes, together: threading.Barrier) -> None:
+    """Delete leftover directories; runs in a thread, as a desk may write to them faster than they are deleted."""
+    jail.install(program)
+    together.wait()
+    while True:
+        name, start = files.leftovers.get(), time.monotonic()
+        files.sweep(name)
+        time.sleep(time.monotonic() - start)  # at most half of a processor, whatever a desk does
+
+
 def enter_private_mounts(source: str, at: str) -> None:
     """Make a volume the root directory, and become root of a user namespace without privileges outside."""
     parent = os.getppid()
@@ -217,13 +228,13 @@ def main() -> None:
     enter_private_mounts(str(settings["source"]), str(settings["at"]))
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     files = VolumeFiles(*(os.open(name, flags) for name in ("/files", "/staging")))
-    files.sweep()
+    files.find_leftovers()
     program = bpf.build_program(platform.machine(), bpf.VOLUME, os.getpid())
     gc.freeze()
     threading.stack_size(_STACK_BYTES)
-    together = threading.Barrier(_THREADS + 1)
+    together = threading.Barrier(_THREADS + 2)
     threads = [threading.Thread(target=serve, args=(control, files, program, together)) for _ in range(_THREADS)]
-    for thread in threads:
+    for thread in (*threads, threading.Thread(target=sweep, args=(files, program, together))):
         thread.start()
     jail.install(program)
     together.wait()

@@ -261,5 +261,7 @@ def test_leftovers_of_a_killed_process_are_swept(volume: VolumeFiles, tmp_path: 
     (tmp_path / "staging/old.upload").touch()
     (tmp_path / "staging/new.upload").touch()
     os.utime(tmp_path / "staging/old.upload", (0, 0))
-    volume.sweep()
+    volume.find_leftovers()
+    assert sorted(os.listdir(tmp_path / "staging")) == ["a.trash", "new.upload"], "requests wait for this"
+    volume.sweep(volume.leftovers.get())
     assert os.listdir(tmp_path / "staging") == ["new.upload"]
