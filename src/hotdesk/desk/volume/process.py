@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import platform
 import resource
@@ -29,7 +30,9 @@ CONTROL = 3
 _THREADS = 16
 """Requests carried out at a time; others wait."""
 _LISTING = threading.Semaphore(2)
-"""Listings made at a time: a large one needs a hundred MiB meanwhile, which no desk's limit covers."""
+"""Listings made and sent at a time: making a large one needs a hundred MiB, which no desk's limit covers."""
+_LISTING_LIMIT_S = 30.0
+"""Seconds for which a listing is sent; then the connection is closed, as others wait for the memory."""
 _STACK_BYTES = 1 << 20
 _MEMORY = 4 << 30
 """Bytes of address space, much of which libc reserves for threads."""
@@ -53,6 +56,7 @@ class VolumeRequest:
         self.files = files
         self.frames = Frames(max_blob_bytes=PIECE, max_items=64)
         self.waiting: list[tuple[dict[str, object], bytes]] = []
+        self.listing_limit_s = _LISTING_LIMIT_S
 
     def run(self) -> None:
         """Carry out the request and answer it, or stop when the caller disconnects."""
@@ -81,8 +85,7 @@ class VolumeRequest:
     def do_list(self, path: str, request: Mapping[str, object]) -> None:
         depth = _read_number(request, "depth") or 1
         with _LISTING:
-            body = self.files.ls(path, depth)
-        self.send_body(200, body)
+            self.send_body(200, self.files.ls(path, depth), self.listing_limit_s)
 
     def do_mkdir(self, path: str, request: Mapping[str, object]) -> None:
         self.send_json(201, self.files.make_dir(path, _read_attributes(request), parents=request.get("force") is True))
@@ -146,9 +149,11 @@ class VolumeRequest:
     def send_json(self, status: int, value: object) -> None:
         self.send_body(status, json.dumps(value, separators=(",", ":")).encode())
 
-    def send_body(self, status: int, body: bytes | bytearray) -> None:
+    def send_body(self, status: int, body: bytes | bytearray, limit_s: float = math.inf) -> None:
+        end = time.monotonic() + limit_s
         self.sock.sendall(write({"status": status, "length": len(body)}))
         for start in range(0, len(body), PIECE):
+            self.sock.settimeout(max(0.001, min(_TIMEOUT_S, end - time.monotonic())))
             self.sock.sendall(write({}, bytes(body[start : start + PIECE])))
 
 

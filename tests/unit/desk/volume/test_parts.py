@@ -1,8 +1,9 @@
-"""Tests of ranges in the content API, from the request's header to the bytes."""
+"""Tests of responses of the content API: ranges, from the request's header to the bytes, and listings for slow readers."""
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -104,3 +105,28 @@ async def test_a_process_that_lies_about_a_range_is_detected(head: dict[str, obj
         theirs.sendall(write(head))
         with pytest.raises(E2bError, match="malformed"):
             await VolumeCall(ours).hear_head()
+
+
+def test_slow_readers_hold_two_listings_for_a_limited_time(files: VolumeFiles, tmp_path: Path) -> None:
+    for number in range(1000):
+        os.link(tmp_path / "files/none", tmp_path / f"files/{number:0250}")
+    pairs = [socket.socketpair() for _ in range(3)]
+    requests = [VolumeRequest(theirs, files) for _, theirs in pairs]
+    threads = [threading.Thread(target=request.run) for request in requests]
+    for (ours, _), request, thread in zip(pairs, requests, threads, strict=True):
+        request.listing_limit_s = 2.0
+        ours.sendall(write({"act": "list", "path": "/"}))
+        thread.start()
+        if thread is not threads[-1]:
+            assert ours.recv(1)
+    third = pairs[-1][0]
+    assert not select.select([third], [], [], 0.5)[0], "a third listing was made"
+    third.settimeout(10)
+    while third.recv(1 << 20)[-1:] != b"]":
+        pass
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    for pair in pairs:
+        for sock in pair:
+            sock.close()

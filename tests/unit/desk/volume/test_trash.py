@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
@@ -59,16 +58,13 @@ def nest(folder: Path) -> None:
     for number in range(300):
         (folder / str(number)).mkdir()
     fd = os.open(folder, DIRECTORY)
-    try:
+    with suppress(OSError):
         while True:
             os.mkdir("d", dir_fd=fd)
             inner = os.open("d", DIRECTORY, dir_fd=fd)
             os.close(fd)
             fd = inner
-    except OSError as e:
-        assert e.errno == errno.ENOSPC
-    finally:
-        os.close(fd)
+    os.close(fd)
 
 
 @pytest.mark.parametrize("fill", [fill_with_bytes, lambda at: at.mkdir() or exhaust(at), nest])
