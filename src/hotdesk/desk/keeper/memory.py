@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from queue import SimpleQueue
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper.burn import Burn, contain
@@ -94,25 +95,33 @@ class MemorySaves:
 
     def begin(self, number: int, tracked: TrackedDesk, stop: bool, token: str = "") -> None:
         """Start saving a desk's memory; `turn` answers, in every case with a socket for the guest's next connection."""
+        started: SimpleQueue[MemoryWriter | None] = SimpleQueue()
         try:
             self.check(tracked, stop)
             if tracked.root is not None:
                 raise DeskError(f"the process for root in desk {tracked.room.desk} is still ending; try again")
+            # before the writer: without a thread, nothing would let the programs continue
+            _start_thread(functools.partial(self.work, number, tracked, started, stop, token))
             tracked.room.layers.make_memory()
             writer = tracked.wall.save_memory(tracked.room, stop=stop)
         except (HotdeskError, OSError) as e:
+            started.put(None)
             failure = e if isinstance(e, HotdeskError) else KeeperError(str(e))
             self.finish(MemoryOutcome(number, tracked, stop, "", failure))
             return
         tracked.busy = True
         if stop:
             tracked.down = "hibernating"
-        threading.Thread(target=self.work, args=(number, tracked, writer, stop, token), daemon=True).start()
+        started.put(writer)
 
     # -- in a thread ------------------------------------------------------------------------------------------
 
-    def work(self, number: int, tracked: TrackedDesk, writer: MemoryWriter, stop: bool, token: str) -> None:
+    def work(
+        self, number: int, tracked: TrackedDesk, started: SimpleQueue[MemoryWriter | None], stop: bool, token: str
+    ) -> None:
         """Wait until the memory is written, and snapshot the layer that contains it."""
+        if (writer := started.get()) is None:
+            return
         snapshot, failure = "", None
         try:
             if stop:
@@ -226,6 +235,13 @@ class MemorySaves:
         }
         self.owner.send({"re": outcome.number, "ok": reply}, room.listener.fileno())
         room.hang_up()
+
+
+def _start_thread(work: Callable[[], None]) -> None:
+    try:
+        threading.Thread(target=work, daemon=True).start()
+    except RuntimeError as e:
+        raise KeeperError(f"no thread could be started for saving the memory: {e}; try again later") from e
 
 
 def hear(writer: MemoryWriter) -> bool:
