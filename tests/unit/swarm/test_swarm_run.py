@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hotdesk.drive.keep import Drive
 from hotdesk.drive.swarm_certificate import compute_root, prove, read, read_proof, write_proof
 from hotdesk.errors import BriefError, ModelError
 from hotdesk.event import (
+    Asked,
     Decided,
     Event,
     ItemEnded,
@@ -29,6 +31,7 @@ from hotdesk.event import (
     Planned,
     Reduced,
     SwarmBegun,
+    ignore,
 )
 from hotdesk.job.local import local_machine
 from hotdesk.job.people.wait import Card, decide
@@ -274,6 +277,55 @@ async def test_the_time_in_which_people_are_asked_does_not_count_and_interrupted
     assert (receipt.outcome, receipt.tokens) == ("done", 7), receipt.why
     assert ends(room)["line-000004"].tokens == 7
     assert runs[1].ledger.measure_use("tokens") == 7
+
+
+class SlowAtSecond(ScriptedModel):
+    """A model that answers about the second item only once it may."""
+
+    def __init__(self, script: ScriptedModel, free: anyio.Event) -> None:
+        super().__init__(script.source, script.path, script.scenes, script.player.item)
+        self.free = free
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        if self.player.item == "line-000002":
+            await self.free.wait()
+        return await super().ask(request)
+
+
+class Doors:
+    """Doors at which no desk asks anything of itself."""
+
+    def __init__(self) -> None:
+        self.on_question: Callable[[Asked], None] = ignore
+        self.gathers = False
+
+    async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
+        raise BriefError("its desk is gone")
+
+
+async def test_the_time_in_which_people_are_asked_counts_while_items_are_in_progress(tmp_path: Path) -> None:
+    answered = anyio.Event()
+    room = SwarmRoom(tmp_path, ["one", "slow"])
+    room.turn = partial(SlowAtSecond, free=answered)
+    runs: list[SwarmRun] = []
+    left: list[float] = []
+    doors = Doors()
+
+    def ask(event: Event) -> None:
+        if isinstance(event, ItemEnded) and event.item == "line-000001":
+            url = "POST https://erp.example.test/orders"
+            doors.on_question(Asked("d", "q", "digest", url, "POST", "erp.example.test", "/orders", 60.0))
+
+    async def answer(pending: Pending, card: Card) -> Decided:
+        left.append(runs[0].ledger.measure_seconds_left())
+        await anyio.sleep(0.2)
+        left.append(runs[0].ledger.measure_seconds_left())
+        answered.set()
+        return decide(pending, card, papers.find(room.settings.lib / "jobs", room.job), "approved", "a person")
+
+    receipt = await room.carry_out(ask, runs.append, prompt=answer, doors=doors)
+    assert (receipt.outcome, receipt.done) == ("done", 2), receipt.why
+    assert left[1] <= left[0] - 0.2
 
 
 async def test_a_script_without_a_plan_for_the_report_is_refused_before_anything_begins(tmp_path: Path) -> None:

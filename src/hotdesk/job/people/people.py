@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import field
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +15,7 @@ from hotdesk.brain.seam import JobHaltedError
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import unwrap_group
 from hotdesk.event import Decided, Pending
-from hotdesk.job.people.wait import Card, OpenQuestions, new_pending
+from hotdesk.job.people.wait import WHILE_WORKING, Card, OpenQuestions, new_pending
 from hotdesk.job.record.log import ASKED, JobLog
 
 POLL_INTERVAL_S = 0.2
@@ -58,7 +59,7 @@ class People:
             self.waiting.take(pending)
             self.log.note(pending)
         if pending.id not in self.waiting.decided:
-            with self.log.waiting():
+            with nullcontext() if kind in WHILE_WORKING else self.log.waiting():
                 decided = await self.wait(pending, card)
             self.waiting.take(decided)
             self.log.listener(decided)  # the first decision in the journal, from this process or another

@@ -23,6 +23,8 @@ KINDS = tuple(kind.__name__ for kind in (Pending, Decided, JobEnded, Forgotten))
 """Names of the events that questions are folded from."""
 EDITED = ("plan", "amendment")
 """Kinds whose subject is a plan, which a person may edit."""
+WHILE_WORKING = ("cohort",)
+"""Kinds of questions during which the job goes on working, so that the time until the answer counts as the job's."""
 MAX_QUOTE_CHARS = 300
 """Maximum characters of a worker's words that a card shows."""
 

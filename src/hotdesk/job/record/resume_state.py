@@ -33,6 +33,7 @@ from hotdesk.event import (
     Summed,
     Thought,
 )
+from hotdesk.job.people.wait import WHILE_WORKING
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.record.summary import JobSummary
 from hotdesk.plan import OURS
@@ -114,7 +115,7 @@ class ResumeState:
     worked_ms: int = 0
     """Milliseconds of work, without waiting for people."""
     last: int = 0
-    """Time of the latest event in milliseconds since 1970."""
+    """Time up to which work was measured, in milliseconds since 1970."""
 
     def __post_init__(self) -> None:
         self.summary = JobSummary(self.job)
@@ -150,9 +151,7 @@ class ResumeState:
         return [act for act in acts if act.tool not in ASKS]
 
     def take(self, event: Event, at: int) -> None:
-        if self.last and not isinstance(event, Resumed | Decided):  # time spent waiting is not work
-            self.worked_ms += max(0, at - self.last)
-        self.last = at
+        self.measure_work(event, at)
         self.summary.take(event, at)
         match event:
             case Planned():
@@ -177,6 +176,14 @@ class ResumeState:
                 self.stage(event)
             case MemoryKept():
                 self.remembered[event.kind, event.name] = event
+
+    def measure_work(self, event: Event, at: int) -> None:
+        """Add the time since the last event, unless the job was waiting."""
+        if isinstance(event, Decided) and self.summary.waiting.history.get(event.id, ("", ""))[0] in WHILE_WORKING:
+            return  # the next event tells whether the job was working
+        if self.last and not isinstance(event, Resumed | Decided):
+            self.worked_ms += max(0, at - self.last)
+        self.last = at
 
     def stage(self, event: MemoryStaged) -> None:
         self.staged[event.kind, event.name] = event

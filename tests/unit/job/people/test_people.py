@@ -173,3 +173,23 @@ async def test_a_policys_decision_is_recorded_as_question_and_answer(office: Off
     found = read_waiting(office.journal, JOB)
     assert found.open == []
     assert [each.by for each in found.decided.values()] == ["policy auto"]
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("cohort", True), ("pilot", False), ("plan", False), ("review", False)])
+async def test_waiting_counts_as_the_jobs_time_only_while_the_job_works_on(
+    kind: str, counts: bool, office: Office
+) -> None:
+    people = office.people()
+    left: list[float] = []
+
+    async def answer() -> None:
+        pending = await office.asked()
+        left.append(people.log.seconds_left)
+        await anyio.sleep(0.3)
+        left.append(people.log.seconds_left)
+        office.say(pending, "approved")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answer)
+        await people.decide(kind, CARD)
+    assert (left[0] - left[1] >= 0.3, left[0] == left[1]) == (counts, not counts)

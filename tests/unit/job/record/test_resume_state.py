@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -209,3 +210,18 @@ def test_waiting_time_is_not_working_time() -> None:
         past.take(event, at)
     assert isinstance(act_of_two, Thought)
     assert past.spent.ms == 1000
+
+
+def test_the_time_of_a_question_during_which_the_job_works_on_is_working_time() -> None:
+    past = ResumeState(JOB)
+    cohort, pilot = (Pending(JOB, kind, kind, "d", "p", 10**9) for kind in ("cohort", "pilot"))  # type: ignore[arg-type]
+    decided = Decided(JOB, "cohort", "d", "approved", "uid 0 pid 1")
+    for event, at in ((BEGUN, 1), (cohort, 1001), (decided, 50_001), (ONE, 50_002)):
+        past.take(event, at)
+    assert past.spent.ms == 50_001
+    for event, at in ((pilot, 51_001), (decided, 80_000), (replace(decided, id="pilot"), 90_000), (ONE, 90_001)):
+        past.take(event, at)
+    assert past.spent.ms == 51_001
+    for event, at in ((JobPaused(JOB, "stopped"), 91_000), (decided, 95_000), (RESUMED, 900_000), (ONE, 900_001)):
+        past.take(event, at)
+    assert past.spent.ms == 52_001
