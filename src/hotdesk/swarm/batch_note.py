@@ -16,7 +16,7 @@ MAX_WAITING = 64
 
 @dataclass(slots=True)
 class EventBatch:
-    """Events waiting to be written. `run` writes until cancelled; events still waiting then were never acknowledged."""
+    """Events waiting to be written. `run` writes until cancelled; who cancels it decides about events still waiting."""
 
     note: Callable[..., None]
     """Writes events in one commit."""
@@ -27,6 +27,7 @@ class EventBatch:
     arrived: anyio.Event = field(default_factory=anyio.Event)
     expected: Callable[[], int] = lambda: MAX_WAITING
     """Returns how many more events may come soon. If none, the batch is written at once."""
+    interval: float = FLUSH_INTERVAL_S
 
     async def add(self, event: Event) -> None:
         """Add an event to the batch; return once it is on disk."""
@@ -52,5 +53,5 @@ class EventBatch:
         while True:
             await self.arrived.wait()
             self.arrived = anyio.Event()
-            await anyio.sleep(FLUSH_INTERVAL_S)
+            await anyio.sleep(self.interval)
             self.flush()

@@ -220,7 +220,16 @@ class SwarmRun:
                 self.context.doors.gathers = False
             desks = (*self.worker.desks, *self.verifier.opened)
             self.line.desks.opened += [desk for desk in desks if self.machine.has(desk)]  # type: ignore[arg-type]
+            self.write_ends()
             self.usage.write()
+
+    def write_ends(self) -> None:
+        """Write the ends of items that still wait for their batch: the ledger no longer lists the use of these items.
+
+        An `ItemsBegun` that still waits is dropped: its item was not begun.
+        """
+        self.batch.events = [event for event in self.batch.events if isinstance(event, ItemEnded)]
+        self.batch.flush()
 
     def hear_questions(self, tasks: TaskGroup) -> None:
         """Group what desks ask at the door, so that a person answers each kind of request once."""
@@ -406,7 +415,9 @@ class SwarmRun:
             for each in candidates
             for verdict in each.verdicts
         ]
-        cost = self.ledger.end(item.key)
+        log = self.papers.write(write_paper(attempts, verdicts)) if attempts else ""
+        files = tuple(self.papers.write(each.data) for each in candidates)
+        cost = self.ledger.end(item.key)  # after the papers: if they cannot be written, the item is unfinished
         took = time.monotonic() - self.started.pop(item.key, time.monotonic())
         event = ItemEnded(
             self.id,
@@ -423,8 +434,8 @@ class SwarmRun:
             last.number,
             make_printable(why[:300]),
             cause,
-            self.papers.write(write_paper(attempts, verdicts)) if attempts else "",
-            tuple(self.papers.write(each.data) for each in candidates),
+            log,
+            files,
             int(took * 1000),
             cost.tokens,
             round(cost.dollars, 6),

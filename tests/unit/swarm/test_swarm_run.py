@@ -13,6 +13,7 @@ from tests.swarm_room import SCRIPT, SwarmRoom
 
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import ModelRequest, Reply
+from hotdesk.brain.seam import BudgetSpentError
 from hotdesk.drive.identity import get_current_user
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.swarm_certificate import compute_root, prove, read, read_proof, write_proof
@@ -279,16 +280,23 @@ async def test_the_time_in_which_people_are_asked_does_not_count_and_interrupted
     assert runs[1].ledger.measure_use("tokens") == 7
 
 
-class SlowAtSecond(ScriptedModel):
-    """A model that answers about the second item only once it may."""
+class Slow(ScriptedModel):
+    """A model that answers about one item only once it may, or fails then."""
 
-    def __init__(self, script: ScriptedModel, free: anyio.Event) -> None:
+    def __init__(
+        self, script: ScriptedModel, item: str, is_free: Callable[[], bool], error: Exception | None = None
+    ) -> None:
         super().__init__(script.source, script.path, script.scenes, script.player.item)
-        self.free = free
+        self.item, self.is_free, self.error = item, is_free, error
 
     async def ask(self, request: ModelRequest) -> Reply:
-        if self.player.item == "line-000002":
-            await self.free.wait()
+        while self.player.item == self.item:
+            if not self.is_free():
+                await anyio.sleep(0.01)
+            elif self.error is not None:
+                raise self.error
+            else:
+                break
         return await super().ask(request)
 
 
@@ -306,7 +314,7 @@ class Doors:
 async def test_the_time_in_which_people_are_asked_counts_while_items_are_in_progress(tmp_path: Path) -> None:
     answered = anyio.Event()
     room = SwarmRoom(tmp_path, ["one", "slow"])
-    room.turn = partial(SlowAtSecond, free=answered)
+    room.turn = partial(Slow, item="line-000002", is_free=answered.is_set)
     runs: list[SwarmRun] = []
     left: list[float] = []
     doors = Doors()
@@ -326,6 +334,44 @@ async def test_the_time_in_which_people_are_asked_counts_while_items_are_in_prog
     receipt = await room.carry_out(ask, runs.append, prompt=answer, doors=doors)
     assert (receipt.outcome, receipt.done) == ("done", 2), receipt.why
     assert left[1] <= left[0] - 0.2
+
+
+async def test_an_item_that_ends_as_the_budget_is_used_up_is_recorded_and_not_repeated(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "three"])
+    runs: list[SwarmRun] = []
+
+    def hold(run: SwarmRun) -> None:
+        run.batch.interval = 60.0
+        runs.append(run)
+
+    def is_end_waiting() -> bool:
+        return any(isinstance(event, ItemEnded) for event in runs[0].batch.events)
+
+    room.turn = partial(Slow, item="line-000002", is_free=is_end_waiting, error=BudgetSpentError("it is used up"))
+    assert (await room.carry_out(on_run=hold)).outcome == "paused"
+    before = ends(room)
+    assert {item: each.outcome for item, each in before.items()} == {"line-000001": "done"}
+    room.turn = None
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.done) == ("done", 2), receipt.why
+    assert sum(isinstance(event, ItemEnded) for event in room.events) == 2
+
+
+async def test_an_item_that_was_about_to_begin_as_the_budget_was_used_up_is_taken_later(tmp_path: Path) -> None:
+    top = 'egress = ["write https://erp.example.test/orders/{item}"]'
+    room = SwarmRoom(tmp_path, ["one", "three"], top=top, each="quarantine = 0.5")
+    runs: list[SwarmRun] = []
+
+    def begin_second() -> bool:
+        runs[0].batch.events.append(ItemsBegun(room.job, ("line-000002",)))
+        return True
+
+    room.turn = partial(Slow, item="line-000001", is_free=begin_second, error=BudgetSpentError("it is used up"))
+    assert (await room.carry_out(on_run=runs.append, most=1)).outcome == "paused"
+    room.turn = None
+    await room.carry_out()
+    outcomes = {item: each.outcome for item, each in ends(room).items()}
+    assert outcomes == {"line-000001": "quarantined", "line-000002": "done"}
 
 
 async def test_a_script_without_a_plan_for_the_report_is_refused_before_anything_begins(tmp_path: Path) -> None:
