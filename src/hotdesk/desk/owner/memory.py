@@ -176,6 +176,7 @@ async def hibernate(handle: KeeperHandle, link: Link) -> None:
     token = new_token()
     async with handle.rising:
         await handle.runtime.keeper.ask(KeeperRequest("may_save", handle.desk, stop=True))
+        await handle.write_out()  # what is left after a halt, or in a snapshot taken meanwhile, is the disk alone
         with anyio.CancelScope(shield=True):
             request = KeeperRequest("hibernate", handle.desk, token=token)
             _, listening = await save(handle, link, request, token)

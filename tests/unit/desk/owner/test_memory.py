@@ -7,15 +7,18 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from hotdesk.brief.data import Scope
 from hotdesk.desk.link.channel import Body
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner import memory
+from hotdesk.desk.owner.keeper_handle import KeeperHandle
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import DeskError, DeskGone, HotdeskError
@@ -35,6 +38,7 @@ class Guest:
         self.returns = True
         self.reply: dict[str, object] = {}
         """Its reply to `rejoin`."""
+        self.requests: list[object] = []
         self.take(sock)
 
     def take(self, sock: socket.socket, **greeting: object) -> None:
@@ -53,6 +57,7 @@ class Guest:
                     self.answer(number, cast("dict[str, object]", wire.decode(payload)))
 
     def answer(self, number: int, request: dict[str, object]) -> None:
+        self.requests.append(request["op"])
         reply = self.reply if request["op"] == "rejoin" else {}
         self.sock.sendall(wire.encode_frame(wire.REPLY, number, wire.encode(reply)))
         if request["op"] == "park":
@@ -80,12 +85,15 @@ class Runtime:
         """Seconds that the owner last allowed a guest to connect."""
         self.ended: dict[str, str] = {}
         self.opened: list[object] = []
+        self.desks: dict[str, object] = {}
+        self.note = print
         self.verbs: list[str] = []
 
     async def ask(self, request: KeeperRequest, descriptors: int = 0, seconds: float = 0) -> tuple[Body, list[int]]:
         await anyio.lowlevel.checkpoint()
         self.verbs.append(request.verb)
-        return (self.saved, [os.dup(self.listener.fileno())]) if request.verb == "checkpoint" else ({}, [])
+        saves = request.verb in ("checkpoint", "hibernate")
+        return (self.saved, [os.dup(self.listener.fileno())]) if saves else ({}, [])
 
     async def stop_waiting(self, desk: str, body: Body, root: bool, scope: anyio.CancelScope) -> None:
         self.patience = body["start_seconds"]
@@ -207,3 +215,16 @@ async def test_a_fork_that_is_cancelled_leaves_the_desk_running(parent: Origin) 
         scope.cancel()
         await parent.fork()
     await parent.call()
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_kernel_of_a_desks_own_writes_its_files_out_before_hibernation(parent: Origin, paused: bool) -> None:
+    """A hibernated desk can be halted, or a snapshot of it used, without its memory."""
+    handle = KeeperHandle(cast(Any, parent.runtime), new_id(), Spec(wall="microvm"), Scope(), "", 0)
+    handle.has_own_kernel = True
+    parent.runtime.desks[handle.desk] = SimpleNamespace(link=parent.link)
+    if paused:
+        await handle.pause(True)
+        parent.guest.requests.clear()
+    await memory.hibernate(handle, parent.link)
+    assert parent.guest.requests == ["sync", "park"]
