@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hotdesk_vmm.task import FOLDER, VmTask
@@ -33,6 +34,7 @@ _MAX_REPLY_BYTES = 1 << 20
 _REPLY_TIMEOUT_S = 60.0
 SAVE_TIMEOUT_S = 200.0
 """Seconds a machine with its memory may take to be saved or loaded."""
+CANCEL_TIMEOUT_S = 20.0
 MIB = 1 << 20
 
 
@@ -178,14 +180,15 @@ class Emulator:
                 found = reply["return"]
                 return found if isinstance(found, dict) else {}
 
-    def read(self, end: float) -> dict[str, object]:
+    def read(self, end: float, seconds: float = _REPLY_TIMEOUT_S) -> dict[str, object]:
+        """Return the next message; `seconds` is what the error says if there is none before `end`."""
         qmp = self.ends["qmp"]
         while b"\n" not in self.buffer:
             qmp.settimeout(max(0.001, end - time.monotonic()))
             try:
                 data = qmp.recv(65536)
             except TimeoutError as e:
-                raise EmulatorError(f"the emulator (QEMU) did not respond within {_REPLY_TIMEOUT_S:.0f} s") from e
+                raise EmulatorError(f"the emulator (QEMU) did not respond within {seconds:g} s") from e
             except OSError:
                 data = b""
             self.buffer += data
@@ -213,7 +216,17 @@ class Emulator:
         while "MIGRATION completed" not in self.events:
             if "MIGRATION failed" in self.events:
                 raise EmulatorError(f"the emulator (QEMU) reported {self.find_failure()}")
-            self.read(end)
+            self.read(end, seconds)
+
+    def cancel_migration(self) -> None:
+        """End a save that failed or takes too long: QEMU would stop the machine for good when it completed later."""
+        ends = {f"MIGRATION {status}" for status in ("completed", "failed", "cancelled")}
+        end = time.monotonic() + CANCEL_TIMEOUT_S
+        with suppress(EmulatorError):
+            if ends.isdisjoint(self.events):
+                self.ask("migrate_cancel")
+            while ends.isdisjoint(self.events):
+                self.read(end, CANCEL_TIMEOUT_S)
 
     def find_failure(self) -> str:
         """Return why saving or loading failed; an emulator that fails to load a machine ends."""
@@ -242,14 +255,17 @@ class Emulator:
         self.ask("migrate", uri=f"file:{state}")
         self.wait_for_migration()
 
-    def save_memory(self, file: int) -> None:
+    def save_memory(self, file: int, seconds: float = SAVE_TIMEOUT_S) -> None:
         """Save a machine with its memory, which stays stopped, also if that fails."""
         self.prepare_migration(with_memory=True)
         self.ask("stop")
         self.ask("add-fd", file, fdset_id=_FDSET)
         try:
             self.ask("migrate", uri=f"file:{_FDSET_PATH}")
-            self.wait_for_migration(SAVE_TIMEOUT_S)
+            self.wait_for_migration(seconds)
+        except EmulatorError:
+            self.cancel_migration()
+            raise
         finally:
             self.ask("remove-fd", fdset_id=_FDSET)
 

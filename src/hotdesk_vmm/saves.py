@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hotdesk_vmm.qemu import EmulatorError
@@ -37,6 +38,7 @@ class MachineSaves:
     def listen(self, at: str = MEMORY_SOCKET) -> None:
         self.listener.bind(at)
         self.listener.listen(1)
+        self.listener.setblocking(False)
         self.supervisor.poll.register(self.listener, select.EPOLLIN)
 
     def is_busy(self) -> bool:
@@ -45,7 +47,6 @@ class MachineSaves:
     def handle_event(self, fd: int) -> bool:
         """Handle an event of a descriptor; return False if it is another's."""
         if fd == self.listener.fileno():
-            self.supervisor.poll.unregister(self.listener)
             self.take()
         elif self.call is not None and fd == self.call.fileno():
             self.finish()
@@ -55,7 +56,11 @@ class MachineSaves:
 
     def take(self) -> None:
         """Save the machine to the file that the call passes. After a failure it continues before the answer."""
-        self.call, _ = self.listener.accept()
+        try:
+            self.call, _ = self.listener.accept()
+        except OSError:  # the event was for a caller that is gone
+            return
+        self.supervisor.poll.unregister(self.listener)
         self.call.settimeout(_CALL_TIMEOUT_S)
         try:
             _, files, _, _ = socket.recv_fds(self.call, 1, 1)
@@ -66,16 +71,18 @@ class MachineSaves:
             return
         try:
             answer = self.save(files[0])
+            if answer != SAVED:
+                free_space(files[0])
         finally:
             os.close(files[0])
         if answer != SAVED:
             self.go_on()
-        if self.answer(answer) and answer == SAVED:
-            self.supervisor.poll.register(self.call, select.EPOLLIN)
-        elif answer == SAVED:
-            self.finish()
-        else:
+            self.answer(answer)
             self.hang_up()
+            return
+        self.supervisor.poll.register(self.call, select.EPOLLIN)
+        if not self.answer(answer):
+            self.finish()
 
     def save(self, file: int) -> bytes:
         supervisor = self.supervisor
@@ -122,3 +129,9 @@ class MachineSaves:
         self.call.close()
         self.call = None
         self.supervisor.poll.register(self.listener, select.EPOLLIN)
+
+
+def free_space(file: int) -> None:
+    """Empty a file with part of a machine: the machine's own disk needs the space when it continues."""
+    with suppress(OSError):
+        os.ftruncate(file, 0)

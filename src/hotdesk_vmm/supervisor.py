@@ -216,16 +216,21 @@ class MachineSupervisor:
             return None
         return sock
 
-    def await_root(self) -> None:
-        self.listener.bind(ROOT)
+    def await_root(self, at: str = ROOT) -> None:
+        self.listener.bind(at)
         self.listener.listen(_BACKLOG)
+        self.listener.setblocking(False)
         self.poll.register(self.listener, select.EPOLLIN)
 
     def take_root(self) -> None:
         """Accept a stand-in. It replaces an earlier one, which the keeper ended before its guest had connected."""
+        try:
+            sock, _ = self.listener.accept()
+        except OSError:  # a nested turn accepted it
+            return
         if self.root is not None:
             self.root.close()
-        self.root, _ = self.listener.accept()
+        self.root = sock
         self.tell({"root": True})
 
 

@@ -156,6 +156,8 @@ class Monitor:
         self.reason = reason
         self.asked: list[tuple[str, int]] = []
         self.capabilities: dict[str, bool] = {}
+        self.cancelled = "cancelled"
+        """How a save ends that is cancelled."""
 
     def serve(self, sock: socket.socket) -> None:
         buffer, files = b"", 0
@@ -175,11 +177,13 @@ class Monitor:
     def reply(self, sock: socket.socket, ask: dict[str, Any], files: int) -> None:
         command, given = ask["execute"], ask.get("arguments", {})
         self.asked.append((command, files))
+        if command == "migrate_cancel":
+            sock.sendall(json.dumps({"event": "MIGRATION", "data": {"status": self.cancelled}}).encode() + b"\n")
         answer = {"error-desc": self.reason} if command == "query-migrate" and self.reason else {}
         if command == "migrate-set-capabilities":
             self.capabilities |= {each["capability"]: each["state"] for each in given["capabilities"]}
         sock.sendall(json.dumps({"return": answer}).encode() + b"\n")
-        if command.startswith("migrate") and "uri" in given:
+        if command.startswith("migrate") and "uri" in given and self.outcome:
             event = {"event": "MIGRATION", "data": {"status": self.outcome}}
             sock.sendall(json.dumps(event).encode() + b"\n")
 
@@ -215,6 +219,21 @@ def test_a_machine_that_cannot_be_saved_is_reported_with_the_reason(tmp_path: Pa
     ):
         emulator.save_memory(file.fileno())
     assert monitor.asked[-1] == ("remove-fd", 0)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "failed", "completed"])
+def test_a_save_that_takes_too_long_is_cancelled_before_that_is_reported(tmp_path: Path, how: str) -> None:
+    """One that completed later would stop the machine for good."""
+    monitor = Monitor("")
+    monitor.cancelled = how
+    with (
+        driven(monitor) as emulator,
+        open(tmp_path / "saved", "wb") as file,
+        pytest.raises(EmulatorError, match=r"within 0\.2 s"),
+    ):
+        emulator.save_memory(file.fileno(), 0.2)
+    assert monitor.asked[-2:] == [("migrate_cancel", 0), ("remove-fd", 0)]
+    assert f"MIGRATION {how}" in emulator.events
 
 
 def test_a_machine_is_loaded_with_its_memory_and_continues_without_the_file() -> None:

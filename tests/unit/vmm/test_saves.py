@@ -15,7 +15,11 @@ from typing import Any
 
 import pytest
 
+from hotdesk.desk.keeper import memory as keeper
+from hotdesk.desk.owner.memory import SAVE_MEMORY_SECONDS
+from hotdesk.desk.wall.microvm import memory as child
 from hotdesk_guest.mux import HOST_LIMIT, VM_LIMIT, Mux
+from hotdesk_vmm import qemu, saves
 from hotdesk_vmm.qemu import Emulator
 from hotdesk_vmm.supervisor import MachineSupervisor
 from hotdesk_vmm.task import FAILED, FULL, RESTLESS, SAVED, VmTask
@@ -45,6 +49,9 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.word = "still"
         self.outcome, self.reason = "completed", ""
+        self.saved_size = -1
+        """The size of the saved memory when the machine continues."""
+        self.file: Path | None = None
         self.done: list[str] = []
         """What happened to the machine, in order."""
         self.path = str(folder / "memory.sock")
@@ -96,6 +103,8 @@ class Machine:
     def reply(self, command: str) -> None:
         if command in ("stop", "cont", "migrate"):
             self.done.append(command)
+        if command == "cont" and self.file is not None:
+            self.saved_size = self.file.stat().st_size
         result = {"error-desc": self.reason} if command == "query-migrate" else {}
         self.qmp[1].sendall(json.dumps({"return": result}).encode() + b"\n")
         if command == "migrate":
@@ -109,10 +118,14 @@ class Machine:
     def call(self, file: Path) -> tuple[socket.socket, bytes]:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(20)
+        self.send(sock, file)
+        return sock, sock.recv(1)
+
+    def send(self, sock: socket.socket, file: Path) -> None:
+        self.file = file
         sock.connect(self.path)
         with file.open("wb") as opened:
             socket.send_fds(sock, [b"1"], [opened.fileno()])
-        return sock, sock.recv(1)
 
     def end(self) -> None:
         """End once the machine continues: the callers are gone."""
@@ -170,6 +183,33 @@ def test_a_machine_that_cannot_be_saved_has_continued_when_that_is_reported(
     call.close()
     assert told == answer
     assert machine.done == ["freeze", "stop", "migrate", "cont", "thaw"]
+    assert machine.saved_size == 0, "the machine has its disk's space back before it writes to it"
+
+
+def test_programs_continue_if_the_caller_is_gone_before_the_answer(machine: Machine, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        machine.send(sock, tmp_path / "saved")
+    while machine.done[-2:] != ["cont", "thaw"]:
+        assert machine.threads[-1].is_alive(), "the supervisor ended"
+        time.sleep(0.005)
+    call, answer = machine.call(tmp_path / "saved")
+    call.close()
+    assert answer == SAVED, "it can be saved again"
+
+
+def test_each_limit_of_saving_leaves_time_for_those_inside_it() -> None:
+    frozen, saved = saves.FREEZE_TIMEOUT_S, qemu.SAVE_TIMEOUT_S + qemu.CANCEL_TIMEOUT_S
+    inside = frozen + saved + saves.CONTINUE_TIMEOUT_S
+    assert inside < child.SAVE_TIMEOUT_S < keeper.WRITE_TIMEOUT_S < SAVE_MEMORY_SECONDS
+
+
+def test_an_event_without_a_caller_does_not_block_the_machine(tmp_path: Path) -> None:
+    supervisor = MachineSupervisor(TASK)
+    with supervisor.poll, supervisor.saves.listener, supervisor.listener:
+        supervisor.saves.listen(str(tmp_path / "other.sock"))
+        assert supervisor.saves.handle_event(supervisor.saves.listener.fileno())
+        assert not supervisor.saves.is_busy()
+        assert supervisor.saves.handle_event(supervisor.saves.listener.fileno()), "it waits for the next one"
 
 
 def test_a_machine_whose_programs_do_not_stop_is_not_saved(machine: Machine, tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ class Machine:
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         self.supervisor = MachineSupervisor(cast(Any, None))
-        self.supervisor.listener.bind(self.path)
-        self.supervisor.listener.listen()
+        self.supervisor.await_root(self.path)
         self.heard: list[dict[str, object]] = []
         self.supervisor.mux = cast(Any, SimpleNamespace(tell=self.heard.append))
 
@@ -57,3 +56,11 @@ def test_root_works_after_starts_that_were_aborted(machine: Machine, aborted: in
         assert ours.recv(5) == b"hello"
     assert machine.supervisor.connect("root") is None
     assert machine.heard == [{"root": True}] * (aborted + 1)
+
+
+def test_an_event_without_a_caller_keeps_the_stand_in(machine: Machine) -> None:
+    with machine.stand_in() as ours:
+        machine.supervisor.take_root()
+        with machine.connect() as guest:
+            guest.sendall(b"hello")
+            assert ours.recv(5) == b"hello"

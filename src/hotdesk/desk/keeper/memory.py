@@ -29,7 +29,7 @@ from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, Keeper
 from hotdesk.linux import syscalls
 from hotdesk.walls import list_memory_walls
 
-_WRITE_TIMEOUT_S = 240.0
+WRITE_TIMEOUT_S = 370.0
 """Seconds a desk's memory may take to be written."""
 _END_TIMEOUT_S = 10.0
 
@@ -156,10 +156,10 @@ class MemorySaves:
             raise
 
     def let_go_on(self, tracked: TrackedDesk, writer: MemoryWriter) -> None:
+        tracked.room.layers.drop_memory()  # programs may need its space at once
         with suppress(BrokenPipeError):
             os.write(writer.go, GO)
         goes_on = hear(writer)
-        tracked.room.layers.drop_memory()
         if not goes_on:
             why = tracked.wall.explain_memory(tracked.room)
             raise KeeperError(
@@ -246,7 +246,7 @@ def _start_thread(work: Callable[[], None]) -> None:
 
 def hear(writer: MemoryWriter) -> bool:
     """Wait for the writer's next message; return whether it reported success."""
-    ready, _, _ = select.select([writer.report], [], [], _WRITE_TIMEOUT_S)
+    ready, _, _ = select.select([writer.report], [], [], WRITE_TIMEOUT_S)
     return bool(ready) and os.read(writer.report, 1) == GO
 
 

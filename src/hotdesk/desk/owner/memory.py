@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hotdesk.desk.owner.keeper_handle import KeeperHandle
     from hotdesk.desk.owner.runtime import KeeperRuntime
 
-SAVE_MEMORY_SECONDS = 300.0
+SAVE_MEMORY_SECONDS = 400.0
 """Seconds a desk's memory may take to be saved."""
 _ROOT_END_SECONDS = 5.0
 _REJOIN_SECONDS = 20.0

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from hotdesk.desk.room.rootfs import MEMORY
 from hotdesk.desk.wall.microvm import memory
 from hotdesk.desk.wall.seam import GO
 from hotdesk.linux import syscalls
@@ -56,7 +60,7 @@ def asked(folder: Path, supervisor: Supervisor, *, stop: bool) -> Iterator[tuple
         yield report_r, go_w
         ask.join()
         serve.join()
-        syscalls.close_all((report_r, report_w, go_r, go_w, file, reason))
+        syscalls.close_all((report_r, report_w, go_r, go_w, reason, *([file] if stop else [])))
 
 
 def test_programs_continue_once_the_keeper_has_saved_the_files_too(tmp_path: Path) -> None:
@@ -88,3 +92,64 @@ def test_a_machine_that_is_not_saved_has_continued_and_leaves_a_known_reason(tmp
         os.write(go, GO)
         assert os.read(report, 1) == GO
     assert (tmp_path / "reason").read_bytes() == FULL
+
+
+def test_the_saved_memory_is_not_open_while_the_keeper_may_remove_it(tmp_path: Path) -> None:
+    """Else its space would not be free when programs continue."""
+    with asked(tmp_path, Supervisor(SAVED, SAVED), stop=False) as (report, go):
+        assert os.read(report, 1) == GO
+        while str(tmp_path / "machine") in _list_open():
+            time.sleep(0.005)
+        os.write(go, GO)
+
+
+def _list_open() -> list[str]:
+    found = []
+    for each in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{each}"))
+    return found
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Any]:
+    """A room whose earlier save found its disk full."""
+    (tmp_path / "memory.reason").write_bytes(FULL)
+    netns = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    yield SimpleNamespace(folder=tmp_path, layers=SimpleNamespace(layer=tmp_path), netns=netns)
+    os.close(netns)
+
+
+def save(room: Any) -> tuple[bytes, bytes]:
+    """Start a child, and return both of its reports."""
+    writer = memory.save(room, "key", stop=False)
+    told = os.read(writer.report, 1)
+    os.write(writer.go, GO)
+    goes_on = os.read(writer.report, 1)
+    syscalls.close_all((writer.report, writer.go))
+    os.waitpid(writer.pid, 0)
+    return told, goes_on
+
+
+def test_a_child_that_fails_before_its_call_reports_that_the_desk_runs_on(room: Any) -> None:
+    told, goes_on = save(room)  # the folder of the memory is missing
+    assert (told != GO, goes_on) == (True, GO)
+    assert "disk of the desk is full" not in memory.explain(room), "that was the earlier save"
+
+
+def test_a_disk_too_full_to_begin_is_reported_as_full(room: Any) -> None:
+    room.folder.joinpath("memory.reason").write_bytes(SAVED)
+    room.folder.joinpath(MEMORY).mkdir()
+    room.folder.joinpath(MEMORY, memory.KEY).symlink_to("/dev/full")
+    told, goes_on = save(room)
+    assert (told != GO, goes_on) == (True, GO)
+    assert "disk of the desk is full" in memory.explain(room)
+
+
+def test_a_supervisor_that_cannot_be_reached_was_not_called(tmp_path: Path) -> None:
+    (report_r, report_w), (go_r, go_w) = syscalls.make_two_pipes()
+    file, reason = (os.open(tmp_path / name, os.O_WRONLY | os.O_CREAT, 0o600) for name in ("machine", "reason"))
+    os.write(go_w, GO)
+    memory.ask(file, report_w, go_r, reason, stop=False, at=str(tmp_path / "nobody.sock"))
+    assert (os.read(report_r, 1) != GO, os.read(report_r, 1)) == (True, GO)
+    syscalls.close_all((report_r, report_w, go_r, go_w, reason))
