@@ -1,7 +1,8 @@
 """Relay the guest's link between its virtio port and the owner, also to another owner after the guest was parked.
 
 A parked guest writes nothing until it is called with one byte, because a copy of its machine would not get what was
-written before. Its greeting then waits here until the owner listens.
+written before. Its greeting then waits here until the owner listens. An owner that parked the guest closes its
+direction alone, and waits; one that disconnects is gone, and the desk ends with it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class LinkRelay:
             return False
 
     def part(self) -> None:
-        """Disconnect from an owner that parked the guest, or is gone."""
+        """Disconnect from an owner that parked the guest."""
         if self.owner is not None:
             self.owner.close()
         self.owner, self.is_parked = None, True
@@ -59,7 +60,10 @@ class LinkRelay:
         self.machine.watch(0)
 
     def handle_event(self, fd: int, event: int) -> bool:
-        """Handle an event of a descriptor; return False if it is another's. Raise `EOFError` if the machine ended."""
+        """Handle an event of a descriptor; return False if it is another's.
+
+        Raise `EOFError` if the machine ended, or an owner that did not park the guest.
+        """
         if self.owner is None or fd not in (self.machine.fd, self.owner.fd):
             return False
         end, other = (self.machine, self.owner) if fd == self.machine.fd else (self.owner, self.machine)
@@ -73,6 +77,8 @@ class LinkRelay:
         if self.machine.ended:
             raise EOFError
         if self.owner.ended:
+            if end is self.owner and event & select.EPOLLHUP and not self.is_parked:
+                raise EOFError("the owner of the desk disconnected")
             self.part()
         self.listen()
         return True

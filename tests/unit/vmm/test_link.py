@@ -119,3 +119,15 @@ def test_the_end_of_the_machine_is_reported(fresh: Relayed) -> None:
     fresh.machine.close()
     with owner, pytest.raises(EOFError):
         fresh.settle()
+
+
+def test_an_owner_that_ends_without_parking_the_guest_ends_the_machine(fresh: Relayed) -> None:
+    fresh.relay.join(fresh.path)
+    with fresh.accept() as owner:
+        fresh.machine.send(b"hello")
+        fresh.settle()
+        assert owner.recv(100) == b"hello"
+    with pytest.raises(EOFError, match="owner"):
+        fresh.settle()
+    with pytest.raises(BlockingIOError):
+        fresh.machine.recv(1)
