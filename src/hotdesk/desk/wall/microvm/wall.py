@@ -109,13 +109,16 @@ class MicrovmWall(ContainerWall):
             os.close(userns)
 
     def find_template(self, room: Room) -> Path:
+        return get_template_folder(self.settings.images, room.image.digest) / self.compute_key(room)
+
+    def compute_key(self, room: Room, *more: object) -> str:
+        """Return a key of all that a machine is made of, code on both sides of its ports included."""
         assert room.stage is not None
         guest = (room.folder / "link/lib/hotdesk_guest").iterdir()
         sources = {**self.sources, **{f"guest/{file.name}": file.read_bytes() for file in guest}}
         host = (self.accelerator, os.uname().machine, _read_processor())
         image = (room.stage.digest, room.image.python, room.guest, *self.list_disks(room.image))
-        key = template.compute_key((*host, *image, room.spec.memory, self.count_cpus(room)), sources)
-        return get_template_folder(self.settings.images, room.image.digest) / key
+        return template.compute_key((*host, *image, room.spec.memory, self.count_cpus(room), *more), sources)
 
     def list_disks(self, image: Image) -> list[tuple[object, ...]]:
         """Describe the files of the machine's read-only disks: a machine has parts of exactly these in its memory."""
@@ -145,10 +148,8 @@ class MicrovmWall(ContainerWall):
 
     def compute_machine_key(self, room: Room) -> str:
         """Return a key of all that must be the same when a machine is loaded with its memory."""
-        assert room.stage is not None
-        layers = tuple(layer.name for layer in room.image.layers)
-        facts = (room.stage.digest, self.accelerator, os.uname().machine, _read_processor(), room.spec.memory)
-        return template.compute_key((*facts, self.count_cpus(room), self.compute_disk(room), *layers), {})
+        layers = (layer.name for layer in room.image.layers)
+        return self.compute_key(room, self.compute_disk(room), *layers)
 
     def compute_disk(self, room: Room) -> int:
         """Return the size of the machine's disk in bytes."""

@@ -12,8 +12,11 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.image import sterile
+from hotdesk.desk.room.rootfs import MEMORY
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.microvm import memory
 from hotdesk.desk.wall.microvm.wall import MicrovmWall
+from hotdesk.errors import KeeperError
 
 LAYERS = ("a" * 64, "b" * 64)
 
@@ -73,6 +76,13 @@ def setting(name: str, value: object) -> Callable[[Machine], None]:
     return change
 
 
+WAKES = [
+    "a layer made again", "another file system", "layers in another order", "memory", "an emulated machine",
+    "its interpreter", "the emulator", "the guest's first file", "the guest", "the supervisor",
+]  # fmt: skip
+"""Changes after which a machine with its memory is not loaded either."""
+
+
 CHANGES = {
     "a layer made again": remake_a_layer,
     "another file system": use_another_file_system,
@@ -102,3 +112,21 @@ def test_desks_that_differ_otherwise_share_a_template(machine: Machine) -> None:
     before = machine.find()
     machine.room.spec = Spec(memory=256 * MIB, cpus=1.0, disk=999 * MIB, env={"A": "b"}, pids=7, root=True)
     assert machine.find() == before
+
+
+@pytest.mark.parametrize("change", WAKES)
+def test_a_machine_with_its_memory_is_loaded_only_where_it_would_be_the_same(machine: Machine, change: str) -> None:
+    before = machine.wall.compute_machine_key(machine.room)  # type: ignore[arg-type]
+    assert machine.wall.compute_machine_key(machine.room) == before  # type: ignore[arg-type]
+    CHANGES[change](machine)
+    assert machine.wall.compute_machine_key(machine.room) != before  # type: ignore[arg-type]
+
+
+def test_a_wake_after_an_upgrade_is_refused_with_the_remedy(machine: Machine) -> None:
+    folder = machine.room.folder / MEMORY
+    folder.mkdir()
+    (folder / memory.KEY).write_text(machine.wall.compute_machine_key(machine.room))  # type: ignore[arg-type]
+    machine.room.layers = SimpleNamespace(layer=machine.room.folder)
+    machine.wall.sources = {"hotdesk_vmm/qemu.py": b"another"}
+    with pytest.raises(KeeperError, match="by another version of hotdesk .* burn it and open another"):
+        memory.check(machine.room, machine.wall.compute_machine_key(machine.room))  # type: ignore[arg-type]
