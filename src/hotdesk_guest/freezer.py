@@ -9,12 +9,15 @@ import errno
 import posix
 import time
 
+from hotdesk_guest.kernel import check, libc
+
 PLACE = "/run/freezer"
 """Where the file system of control groups is mounted for a moment. Programs never see it."""
 GROUP = "desk"
 FREEZE_TIMEOUT_S = 20.0
 """Seconds programs may take to stop: one that waits for the disk stops only afterwards."""
 _POLL_INTERVAL_S = 0.005
+_CLONE_NEWCGROUP = 0x2000000
 
 
 class ProgramFreezer:
@@ -36,8 +39,9 @@ class ProgramFreezer:
             posix.close(fd)
 
     def admit(self) -> None:
-        """Move the calling process into the group; its children will be in it."""
+        """Move the calling process into the group; its children will be in it, and see no group beside it."""
         self.write("cgroup.procs", b"0")
+        check(libc.unshare(_CLONE_NEWCGROUP), "unshare")
 
     def freeze(self) -> None:
         """Stop all programs. If some do not stop in time, let all continue and raise `OSError`."""
