@@ -1,4 +1,4 @@
-"""Tests of responses of the content API: ranges, from the request's header to the bytes, and listings for slow readers."""
+"""Tests of responses of the content API: ranges, from header to bytes, and listings for slow readers."""
 
 from __future__ import annotations
 

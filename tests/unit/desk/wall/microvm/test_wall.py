@@ -128,5 +128,5 @@ def test_a_wake_after_an_upgrade_is_refused_with_the_remedy(machine: Machine) ->
     (folder / memory.KEY).write_text(machine.wall.compute_machine_key(machine.room))  # type: ignore[arg-type]
     machine.room.layers = SimpleNamespace(layer=machine.room.folder)
     machine.wall.sources = {"hotdesk_vmm/qemu.py": b"another"}
-    with pytest.raises(KeeperError, match="by another version of hotdesk .* burn it and open another"):
+    with pytest.raises(KeeperError, match=r"by another version of hotdesk .* burn it and open another"):
         memory.check(machine.room, machine.wall.compute_machine_key(machine.room))  # type: ignore[arg-type]
