@@ -367,9 +367,11 @@ async def test_an_item_that_was_about_to_begin_as_the_budget_was_used_up_is_take
         return True
 
     room.turn = partial(Slow, item="line-000001", is_free=begin_second, error=BudgetSpentError("it is used up"))
-    assert (await room.carry_out(on_run=runs.append, most=1)).outcome == "paused"
+    assert (await room.carry_out(on_run=runs.append, pilot=1)).outcome == "paused"
     room.turn = None
     await room.carry_out()
+    begun = [item for event in room.events if isinstance(event, ItemsBegun) for item in event.items]
+    assert sorted(begun) == ["line-000001", "line-000002"]
     outcomes = {item: each.outcome for item, each in ends(room).items()}
     assert outcomes == {"line-000001": "quarantined", "line-000002": "done"}
 
