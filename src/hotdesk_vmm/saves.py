@@ -72,7 +72,7 @@ class MachineSaves:
         try:
             answer = self.save(files[0])
             if answer != SAVED:
-                free_space(files[0])
+                _free_space(files[0])
         finally:
             os.close(files[0])
         if answer != SAVED:
@@ -131,7 +131,7 @@ class MachineSaves:
         self.supervisor.poll.register(self.listener, select.EPOLLIN)
 
 
-def free_space(file: int) -> None:
+def _free_space(file: int) -> None:
     """Empty a file with part of a machine: the machine's own disk needs the space when it continues."""
     with suppress(OSError):
         os.ftruncate(file, 0)

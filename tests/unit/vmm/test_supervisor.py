@@ -44,6 +44,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     made = Machine(tmp_path / "root.sock")
     yield made
     made.supervisor.listener.close()
+    made.supervisor.saves.listener.close()
     made.supervisor.poll.close()
 
 
