@@ -9,12 +9,15 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hotdesk.api.cluster_host import ClusterHost
 from hotdesk.api.quotas import Quotas
@@ -23,7 +26,7 @@ from hotdesk.cluster.certificates import make_tls_context
 from hotdesk.cluster.discovery import Address, StaticNode
 from hotdesk.cluster.names import compute_node_code, new_node_id
 from hotdesk.cluster.nodes import Nodes
-from hotdesk.cluster.pull import PulledJournal
+from hotdesk.cluster.pull import MAX_KEYS, PulledJournal
 from hotdesk.cluster.tls import TlsTunnel
 from hotdesk.config import Config
 from hotdesk.desk.seam import DeskId, Spec
@@ -345,6 +348,41 @@ def test_a_node_cannot_change_events_it_reported(tmp_path: Path, case: str) -> N
     }[case]
     with pytest.raises(KeeperError, match="do not follow those it sent before"):
         pulled.take({"key": key, "events": later})
+
+
+def new_key() -> str:
+    key = Ed25519PrivateKey.generate().public_key()
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+@falls_without(
+    "cluster: a key without events gets no file",
+    Removal("cluster/pull.py", "        if not rows:", "        if rows is None:"),
+)
+def test_a_node_with_a_new_key_each_time_makes_no_files_without_events(tmp_path: Path) -> None:
+    pulled = PulledJournal(tmp_path / "n1")
+    for _ in range(20):
+        assert pulled.take({"key": new_key(), "events": []}) == 0
+    assert not list(tmp_path.glob("n1/*"))
+
+
+@falls_without(
+    "cluster: a node has a bounded number of keys",
+    Removal("cluster/pull.py", "len(names) >= MAX_KEYS", "len(names) < 0"),
+)
+def test_a_node_that_signs_each_event_with_another_key_fills_no_folder(tmp_path: Path) -> None:
+    pulled = PulledJournal(tmp_path / "n1")
+    (tmp_path / "n1").mkdir(mode=0o700)
+    for number in range(MAX_KEYS - 1):
+        (tmp_path / f"n1/{number}.jsonl").touch()
+    for attempt in range(3):
+        key, lines = journal_lines(tmp_path / f"node {attempt}", 1)
+        with suppress(KeeperError):
+            for _ in range(2):  # the first reply with another key is not taken
+                pulled.take({"key": key, "events": lines})
+    assert len(list(tmp_path.glob("n1/*.jsonl"))) == MAX_KEYS
+    with pytest.raises(KeeperError, match="move the files of its earlier keys"):
+        pulled.take({"key": key, "events": lines})
 
 
 def forge(event: str, **fields: object) -> str:

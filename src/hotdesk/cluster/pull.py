@@ -27,6 +27,8 @@ from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import private_files
 
 BATCH = 500
+MAX_KEYS = 100
+"""Maximum number of files of one node: one for each signing key, and a node that is installed again has a new one."""
 _KEYS = "keys"
 _ENDING = ".jsonl"
 
@@ -94,6 +96,8 @@ class PulledJournal:
         if self.after != expected:
             return 0
         rows = [_parse_line(line, self.folder.name) for line in lines]
+        if not rows:
+            return 0  # an idle node writes nothing here, and a key without events gets no file
         try:
             self._check(walk, rows)
             pass_on(rows)
@@ -119,6 +123,7 @@ class PulledJournal:
         key = _parse_key(pem, self.folder.name)
         name = f"{compute_fingerprint(key)}{_ENDING}"
         if self.walk is None or self.name != name:
+            self._check_room(name)
             walk = Walk(key, {}, thorough=True)
             for line in self._read(name):
                 if (row := parse_row(load_json(line))) is not None:
@@ -130,6 +135,15 @@ class PulledJournal:
                 )
             self.walk, self.name = walk, name
         return self.walk
+
+    def _check_room(self, name: str) -> None:
+        """Raise `KeeperError` if this is the file of one key too many."""
+        names = {path.name for path in self.folder.glob(f"*{_ENDING}")}
+        if name not in names and len(names) >= MAX_KEYS:
+            raise KeeperError(
+                f"node {self.folder.name} has signed its journal with {MAX_KEYS} different keys, the limit, so its new "
+                f"events are not stored here; move the files of its earlier keys out of {self.folder}"
+            )
 
     def _read(self, name: str) -> Iterator[str]:
         """Yield the lines of a file; remove a last line that was not written completely."""
