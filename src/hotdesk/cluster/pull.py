@@ -69,14 +69,19 @@ class PulledJournal:
     def __init__(self, folder: Path) -> None:
         """Read from and write to a folder; its name is the node's."""
         self.folder = folder
-        self.walk: Walk | None = None
+        self.walks: dict[str, Walk] = {}
+        """What the next events must follow, by file; so no reply of the node leads to a file being read twice."""
         self.name = ""
 
     @property
     def after(self) -> int:
-        """Return the number of the last stored event; before the first reply, that of the file written last."""
-        if self.walk is not None:
-            return self.walk.last.id if self.walk.last is not None else 0
+        """Return the number of the last stored event; before the first reply, that of the file written last.
+
+        It may read a file.
+        """
+        self._forget_moved()
+        if (walk := self.walks.get(self.name)) is not None:
+            return walk.last.id if walk.last is not None else 0
         return _read_last_number(self.folder)
 
     def take(self, reply: dict[str, object], pass_on: Callable[[Sequence[Row]], None] = _ignore_rows) -> int:
@@ -98,31 +103,37 @@ class PulledJournal:
         rows = [_parse_line(line, self.folder.name) for line in lines]
         if not rows:
             return 0  # an idle node writes nothing here, and a key without events gets no file
+        trial = self._check(walk, rows)
+        pass_on(rows)
         try:
-            self._check(walk, rows)
-            pass_on(rows)
             self._append("".join(f"{as_line(row)}\n" for row in rows).encode())
         except BaseException:
-            self.walk = None  # read the file again at the next call
+            self.walks.pop(self.name, None)  # read the file again at the next call
             raise
+        walk.last = trial.last
+        walk.ends |= trial.ends
         return len(rows)
 
-    def _check(self, walk: Walk, rows: Sequence[Row]) -> None:
+    def _check(self, walk: Walk, rows: Sequence[Row]) -> Walk:
+        """Return what follows on a walk; raise `KeeperError`, and leave the walk valid, if the events do not follow."""
+        before = {row.chain: walk.ends[row.chain] for row in rows if row.chain in walk.ends}
+        trial = Walk(walk.key, {}, last=walk.last, ends=before, thorough=True)
         for row in rows:
-            walk.step(row)
-            if walk.faults:
-                fault = walk.faults[0]
+            trial.step(row)
+            if trial.faults:
+                fault = trial.faults[0]
                 raise KeeperError(
                     f"node {self.folder.name} sent journal events that do not follow those it sent before "
                     f"({fault.chain}: {fault.why}), so its new events are not stored here; run "
                     "`hotdesk journal verify` on the node to learn whether its journal was changed. To fetch it again "
                     f"from the beginning, move {self.folder / self.name} away"
                 )
+        return trial
 
     def _find_walk(self, pem: str) -> Walk:
         key = _parse_key(pem, self.folder.name)
         name = f"{compute_fingerprint(key)}{_ENDING}"
-        if self.walk is None or self.name != name:
+        if name not in self.walks:
             self._check_room(name)
             walk = Walk(key, {}, thorough=True)
             for line in self._read(name):
@@ -133,8 +144,17 @@ class PulledJournal:
                     f"the copy of a node's journal in {self.folder / name} is damaged: {walk.faults[0].why}; move the "
                     "file away, and the node's journal is copied again"
                 )
-            self.walk, self.name = walk, name
-        return self.walk
+            self.walks[name] = walk
+        self.name = name
+        return self.walks[name]
+
+    def _forget_moved(self) -> None:
+        """Forget files that the operator moved away, and keys without events."""
+        self.walks = {
+            name: walk
+            for name, walk in self.walks.items()
+            if (self.folder / name).exists() or (walk.last is None and name == self.name)
+        }
 
     def _check_room(self, name: str) -> None:
         """Raise `KeeperError` if this is the file of one key too many."""

@@ -6,14 +6,17 @@ import os
 import resource
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from hotdesk.cluster.pull import PulledJournal
+from hotdesk.drive.chain import Row
 from hotdesk.drive.export import as_line
 from hotdesk.drive.journal import FILE, Journal, read
 from hotdesk.drive.signing import PUBLIC, load_signer
+from hotdesk.errors import HostError, KeeperError
 from hotdesk.event import Revoked
 from hotdesk.linux.private_files import MAX_FILE_BYTES
 
@@ -84,6 +87,51 @@ def test_a_node_with_another_key_is_fetched_from_its_beginning(tmp_path: Path, n
     assert pulled.after == 0
     assert pull(pulled, node) == 4
     assert len(list((tmp_path / "n1").glob("*.jsonl"))) == 2
+
+
+def test_a_refused_batch_leads_to_no_file_being_read_again(tmp_path: Path, node: FakeNode) -> None:
+    pulled = PulledJournal(tmp_path / "n1")
+    pull(pulled, node)
+    (path,) = (tmp_path / "n1").glob("*.jsonl")
+    node.add(1)
+    stored = path.read_text()
+    path.write_text(stored.replace("reason", "changed", 1))  # an error if it is read again
+    with pytest.raises(KeeperError, match="do not follow"):
+        pulled.take(node.answer(2))
+    with pytest.raises(HostError, match="the keys process"):
+        pulled.take(node.answer(3), pass_on=fail)
+    assert pull(pulled, node) == 1
+    with pytest.raises(HostError, match="damaged"):
+        pull(PulledJournal(tmp_path / "n1"), node)
+
+
+def fail(rows: Sequence[Row]) -> None:
+    raise HostError("the keys process ended")
+
+
+def test_a_node_that_alternates_between_two_keys_leads_to_no_file_being_read_again(
+    tmp_path: Path, node: FakeNode
+) -> None:
+    pulled, other = PulledJournal(tmp_path / "n1"), FakeNode(tmp_path / "other")
+    other.add(1)
+    for each in (node, other, node):
+        pulled.take(each.answer(0))
+        pull(pulled, each)
+    for path in (tmp_path / "n1").glob("*.jsonl"):
+        path.write_text(path.read_text().replace("reason", "changed", 1))  # an error if it is read again
+    for each in (other, node, other):
+        assert pull(pulled, each) == 0
+        assert pull(pulled, each) == 0
+
+
+def test_a_file_that_the_operator_moved_away_is_fetched_again(tmp_path: Path, node: FakeNode) -> None:
+    pulled = PulledJournal(tmp_path / "n1")
+    pull(pulled, node)
+    with pytest.raises(KeeperError, match="move .* away"):
+        pulled.take(node.answer(2))
+    (path,) = (tmp_path / "n1").glob("*.jsonl")
+    path.rename(tmp_path / "moved")
+    assert pull(pulled, node) == 3
 
 
 def test_a_write_that_fails_halfway_is_made_good(tmp_path: Path, node: FakeNode) -> None:
