@@ -44,6 +44,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.control import NOTHING, STATUS, ControlServer, read_request, respond, switch
+from hotdesk.desk.owner.memory import SAVE_MEMORY_SECONDS
 from hotdesk.desk.request import parse_spec
 from hotdesk.desk.seam import DeskId, Spec, as_id
 from hotdesk.errors import BriefError, HostError, HotdeskError
@@ -56,6 +57,8 @@ MAX_CONNECTIONS = 16384
 _REQUEST_SECONDS = 30.0
 _IDLE_SECONDS = 300.0
 """Seconds a connection may wait for its request; servers open connections ahead of use."""
+_MAX_OPENING_SECONDS = 2 * SAVE_MEMORY_SECONDS
+"""Seconds a desk may exist until its owner is known: no opening takes longer, nor a fork of a running desk."""
 _RETRY_S = 0.1
 _MAX_READY = 1000
 _OWNER = re.compile(r"[0-9a-z-]{0,40}")
@@ -159,10 +162,15 @@ class NodeControl(ControlServer):
         await respond(sock, 200, [self._add_owner(each) for each in state.list_own_desks(self.runtime.config)])
 
     def _add_owner(self, record: dict[str, object]) -> dict[str, object]:
-        """Return a desk's record with its owner. A desk without one is still being opened, whatever its keeper says."""
-        if (owner := self.owners.get(DeskId(str(record["id"])))) is None:
-            return {**record, "owner": "", "state": "opening"}
-        return {**record, "owner": owner}
+        """Return a desk's record with its owner. A young desk without one is still being opened, as far as is known.
+
+        An older one was left behind by an opening that failed; its server may burn it.
+        """
+        if (owner := self.owners.get(DeskId(str(record["id"])))) is not None:
+            return {**record, "owner": owner}
+        opened = record.get("opened")
+        is_left = isinstance(opened, int | float) and time.time() - opened > _MAX_OPENING_SECONDS
+        return {**record, "owner": "", **({} if is_left else {"state": "opening"})}
 
     async def _change(self, sock: socket.socket, name: str, what: str, body: bytes) -> None:
         """Change a desk's scope, step, rules, owner or suspend state."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +37,12 @@ class DesksOnDisk:
         self.calls = self.served = 0
         self.burnt: list[DeskId] = []
 
-    def record(self) -> DeskId:
+    def record(self, age: float = 0.0) -> DeskId:
         desk = new_node_id("n1")
         folder = self.config.run / "desks" / desk
         folder.mkdir(parents=True)
         (folder / "desk.json").write_text(
-            json.dumps({"id": desk, "schema": SCHEMA, "state": "open", "opened": 1.0, "owner": 7})
+            json.dumps({"id": desk, "schema": SCHEMA, "state": "open", "opened": time.time() - age, "owner": 7})
         )
         return desk
 
@@ -101,6 +102,13 @@ async def test_a_desk_that_is_just_being_opened_or_forked_is_no_stray(room: Room
     await room.cluster.burn_strays(room.node)
     assert room.desks.burnt == []
     assert [each["id"] for each in await room.cluster.list_desks()] == [desk]
+
+
+async def test_a_desk_whose_opening_failed_and_that_could_not_be_burnt_is_a_stray(room: Room) -> None:
+    """No opening or fork takes as long as this desk has been without an owner."""
+    desk = room.desks.record(age=3600)
+    await room.cluster.burn_strays(room.node)
+    assert room.desks.burnt == [desk]
 
 
 @pytest.mark.parametrize("owner", [DEAD, ""])
