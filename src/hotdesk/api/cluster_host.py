@@ -10,6 +10,7 @@ import anyio
 
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.launch.launcher_client import LauncherClient
+from hotdesk.api.log import LOG, describe
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.settings import Serving
@@ -27,6 +28,8 @@ from hotdesk.ipc.tasks import background
 from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus
 
 _PULL_INTERVAL_S = 1.0
+_MAX_PULL_PAUSE_S = 60.0
+"""Maximum seconds until a node whose events could not be stored is asked again; the pause doubles up to it."""
 _STRAYS_INTERVAL_S = 5.0
 _PIECE = 50
 """Events of a node that are passed to the keys process in one call."""
@@ -83,15 +86,25 @@ class ClusterHost(MeteredHost, ClusterMachine):
                         tasks.start_soon(self._pull_from, node, journal, pulling)
 
     async def _pull_from(self, node: ClusterNode, journal: PulledJournal, pulling: set[str]) -> None:
-        """Copy the events of one node, whatever it sends."""
+        """Copy the events of one node; after failures, try again less and less often while it is here."""
         pulling.add(node.name)
+        pause = _PULL_INTERVAL_S
         try:
-            take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node.code))
-            await _pull(self.cluster.on(node), journal, take)
-        except Exception as e:  # noqa: BLE001 - a rim: an attacker may control the node
-            log(e)
+            while not await self._try_to_pull(node, journal) and self.nodes.by_name.get(node.name) is node:
+                pause = min(2 * pause, _MAX_PULL_PAUSE_S)
+                await anyio.sleep(pause)
         finally:
             pulling.discard(node.name)
+
+    async def _try_to_pull(self, node: ClusterNode, journal: PulledJournal) -> bool:
+        """Copy the events of one node, whatever it sends; return whether that succeeded."""
+        take = functools.partial(journal.take, pass_on=functools.partial(self._write_down, node.code))
+        try:
+            await _pull(self.cluster.on(node), journal, take)
+        except Exception as e:  # noqa: BLE001 - a rim: an attacker may control the node
+            LOG.write_seldom("error", describe(e), ("journal", self.tenant, node.name))
+            return False
+        return True
 
     def _write_down(self, code: str, rows: Sequence[Row]) -> None:
         """Record here what a node's keeper, keys and doors did for that node's own desks."""
@@ -102,7 +115,8 @@ class ClusterHost(MeteredHost, ClusterMachine):
 
 async def _pull(calls: NodeCalls, journal: PulledJournal, take: Callable[[dict[str, object]], int]) -> None:
     while True:
-        reply = await calls.call("GET", f"/journal/{journal.after}")
+        after = await anyio.to_thread.run_sync(lambda: journal.after)
+        reply = await calls.call("GET", f"/journal/{after}")
         if await anyio.to_thread.run_sync(take, reply) < BATCH:
             return
 

@@ -39,20 +39,9 @@ class ServerLog:
         print(line, file=sys.stderr, flush=True)
 
     def report_error(self, error: Exception, scope: Mapping[str, Any] | None = None) -> None:
-        """Log an error, and the method and path of the request in which it occurred.
-
-        Of an unexpected error only type and place are logged, because its text may quote a secret.
-        """
-        if isinstance(error, HotdeskError):
-            text = f"{error.code}: {error}"
-        else:
-            frame = error.__traceback__
-            while frame is not None and frame.tb_next is not None:
-                frame = frame.tb_next
-            place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else "?"
-            text = f"{type(error).__name__} at {place}"
+        """Log an error, and the method and path of the request in which it occurred."""
         request = {} if scope is None else {"method": scope["method"], "path": scope["path"][:_MAX_PATH_CHARS]}
-        self.write("error", text, **request)
+        self.write("error", describe(error), **request)
 
     def write_refusal(self, status: int, part: str, address: str) -> None:
         """Log a refused request; if there are many, only their number once in a while."""
@@ -67,6 +56,20 @@ class ServerLog:
             return
         self.last_reports[event, *kind] = (now, 0)
         self.write(event, message, **fields, unreported=count)
+
+
+def describe(error: Exception) -> str:
+    """Return an error as text for the log.
+
+    Of an unexpected error only type and place are included, because its text may quote a secret.
+    """
+    if isinstance(error, HotdeskError):
+        return f"{error.code}: {error}"
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else "?"
+    return f"{type(error).__name__} at {place}"
 
 
 LOG = ServerLog()
