@@ -118,6 +118,8 @@ class Wheel:
         """Set while no person has control."""
         self.free.set()
         self.desk_suspended = False
+        self.is_thawing = False
+        """Whether a task tries to continue the desk's programs."""
         self.suspended = ExitStack()
         self.under_way: set[RunningCall] = set()
 
@@ -310,7 +312,8 @@ class Wheel:
         acted = await self.end_lease()
         if self.has_worker() or self.desk_suspended:
             self.desk_suspended = True
-            if not await self.thaw():
+            if not await self.thaw() and not self.is_thawing:
+                self.is_thawing = True
                 self.tasks.start(self.keep_thawing)
         match acted:
             case {"clicks": int(clicks), "keys": int(keys)}:
@@ -354,6 +357,7 @@ class Wheel:
             async with self.reserve():
                 if self.desk_suspended:
                     await self.thaw()
+        self.is_thawing = False
 
     async def guard(self, holder: Holder) -> None:
         while self.holder is holder:

@@ -370,6 +370,20 @@ async def test_a_desk_is_not_continued_while_the_next_person_has_control(drive: 
     assert not drive.wheel.desk_suspended
 
 
+async def test_hand_backs_that_fail_do_not_add_up_attempts(drive: Drive) -> None:
+    drive.wheel.thawing = 0.3
+    desk = Stubborn("fails")
+    drive.wheel.suspend_desk = desk.suspend
+    for _ in range(8):
+        await drive.wheel.take(7, ME)
+        await drive.wheel.hand_back(7, ME)
+    before = desk.attempts
+    await anyio.sleep(1)
+    assert 0 < desk.attempts - before < 8
+    desk.how = ""
+    await until(lambda: not drive.wheel.desk_suspended)
+
+
 @pytest.mark.slow
 async def test_a_stuck_reader_does_not_delay_the_worker(drive: Drive) -> None:
     """A request that is being sent to a reader cannot be cancelled; it ends with the reader."""
