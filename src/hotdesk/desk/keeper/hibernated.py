@@ -70,11 +70,15 @@ class HibernatedDesks:
             json.dump({name: getattr(record, name) for name in record.__slots__}, file)
             file.flush()
             os.fsync(file.fileno())
+        self.pin_images(record, image, stage)
         fresh.rename(self.get_path(record.desk))
+        self.pin_images(record, image, stage)  # again: a sweep of the store may have removed pins without a record
+        self.show(record)
+
+    def pin_images(self, record: HibernatedDesk, image: Image, stage: Image | None) -> None:
         pin.pin(self.images, record.desk, image, self.get_path(record.desk))
         if stage is not None:
             pin.pin(self.images, record.desk + pin.STAGE, stage, self.get_path(record.desk))
-        self.show(record)
 
     def show(self, record: HibernatedDesk) -> None:
         """Write a desk's facts for listings, without secrets."""
