@@ -127,7 +127,7 @@ def test_a_node_that_alternates_between_two_keys_leads_to_no_file_being_read_aga
 def test_a_file_that_the_operator_moved_away_is_fetched_again(tmp_path: Path, node: FakeNode) -> None:
     pulled = PulledJournal(tmp_path / "n1")
     pull(pulled, node)
-    with pytest.raises(KeeperError, match="move .* away"):
+    with pytest.raises(KeeperError, match=r"move .* away"):
         pulled.take(node.answer(2))
     (path,) = (tmp_path / "n1").glob("*.jsonl")
     path.rename(tmp_path / "moved")
