@@ -214,14 +214,14 @@ def test_waiting_time_is_not_working_time() -> None:
 
 def test_the_time_of_a_question_during_which_the_job_works_on_is_working_time() -> None:
     past = ResumeState(JOB)
-    cohort, pilot = (Pending(JOB, kind, kind, "d", "p", 10**9) for kind in ("cohort", "pilot"))  # type: ignore[arg-type]
+    cohort, pilot = (Pending(JOB, kind, kind, "d", "p", 10**9) for kind in ("cohort", "pilot"))
     decided = Decided(JOB, "cohort", "d", "approved", "uid 0 pid 1")
-    for event, at in ((BEGUN, 1), (cohort, 1001), (decided, 50_001), (ONE, 50_002)):
-        past.take(event, at)
-    assert past.spent.ms == 50_001
-    for event, at in ((pilot, 51_001), (decided, 80_000), (replace(decided, id="pilot"), 90_000), (ONE, 90_001)):
-        past.take(event, at)
-    assert past.spent.ms == 51_001
-    for event, at in ((JobPaused(JOB, "stopped"), 91_000), (decided, 95_000), (RESUMED, 900_000), (ONE, 900_001)):
-        past.take(event, at)
-    assert past.spent.ms == 52_001
+    parts: tuple[tuple[int, tuple[tuple[Event, int], ...]], ...] = (
+        (50_001, ((BEGUN, 1), (cohort, 1001), (decided, 50_001), (ONE, 50_002))),
+        (51_001, ((pilot, 51_001), (decided, 80_000), (replace(decided, id="pilot"), 90_000), (ONE, 90_001))),
+        (52_001, ((JobPaused(JOB, "stopped"), 91_000), (decided, 95_000), (RESUMED, 900_000), (ONE, 900_001))),
+    )
+    for spent, events in parts:
+        for event, at in events:
+            past.take(event, at)
+        assert past.spent.ms == spent
