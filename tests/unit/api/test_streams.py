@@ -11,11 +11,13 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from fastapi import FastAPI
 from starlette.websockets import WebSocket
 
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.access.auth import RequestContext
 from hotdesk.api.native.context import Native
+from hotdesk.api.native.desks import screens, streams
 from hotdesk.api.native.desks.screens import MAX_VIEWS, count_view
 from hotdesk.api.native.desks.streams import carry
 from hotdesk.api.native.problems import ProblemError
@@ -23,6 +25,8 @@ from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.config import Config
 from hotdesk.linux.sockets import receive, send
+
+DESK = "i" + 20 * "0"
 
 
 def make_context(folder: Path, tenant: str = "default") -> RequestContext:
@@ -111,6 +115,43 @@ async def test_a_question_goes_on_after_the_end_of_the_answers(caller: Caller) -
     assert await receive(caller.inside) == b"more"
     await caller.send(b"")
     assert await has_ended(caller)
+
+
+class OneDesk:
+    """A tenant's machine with one desk, and the tenants of its server."""
+
+    tenant: Tenant
+
+    async def list_desks(self) -> list[dict[str, object]]:
+        return [{"id": DESK, "image": "base", "state": "open", "wall": "container"}]
+
+    async def get_tenant(self, name: str) -> Tenant:
+        return self.tenant
+
+
+@pytest.mark.parametrize("route", ["screen", "terminal", "stream"])
+async def test_one_view_too_many_is_refused_with_its_reason(tmp_path: Path, route: str) -> None:
+    """A close code without accepting would reach the client as a bare 403."""
+    keys, machine, app = ApiKeys(tmp_path), OneDesk(), FastAPI()
+    machine.tenant = Tenant("default", Config(tmp_path, tmp_path, tmp_path), cast(Any, machine))
+    app.state.native = Native(Serving(), keys, cast(Any, machine), cast(Any, None), cast(Any, None))
+    app.state.native.views["default"] = MAX_VIEWS
+    app.include_router(screens.router)
+    app.include_router(streams.router)
+    up, received = anyio.create_memory_object_stream[dict[str, Any]](1)
+    sent, down = anyio.create_memory_object_stream[dict[str, Any]](9)
+    headers = [(b"x-api-key", keys.make("me", "default").encode())]
+    path = f"/desks/{DESK}/{route}"
+    with up, received, sent, down, anyio.fail_after(10):
+        await up.send({"type": "websocket.connect"})
+        scope = {"type": "websocket", "path": path, "query_string": b"", "headers": headers}
+        await app(scope, received.receive, cast(Any, sent.send))
+        first = await down.receive()
+        assert first["type"] == "websocket.accept", first
+        closed = await down.receive()
+    assert closed["code"] == 4429
+    assert "are open already" in closed["reason"]
+    assert app.state.native.views["default"] == MAX_VIEWS
 
 
 def test_a_tenant_has_a_limited_number_of_open_views(tmp_path: Path) -> None:

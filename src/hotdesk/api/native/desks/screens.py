@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import anyio
 from fastapi import APIRouter, Query, WebSocket
 from pydantic import Field
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from hotdesk.api.native.access.auth import ForDesks, RequestContext, get_native, on_socket
 from hotdesk.api.native.desks.desks import connect_to_owner, find_desk, require_desk
@@ -31,8 +31,8 @@ KEEPALIVE_INTERVAL_S = 30.0
 """Seconds between two requests that renew a person's control of the screen."""
 MAX_VIEWS = 256
 """Open screens, terminals and streams of one tenant. Each has several descriptors of the server."""
-GONE, REFUSED = 4404, 4403
-"""Close codes of a WebSocket: the desk is gone, or the caller may not view it."""
+GONE, REFUSED, FULL = 4404, 4403, 4429
+"""Close codes of a WebSocket: the desk is gone, the caller may not view it, or the tenant's quota is used up."""
 
 
 class WheelShown(Model):
@@ -126,16 +126,16 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
         return
     name = new_name()
     try:
-        async with owner(context, desk) as far:
-            with (
-                count_view(context),
-                await far.open_screen(name, True) as sock,
-                context.native.viewers.looking(context.caller, desk, name, viewer),
-            ):
-                await accept(websocket)
-                await _relay_screen(websocket, sock, far, name, context)
+        with count_view(context):
+            async with owner(context, desk) as far:
+                with (
+                    await far.open_screen(name, True) as sock,
+                    context.native.viewers.looking(context.caller, desk, name, viewer),
+                ):
+                    await accept(websocket)
+                    await _relay_screen(websocket, sock, far, name, context)
     except (HotdeskError, ProblemError) as e:
-        await close(websocket, GONE, str(e))
+        await refuse(websocket, e)
 
 
 async def _relay_screen(
@@ -183,7 +183,7 @@ async def terminal(
                     with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
                         await process.kill()
     except (HotdeskError, ProblemError) as e:
-        await close(websocket, GONE, str(e))
+        await refuse(websocket, e)
 
 
 async def _relay_terminal(websocket: WebSocket, process: Process, context: RequestContext) -> None:
@@ -236,7 +236,7 @@ async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None
         await require_desk(context, desk)
         return context
     except ProblemError as e:
-        await close(websocket, REFUSED if e.status in (401, 403) else GONE, str(e))
+        await refuse(websocket, e)
     except HotdeskError as e:
         await close(websocket, GONE, str(problem_from_error(e)))
     return None
@@ -260,6 +260,16 @@ def count_view(context: RequestContext) -> Iterator[None]:
 async def accept(websocket: WebSocket) -> None:
     offered = websocket.scope.get("subprotocols") or []
     await websocket.accept(subprotocol="binary" if "binary" in offered else None)
+
+
+async def refuse(websocket: WebSocket, error: HotdeskError | ProblemError) -> None:
+    """Close a WebSocket for an error. A full quota is reported after accepting: clients see no reason before."""
+    status = error.status if isinstance(error, ProblemError) else 404
+    if status == 429 and websocket.application_state is WebSocketState.CONNECTING:
+        with suppress(RuntimeError, WebSocketDisconnect):
+            await accept(websocket)
+    code = {401: REFUSED, 403: REFUSED, 429: FULL}.get(status, GONE)
+    await close(websocket, code, str(error))
 
 
 async def close(websocket: WebSocket, code: int, why: str) -> None:

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from hotdesk.api.native.access.auth import RequestContext
 from hotdesk.api.native.desks.desks import STOPPED, connect_to_owner, require_desk
-from hotdesk.api.native.desks.screens import GONE, accept, admit_viewer, cancel_on_key_end, close, count_view
+from hotdesk.api.native.desks.screens import accept, admit_viewer, cancel_on_key_end, close, count_view, refuse
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.desk.room.room import GATE
 from hotdesk.desk.seam import DeskId
@@ -41,7 +41,7 @@ async def stream(
             await _connect(websocket, desk, to, context)
         await close(websocket, 1000, "")
     except (HotdeskError, ProblemError) as e:
-        await close(websocket, GONE, str(e))
+        await refuse(websocket, e)
 
 
 async def _connect(websocket: WebSocket, desk: str, to: str, context: RequestContext) -> None:

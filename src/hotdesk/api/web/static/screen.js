@@ -11,6 +11,7 @@ import { fill, h, say } from "./dom.js";
 
 const LOOK = 2000;
 const AGAIN = 1500;
+const FULL = 4429;
 const TAKING = 30000;
 const MOMENT = 300;
 const DISCONNECTED = new Set(["wheel.lost", "wheel.blind"]);
@@ -51,6 +52,7 @@ export function screen(panel, source) {
   let gone = false;
   let connecting = false;
   let screenless = false;
+  let full = false;
   let live = false;
   let mine = false;
   let turning = "";
@@ -204,7 +206,7 @@ export function screen(panel, source) {
     });
   }
 
-  async function lose() {
+  async function lose({ code, reason }) {
     const driving = mine;
     live = false;
     rfb = null;
@@ -212,6 +214,10 @@ export function screen(panel, source) {
     if (driving && !over) {
       say("The screen was disconnected. The desk was handed back.", true);
     }
+    if (code === FULL && !full) {
+      say(reason, true);
+    }
+    full = code === FULL;
     await look();
     screenless = screenless || (!over && !gone && !(await source.hasScreen()));
     show();

@@ -4,6 +4,7 @@ import { may, socket, to } from "./api.js";
 import { Screen } from "./vt.js";
 
 const KEPT = 2000;
+const FULL = 4429;
 const KEYS = {
   Enter: "\r", Backspace: "\x7f", Tab: "\t", Escape: "\x1b", Delete: "\x1b[3~", Insert: "\x1b[2~", PageUp: "\x1b[5~",
   PageDown: "\x1b[6~", F1: "\x1bOP", F2: "\x1bOQ", F3: "\x1bOR", F4: "\x1bOS", F5: "\x1b[15~", F6: "\x1b[17~",
@@ -119,7 +120,12 @@ export function terminal(panel, desk) {
       later();
     }
   };
-  link.onclose = () => tell("gone");
+  link.onclose = ({ code, reason }) => {
+    tell(code === FULL ? "refused" : "gone");
+    if (code === FULL) {
+      state.after(h("span", { role: "alert" }, reason));
+    }
+  };
   view.addEventListener("click", () => String(getSelection()) || input.focus({ preventScroll: true }));
   input.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && event.shiftKey) {
