@@ -110,9 +110,9 @@ def test_a_server_that_leaves_its_sandboxes_leaves_their_programs(state: State, 
     assert (hibernated(state), state.records) == ([], []), "a server that leaves nothing burns what is paused"
 
 
-def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State, config: str) -> None:
-    with state.served(config) as server:
-        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
+def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State, template: str) -> None:
+    with state.served(CONFIG) as server:
+        sandbox = Sandbox.create(template, timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.commands.run(COUNT, background=True)
         until(lambda: count(sandbox) > 5)
         sandbox.pause()
@@ -127,14 +127,16 @@ def test_a_paused_sandbox_continues_after_its_keeper_was_killed(state: State, co
         assert (hibernated(state), state.records) == ([], [])
 
 
-def test_a_server_that_leaves_its_sandboxes_leaves_the_files_of_those_without_memory(state: State, config: str) -> None:
-    with state.served(config + 'shutdown = "leave"\n') as server:
-        sandbox = Sandbox.create(timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
+def test_a_server_that_leaves_its_sandboxes_leaves_the_files_of_those_without_memory(
+    state: State, template: str
+) -> None:
+    with state.served(CONFIG + 'shutdown = "leave"\n') as server:
+        sandbox = Sandbox.create(template, timeout=600, request_timeout=TIMEOUT_S, **server.e2b)
         sandbox.files.write("note", "kept")
         sandbox.pause(keep_memory=False)
     assert hibernated(state) == []
     assert len(state.images) == 1
-    with state.served(config) as server:
+    with state.served(CONFIG) as server:
         again = Sandbox.connect(sandbox.sandbox_id, **server.e2b)
         assert again.files.read("note") == "kept"
         assert again.kill()
