@@ -133,6 +133,7 @@ async def _compose_app(
         snapshots = TenantSnapshots(launcher, sandboxes)
         sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
         saved.find()
+        tasks.start_soon(saved.run)
         await _find_live(nodes, tasks, sandboxes, saved, registry)
         volumes = VolumeRegistry(registry, sandboxes)
         volumes.load()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import groupby
 from pathlib import Path
@@ -44,6 +44,8 @@ from hotdesk.linux import private_files
 FOLDER = "left"
 _SAVE_TIMEOUT_S = 60.0
 """Seconds a server has to save its sandboxes; those not saved by then are burnt."""
+_RETRY_INTERVAL_S = 1.0
+"""Seconds between two attempts to write or remove a record."""
 AT_ONCE = 4
 """Sandboxes whose files are copied at the same time."""
 _MAX_RECORDS = 10_000
@@ -75,6 +77,8 @@ class SavedSandboxes:
     tenants: Tenants
     records: dict[str, tuple[SavedSandbox, QuotaShare]] = field(default_factory=dict)
     """Sandboxes without a desk: their records, and their shares of the disk quota."""
+    outdated: dict[str, Sandbox] = field(default_factory=dict)
+    """Sandboxes whose records on disk could not be written or removed, by id."""
     seconds: float = _SAVE_TIMEOUT_S
 
     @property
@@ -148,7 +152,6 @@ class SavedSandboxes:
                 await tenant.host.burn(desk.id)
                 raise make_not_found_error(sandbox.id)
             sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope = desk, tenant, spec, scope
-            sandbox.saved_image = ""
             await self.forget(sandbox)
         if record.desk:
             await templates.renew_variables(desk, spec.image)
@@ -169,7 +172,7 @@ class SavedSandboxes:
         """Write the record of a hibernated sandbox at once, so that it survives a killed server."""
         sandbox.until = sandbox.started + self.longest
         sandbox.saved_image = PREFIX + new_word()
-        await self.write(sandbox, make_record(sandbox, sandbox.desk.id))
+        await self.update_record(sandbox)
 
     async def record(self, sandbox: Sandbox) -> None:
         """Write the record of a sandbox on disk again; one that is being paused or resumed is written afterwards."""
@@ -180,16 +183,44 @@ class SavedSandboxes:
                 record, share = self.records[sandbox.id]
                 record = record.model_copy(update={"revoked": sorted(sandbox.revoked)})
                 self.records[sandbox.id] = (record, share)
-                await self.write(sandbox, record)
-            elif sandbox.saved_image and sandbox.opened is not None:
-                await self.write(sandbox, make_record(sandbox, sandbox.desk.id))
+            if self.make_record(sandbox) is not None:
+                await self.update_record(sandbox)
 
-    async def write(self, sandbox: Sandbox, record: SavedSandbox) -> None:
-        """Write a record, unless its sandbox is killed meanwhile."""
-        place, name = get_folder(sandbox.tenant), _get_file_name(sandbox.id)
-        await anyio.to_thread.run_sync(write, place, name, record.model_dump_json().encode())
+    def make_record(self, sandbox: Sandbox) -> SavedSandbox | None:
+        """Return the record that a sandbox must have on disk; `None` if it runs or was killed."""
         if self.sandboxes.by_id.get(sandbox.id) is not sandbox:
-            await anyio.to_thread.run_sync(private_files.remove, place, name)
+            return None
+        if sandbox.id in self.records:
+            return self.records[sandbox.id][0]
+        is_on_disk = sandbox.saved_image and sandbox.opened is not None
+        return make_record(sandbox, sandbox.desk.id) if is_on_disk else None
+
+    async def update_record(self, sandbox: Sandbox) -> None:
+        """Write or remove a sandbox's record, even if the caller is cancelled; if that fails it is tried again."""
+        place, name, record = get_folder(sandbox.tenant), _get_file_name(sandbox.id), self.make_record(sandbox)
+        with anyio.CancelScope(shield=True):
+            try:
+                if record is not None:
+                    await anyio.to_thread.run_sync(write, place, name, record.model_dump_json().encode())
+                if record is None or self.make_record(sandbox) is None:  # it was killed meanwhile
+                    await anyio.to_thread.run_sync(remove, place, name)
+            except BaseException:
+                self.outdated[sandbox.id] = sandbox
+                raise
+            self.outdated.pop(sandbox.id, None)
+
+    async def run(self) -> None:
+        while True:
+            await anyio.sleep(_RETRY_INTERVAL_S)
+            await self.retry()
+
+    async def retry(self) -> None:
+        """Update the records that could not be updated before, except of sandboxes being paused or resumed."""
+        for sandbox in list(self.outdated.values()):
+            if not sandbox.turning.locked():
+                async with sandbox.turning:
+                    with report_failure(sandbox.tenant):
+                        await self.update_record(sandbox)
 
     def retain(self, sandbox: Sandbox) -> None:
         """Keep a hibernated sandbox whose desk has ended, as an earlier server's is kept."""
@@ -198,31 +229,30 @@ class SavedSandboxes:
         self.count(sandbox, record)
 
     async def note_resume(self, sandbox: Sandbox) -> None:
-        await self.remove_record(sandbox)
-        sandbox.saved_image = ""
-
-    async def remove_record(self, sandbox: Sandbox) -> None:
         """Remove a sandbox's record; a failure is logged, because the sandbox itself has continued or ended."""
+        sandbox.saved_image = ""
         try:
-            await anyio.to_thread.run_sync(private_files.remove, get_folder(sandbox.tenant), _get_file_name(sandbox.id))
-        except HotdeskError as e:
+            await self.update_record(sandbox)
+        except (HotdeskError, OSError) as e:
             log(e)
 
     async def discard(self, sandbox: Sandbox) -> None:
         """Remove everything of a sandbox that ends without a desk."""
         record = self.records[sandbox.id][0] if sandbox.id in self.records else None
-        if record is not None and record.desk:
-            tenant = await self.tenants.get_tenant(sandbox.tenant.name)
-            await tenant.host.burn(DeskId(record.desk))
-        await self.forget(sandbox)
+        try:
+            if record is not None and record.desk:
+                tenant = await self.tenants.get_tenant(sandbox.tenant.name)
+                await tenant.host.burn(DeskId(record.desk))
+        finally:
+            await self.forget(sandbox)
 
     async def forget(self, sandbox: Sandbox) -> None:
         """Remove a sandbox's record; its image is removed when nothing uses it."""
-        if sandbox.id not in self.records and sandbox.saved_image:
-            await self.note_resume(sandbox)
-        if (found := self.records.pop(sandbox.id, None)) is not None:
+        found = self.records.pop(sandbox.id, None)
+        if found is not None:
             found[1].free()
-            await self.remove_record(sandbox)
+        if found is not None or sandbox.saved_image or sandbox.id in self.outdated:
+            await self.note_resume(sandbox)
         if sandbox.spec.image.startswith(PREFIX):
             self.snapshots.deleted.set()
 
@@ -230,6 +260,7 @@ class SavedSandboxes:
 
     async def leave(self) -> None:
         """Save every sandbox as if it were paused; those that cannot be saved in time are burnt with their desks."""
+        await self.retry()
         for sandbox in self.sandboxes.by_id.values():
             self.sandboxes.retain(sandbox)
         here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
@@ -252,9 +283,11 @@ class SavedSandboxes:
         """Burn sandboxes that this server hibernated, if none are left for the next one; keepers burn the others."""
         for sandbox in [each for each in self.sandboxes.by_id.values() if each.opened is not None and each.saved_image]:
             await self.sandboxes.kill(sandbox)
+        await self.retry()
 
     def stop(self, sandbox: Sandbox) -> None:
         """Stop a sandbox's clock; one that its timeout would have killed expires when it would have been killed."""
+        self.outdated.pop(sandbox.id, None)  # its record is written once the sandbox is saved
         killed = sandbox.state == "running" and not sandbox.auto_pause
         sandbox.until = sandbox.ends if killed else sandbox.started + self.longest
         if sandbox.state == "running":
@@ -300,6 +333,18 @@ class SavedSandboxes:
         return sandbox.desk.id
 
 
+@contextmanager
+def report_failure(tenant: Tenant) -> Iterator[None]:
+    """Log why a record of a tenant is not up to date, seldom because each attempt fails alike, and continue."""
+    try:
+        yield
+    except (HotdeskError, OSError, ValueError) as e:
+        why = e if isinstance(e, HotdeskError) else type(e).__name__
+        LOG.write_seldom(
+            "records", f"a record of a sandbox of tenant {tenant.name} cannot be changed: {why}", (tenant.name,)
+        )
+
+
 def make_record(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     values = describe(sandbox, *_FIELDS) | {"volumes": dict(sandbox.spec.volumes)}
     return SavedSandbox(image=sandbox.saved_image, desk=desk, base=sandbox.spec.image if desk else "", **values)
@@ -339,6 +384,11 @@ def read(place: Path) -> Iterator[SavedSandbox]:
 def write(place: Path, name: str, data: bytes) -> None:
     private_files.make_folder(place)
     private_files.write(place, name, data)
+
+
+def remove(place: Path, name: str) -> None:
+    if place.is_dir():
+        private_files.remove(place, name)
 
 
 def say(line: str) -> None:

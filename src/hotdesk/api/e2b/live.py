@@ -7,8 +7,7 @@ a second. It has the program's settings, and nothing that was derived from them,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,11 +17,10 @@ import anyio.to_thread
 from pydantic import Field, ValidationError
 
 from hotdesk.api.cluster_host import ClusterHost
-from hotdesk.api.e2b.hibernate import SavedSandboxes, list_tenant_names
+from hotdesk.api.e2b.hibernate import SavedSandboxes, list_tenant_names, report_failure
 from hotdesk.api.e2b.record import COMMON, SandboxRecord, describe
 from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.log import LOG
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.brief.data import Scope
 from hotdesk.config import WALLS
@@ -67,10 +65,10 @@ class LiveRecords:
     async def update(self) -> None:
         """Write records that changed, and remove those of sandboxes that ended; what fails is retried next time."""
         for sandbox in list(self.sandboxes.by_id.values()):
-            with _report_failure(sandbox.tenant):
+            with report_failure(sandbox.tenant):
                 await self.write(sandbox)
         for name in [each for each in self.written if each not in self.sandboxes.by_id]:
-            with _report_failure(self.written[name][0]):
+            with report_failure(self.written[name][0]):
                 await self.remove(name)
 
     async def write(self, sandbox: Sandbox) -> None:
@@ -101,7 +99,7 @@ class LiveRecords:
         found = await tenant.host.cluster.settle([DeskId(each.desk) for each in records], SETTLE_SECONDS)
         for record in records:
             if (desk := found.get(DeskId(record.desk))) is None:
-                with _report_failure(tenant):
+                with report_failure(tenant):
                     await anyio.to_thread.run_sync(private_files.remove, get_folder(tenant), f"{record.id}.json")
             else:
                 await self.take_up(tenant, record, desk)
@@ -118,18 +116,6 @@ class LiveRecords:
             return
         self.sandboxes.add(sandbox)
         self.written[sandbox.id] = (tenant, b"")
-
-
-@contextmanager
-def _report_failure(tenant: Tenant) -> Iterator[None]:
-    """Log why a record of a tenant is not up to date, seldom because each attempt fails alike, and continue."""
-    try:
-        yield
-    except (HotdeskError, OSError, ValueError) as e:
-        why = e if isinstance(e, HotdeskError) else type(e).__name__
-        LOG.write_seldom(
-            "records", f"a record of a sandbox of tenant {tenant.name} cannot be changed: {why}", (tenant.name,)
-        )
 
 
 def make_record(sandbox: Sandbox) -> LiveSandbox:

@@ -288,11 +288,13 @@ class Sandboxes:
         cut(sandbox)
         with anyio.CancelScope(shield=True):
             try:
-                if sandbox.opened is not None:
-                    host, desk = sandbox.tenant.host, sandbox.opened.id
-                    await (host.burn(desk) if sandbox.saved_image else host.end(desk))
-                if self.saved is not None:
-                    await self.saved.discard(sandbox)
+                try:
+                    if sandbox.opened is not None:
+                        host, desk = sandbox.tenant.host, sandbox.opened.id
+                        await (host.burn(desk) if sandbox.saved_image else host.end(desk))
+                finally:
+                    if self.saved is not None:
+                        await self.saved.discard(sandbox)
             except (HotdeskError, OSError) as e:
                 log(e)
 

@@ -24,7 +24,7 @@ from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk, DeskId, Done, Spec
-from hotdesk.errors import DeskGone
+from hotdesk.errors import DeskGone, HostError
 
 pytestmark = pytest.mark.anyio
 ID, OTHER = DeskId("i" + "a" * 20), DeskId("i" + "b" * 20)
@@ -75,6 +75,8 @@ class Machine:
     desk: Computer = field(default_factory=Computer)
     burnt: list[str] = field(default_factory=list)
     keeper_died: bool = False
+    resists: bool = False
+    """Whether its desks cannot be burnt."""
     name: str = "default"
 
     @property
@@ -122,6 +124,8 @@ class Machine:
         return [self.desk]
 
     async def burn(self, desk: DeskId) -> None:
+        if self.resists:
+            raise HostError("it resists")
         self.burnt.append(desk)
 
     async def end(self, desk: DeskId) -> None:

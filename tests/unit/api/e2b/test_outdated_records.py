@@ -1,0 +1,98 @@
+"""Tests of records of hibernated sandboxes that cannot be removed or written at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import anyio.lowlevel
+import pytest
+from tests.unit.api.e2b.test_resume import ID, Machine, sandbox_of, serving
+
+from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, read
+from hotdesk.api.e2b.sandboxes import Sandboxes
+
+pytestmark = pytest.mark.anyio
+
+
+def block(machine: Machine) -> None:
+    """Have the server refuse to change records."""
+    get_folder(cast(Any, machine)).mkdir(parents=True, exist_ok=True)
+    get_folder(cast(Any, machine)).chmod(0o755)
+
+
+def unblock(machine: Machine) -> None:
+    get_folder(cast(Any, machine)).chmod(0o700)
+
+
+def list_records(machine: Machine) -> list[str]:
+    return [path.stem for path in get_folder(cast(Any, machine)).iterdir()]
+
+
+def saved_of(sandboxes: Sandboxes) -> SavedSandboxes:
+    assert sandboxes.saved is not None
+    return sandboxes.saved
+
+
+@pytest.mark.parametrize("ends", ["resumed", "killed", "resumed, then killed"])
+@pytest.mark.parametrize("by", ["the server that paused it", "the next server"])
+async def test_a_record_that_cannot_be_removed_is_removed_later(
+    tmp_path: Path, ends: str, by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as first, serving(machine) as second:
+        first.add(sandbox_of(machine))
+        await first.pause(first.by_id[ID], memory=True)
+        if by == "the next server":
+            saved_of(second).find_for_tenant(cast(Any, machine))
+        sandboxes = second if by == "the next server" else first
+        sandbox = sandboxes.by_id[ID]
+        block(machine)
+        if "resumed" in ends:
+            assert await sandboxes.resume(sandbox, 60)
+        if "killed" in ends:
+            await sandboxes.kill(sandbox)
+        assert list_records(machine) == [ID]
+        unblock(machine)
+        await saved_of(sandboxes).retry()
+        assert list_records(machine) == []
+        assert ends == "resumed" or sandboxes.by_id == {}
+    assert "other users can enter" in capsys.readouterr().err
+
+
+async def test_a_record_that_could_not_be_removed_stays_once_its_sandbox_is_paused_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        await sandboxes.pause(sandbox, memory=True)
+        block(machine)
+        await sandboxes.resume(sandbox, 60)
+        unblock(machine)
+        await sandboxes.pause(sandbox, memory=True)
+        await saved_of(sandboxes).retry()
+        [record] = read(get_folder(cast(Any, machine)))
+    assert (record.desk, record.image) == (ID, sandbox.saved_image)
+
+
+async def test_a_sandbox_whose_desk_cannot_be_burnt_leaves_no_record(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, resists=True)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        await sandboxes.pause(sandbox, memory=True)
+        await sandboxes.kill(sandbox)
+    assert list_records(machine) == []
+
+
+async def test_a_sandbox_that_is_killed_while_a_pause_that_was_cancelled_ends_leaves_no_record(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine, env={"LONG": "x" * (4 << 20)}))  # its record takes a moment
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(sandboxes.pause, sandbox, memory=True))
+            with anyio.fail_after(30):
+                while not get_folder(cast(Any, machine)).is_dir() or not list_records(machine):
+                    await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+            await sandboxes.kill(sandbox)
+    assert list_records(machine) == []
