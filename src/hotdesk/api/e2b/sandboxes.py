@@ -329,6 +329,8 @@ class Sandboxes:
             if due and sandbox.ends > time.time():
                 return
             if sandbox.state == "paused":
+                if self.saved is not None and sandbox.id in self.saved.outdated:
+                    await self.saved.update_record(sandbox)
                 raise E2bError(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await is_healthy(sandbox.desk):
                 raise make_not_paused_error(f"sandbox '{sandbox.id}' does not respond")

@@ -11,7 +11,9 @@ import pytest
 from tests.unit.api.e2b.test_resume import ID, Machine, sandbox_of, serving
 
 from hotdesk.api.e2b.hibernate import SavedSandboxes, get_folder, read
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.errors import HostError
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +98,26 @@ async def test_a_sandbox_that_is_killed_while_a_pause_that_was_cancelled_ends_le
             tasks.cancel_scope.cancel()
             await sandboxes.kill(sandbox)
     assert list_records(machine) == []
+
+
+@pytest.mark.parametrize("by", ["another call", "the server"])
+async def test_a_paused_sandbox_whose_record_could_not_be_written_is_recorded_later(tmp_path: Path, by: str) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        block(machine)
+        for _ in range(2):
+            with pytest.raises(HostError, match="other users can enter"):
+                await sandboxes.pause(sandbox, memory=True)
+        assert (sandbox.state, list_records(machine)) == ("paused", [])
+        unblock(machine)
+        if by == "another call":
+            with pytest.raises(E2bError, match="already paused"):
+                await sandboxes.pause(sandbox, memory=True)
+        else:
+            sandboxes.tasks.start_soon(saved_of(sandboxes).run)
+            with anyio.fail_after(10):
+                while saved_of(sandboxes).outdated:
+                    await anyio.sleep(0.01)
+        [record] = read(get_folder(cast(Any, machine)))
+    assert (record.desk, record.image) == (ID, sandbox.saved_image)
