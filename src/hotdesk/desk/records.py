@@ -54,7 +54,7 @@ def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
 
 
 def is_hibernated(run: os.PathLike[str] | str, desk: str) -> bool:
-    return any(record.get("id") == desk for record in list_hibernated(run))
+    return bool(ID_SHAPE.fullmatch(desk)) and os.path.exists(os.path.join(run, "hibernated", f"{desk}.json"))
 
 
 def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
