@@ -83,7 +83,11 @@ async def renew_variables(desk: Desk, image: str) -> None:
         return
     try:
         with anyio.fail_after(START_TIMEOUT_S):
-            await _introduce(desk)
+            if not await _introduce(desk):
+                raise DeskError(
+                    f"the code interpreter of desk {desk.id} did not accept the desk's variables; its programs see "
+                    "those of the desk it comes from"
+                )
     except (HotdeskError, TimeoutError, OSError) as e:
         log(e)
 
