@@ -19,19 +19,27 @@ async def run(sandboxes: Sandboxes) -> None:
     while True:
         now = time.time()
         for sandbox in list(sandboxes.by_id.values()):
-            if not sandbox.turning.locked():
-                sandboxes.retain(sandbox)
-            if has_ended(sandbox) and sandbox.opened is None:
-                sandboxes.tasks.start_soon(sandboxes.kill, sandbox)
-            elif has_ended(sandbox):
-                sandboxes.by_id.pop(sandbox.id, None)
-                cut(sandbox)
-            elif sandbox.state == "running" and sandbox.ends <= now and sandbox.id not in ending:
+            if not sandbox.turning.locked() and release(sandboxes, sandbox):
+                continue
+            if sandbox.state == "running" and sandbox.ends <= now and sandbox.id not in ending:
                 ending.add(sandbox.id)
                 sandboxes.tasks.start_soon(finish, sandboxes, sandbox, ending)
         sandboxes.soonest = anyio.Event()
         with anyio.move_on_after(wait(sandboxes, time.time())):
             await sandboxes.soonest.wait()
+
+
+def release(sandboxes: Sandboxes, sandbox: Sandbox) -> bool:
+    """Release a sandbox that ended, unless it continues from disk; return whether it ended."""
+    sandboxes.retain(sandbox)
+    if not has_ended(sandbox):
+        return False
+    if sandbox.opened is None:
+        sandboxes.tasks.start_soon(sandboxes.kill, sandbox)
+    else:
+        sandboxes.by_id.pop(sandbox.id, None)
+        cut(sandbox)
+    return True
 
 
 def wait(sandboxes: Sandboxes, now: float) -> float:

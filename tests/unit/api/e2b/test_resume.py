@@ -278,3 +278,20 @@ async def test_a_sandbox_that_is_neither_resumed_nor_paused_again_counts_as_runn
             await sandboxes.resume(sandbox, 60)
     assert (sandbox.state, machine.desk.state) == ("running", "running")
     assert 0 < sandbox.ends - time.time() <= 60
+
+
+async def test_a_sandbox_that_is_just_being_paused_on_disk_survives_its_keeper(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    async with serving(machine) as sandboxes:
+        sandboxes.add(sandbox := sandbox_of(machine))
+        sandboxes.tasks.start_soon(clock.run, sandboxes)
+        async with sandbox.turning:
+            machine.keeper_died = True
+            await until_seen(sandboxes)
+            sandbox.state = "paused"
+            assert sandboxes.saved is not None
+            await sandboxes.saved.note_pause(sandbox)
+            machine.list_hibernated(ID)
+        await until_seen(sandboxes)
+        assert sandboxes.get("default", ID) is sandbox
+        assert sandbox.opened is None
