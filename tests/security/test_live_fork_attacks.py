@@ -237,23 +237,6 @@ async def test_a_copy_draws_none_of_the_random_numbers_that_its_origin_draws(
     assert {*after}.isdisjoint(other)
 
 
-@MICROVM_ALONE
-@falls_without(
-    "programs see no group beside the one that stands still",
-    Removal("hotdesk_guest/freezer.py", '        check(libc.unshare(_CLONE_NEWCGROUP), "unshare")\n', ""),
-)
-async def test_root_of_a_machine_finds_no_group_that_goes_on_while_others_stand_still(
-    runtime: KeeperRuntime, spec: Spec
-) -> None:
-    desk = await runtime.open(replace(spec, root=True))
-    look = "mkdir /run/groups && mount -t cgroup2 groups /run/groups && ls /run/groups && cat /proc/self/cgroup"
-    found = await desk.run(["sh", "-c", look], user="root", timeout=TIME)
-    assert found.ok, found
-    assert found.text.split()[-1] == "0::/"
-    assert "desk" not in found.text.split()
-    await runtime.burn(desk.id)
-
-
 async def has_drawn(desk: Desk, lines: int) -> bool:
     is_there = any(each.name == "drawn" for each in await desk.list())
     return is_there and (await desk.read("drawn")).count(b"\n") > lines

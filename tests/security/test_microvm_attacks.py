@@ -157,6 +157,19 @@ async def test_root_of_a_machine_cannot_write_its_images_layers(rooted: Desk, at
 
 @pytest.mark.long
 @falls_without(
+    "programs see no group beside the one that stands still",
+    Removal("hotdesk_guest/freezer.py", '        check(libc.unshare(_CLONE_NEWCGROUP), "unshare")\n', ""),
+)
+async def test_root_of_a_machine_finds_no_group_that_goes_on_while_others_stand_still(rooted: Desk) -> None:
+    look = "mkdir -p /run/groups && mount -t cgroup2 groups /run/groups && ls /run/groups && cat /proc/self/cgroup"
+    found = await rooted.run(["sh", "-c", look], user="root", timeout=TIME)
+    assert found.ok, found
+    assert found.text.split()[-1] == "0::/"
+    assert "desk" not in found.text.split()
+
+
+@pytest.mark.long
+@falls_without(
     "a machine's own randomness",
     Removal("hotdesk_guest/vm.py", '    reseed_kernel(seed["random"])\n', ""),
 )
