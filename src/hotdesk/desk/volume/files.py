@@ -253,8 +253,8 @@ class VolumeFiles:
 
     def discard(self, name: bytes) -> None:
         """Delete a directory in the staging area; what is left when the time limit is reached is for the sweep."""
-        for left in discard(self.staging, name, self.delete_limit_s):
-            self.leftovers.put(left)
+        for remaining in discard(self.staging, name, self.delete_limit_s):
+            self.leftovers.put(remaining)
 
     def find_leftovers(self) -> None:
         """Find what killed processes left behind in the staging area, before any request is carried out."""
