@@ -109,16 +109,16 @@ class MicrovmWall(ContainerWall):
             os.close(userns)
 
     def find_template(self, room: Room) -> Path:
-        return get_template_folder(self.settings.images, room.image.digest) / self.compute_key(room)
-
-    def compute_key(self, room: Room, *more: object) -> str:
-        """Return a key of all that a machine is made of, code on both sides of its ports included."""
-        assert room.stage is not None
         guest = (room.folder / "link/lib/hotdesk_guest").iterdir()
         sources = {**self.sources, **{f"guest/{file.name}": file.read_bytes() for file in guest}}
+        key = template.compute_key((*self.list_facts(room), room.guest), sources)
+        return get_template_folder(self.settings.images, room.image.digest) / key
+
+    def list_facts(self, room: Room) -> tuple[object, ...]:
+        assert room.stage is not None
         host = (self.accelerator, os.uname().machine, _read_processor())
-        image = (room.stage.digest, room.image.python, room.guest, *self.list_disks(room.image))
-        return template.compute_key((*host, *image, room.spec.memory, self.count_cpus(room), *more), sources)
+        image = (room.stage.digest, room.image.python, *self.list_disks(room.image))
+        return (*host, *image, room.spec.memory, self.count_cpus(room))
 
     def list_disks(self, image: Image) -> list[tuple[object, ...]]:
         """Describe the files of the machine's read-only disks: a machine has parts of exactly these in its memory."""
@@ -149,7 +149,9 @@ class MicrovmWall(ContainerWall):
     def compute_machine_key(self, room: Room) -> str:
         """Return a key of all that must be the same when a machine is loaded with its memory."""
         layers = (layer.name for layer in room.image.layers)
-        return self.compute_key(room, self.compute_disk(room), *layers)
+        guest = {f"guest/{file.name}": file.read_bytes() for file in SOURCE.glob("hotdesk_guest/*.py")}
+        sources = {**self.sources, **guest}  # not as compiled for the image, which happens after its first desks
+        return template.compute_key((*self.list_facts(room), self.compute_disk(room), *layers), sources)
 
     def compute_disk(self, room: Room) -> int:
         """Return the size of the machine's disk in bytes."""

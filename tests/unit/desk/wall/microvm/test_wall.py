@@ -78,7 +78,7 @@ def setting(name: str, value: object) -> Callable[[Machine], None]:
 
 WAKES = [
     "a layer made again", "another file system", "layers in another order", "memory", "an emulated machine",
-    "its interpreter", "the emulator", "the guest's first file", "the guest", "the supervisor",
+    "its interpreter", "the emulator", "the supervisor",
 ]  # fmt: skip
 """Changes after which a machine with its memory is not loaded either."""
 
