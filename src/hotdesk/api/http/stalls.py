@@ -2,7 +2,8 @@
 
 For tests and for operators who look for a cause: with `HOTDESK_STALLS=50` each callback is reported that took more than
 50 ms of its own. Waiting for a processor of a busy machine is not counted: neither this thread's, nor that of other
-threads that may hold the interpreter's lock meanwhile, nor the time that the hypervisor took.
+threads that may hold the interpreter's lock meanwhile, nor the time that the hypervisor took, nor time in which the
+whole process stood still.
 """
 
 from __future__ import annotations
@@ -108,16 +109,20 @@ class StallWatch:
         stolen = min(cpu, losses.pop(_STEAL, 0.0))
         cpu -= stolen
         seconds = max(cpu, elapsed - stolen - sum(losses.values()))
-        if seconds > self.limit:
-            seen_in, summary = self.last_stack
-            stack = "".join(summary.format()) if summary is not None and seen_in == begun else ""
+        seen_in, summary = self.last_stack
+        stack = "".join(summary.format()) if summary is not None and seen_in == begun else ""
+        # While a callback waits, another thread takes a sample. If it did not, the whole process stood still.
+        if seconds > self.limit and (stack or cpu > self.limit):
             self.tell(Stall(seconds, cpu, repr(handle)[:300], stack, collected))
 
     def look(self) -> None:
+        last = time.monotonic()
         while not self.over.wait(_LOOK_INTERVAL_S):
-            begun = self.begun
+            begun, before, last = self.begun, last, time.monotonic()
             if not begun or time.monotonic() - begun < _LOOK_INTERVAL_S:
                 self.looks.append((time.monotonic(), measure_other_threads(self.name)))
+            elif last - before > _LOOK_INTERVAL_S + self.limit / 2:
+                continue  # this thread did not run either: the callback may have waited for nothing
             elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
                 summary = _summarize_stack(sys._current_frames().get(self.thread))
                 if self.begun == begun:

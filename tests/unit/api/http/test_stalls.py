@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import subprocess
 import sys
 import threading
@@ -81,6 +82,35 @@ async def test_a_busy_machine_is_not_reported_as_a_stall() -> None:
             await anyio.sleep(0.001)
             await anyio.to_thread.run_sync(compute, 0.015)
     assert found == []
+
+
+STOPPED = """
+import asyncio, sys, time
+from hotdesk.api.http.stalls import watch_loop
+
+async def main():
+    with watch_loop(0.3, lambda stall: print(stall, flush=True)):
+        await asyncio.sleep(0.03)
+        print("waiting", flush=True)
+        sys.stdin.readline()
+        await asyncio.sleep(0.03)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_that_was_stopped_has_not_stalled() -> None:
+    argv = [sys.executable, "-c", STOPPED]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGSTOP)
+        await anyio.sleep(0.8)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate()[0] == ""
 
 
 @pytest.mark.parametrize(
