@@ -16,7 +16,7 @@ MAX_WAITING = 64
 
 @dataclass(slots=True)
 class EventBatch:
-    """Events waiting to be written. `run` writes until cancelled; who cancels it decides about events still waiting."""
+    """Events waiting to be written. `run` writes until cancelled; its caller handles the events still waiting then."""
 
     note: Callable[..., None]
     """Writes events in one commit."""

@@ -50,7 +50,7 @@ class TemplateFiles:
 
     links: dict[str, UploadLink] = field(default_factory=dict)
     reserved: dict[Path, int] = field(default_factory=dict)
-    """Bytes that each unfinished archive may still need."""
+    """Bytes reserved for each unfinished archive: its announced length, or the maximum."""
     reserving: anyio.Lock = field(default_factory=anyio.Lock)
 
     def open_link(self, tenant: Tenant, digest: str) -> str:
