@@ -266,6 +266,72 @@ def test_a_payload_adds_no_rights(take: Import, entry: tuple[str, dict[str, obje
     assert not any(stat.S_ISCHR(mode) or stat.S_ISBLK(mode) for mode in modes)
 
 
+@falls_without(
+    "the depth that links lead to",
+    Removal(
+        "image/untar.py",
+        "        if level + len(missing) >= budget.limits.depth:\n",
+        "        if False:\n",
+    ),
+)
+def test_a_tree_made_deep_by_links_is_refused_and_blocks_no_other_image(
+    refuse: Callable[[bytes], str], take: Import, store: Path
+) -> None:
+    far = "/".join("d" * 110)
+    payload = pack(
+        PYTHON,
+        (f"{far}/x", {}, b""),
+        *(
+            each
+            for number in range(12)
+            for each in (
+                (f"l{number}", {"type": tarfile.SYMTYPE, "linkname": f"l{number - 1}/{far}" if number else far}, b""),
+                (f"l{number}/{far}/x", {}, b""),
+            )
+        ),
+    )
+    why = refuse(archive(payload, fields_of(payload, SIGNER, entries=10_000), SIGNER))
+    assert "in 256 levels" in why
+    assert take(archive(GOOD, fields_of(GOOD, SIGNER), SIGNER)) in ls(store)
+
+
+@falls_without(
+    "leftovers of any depth",
+    Removal(
+        "image/store.py",
+        "    done = subprocess.run(\n"
+        '        ["rm", "-rf", "--one-file-system", "--", str(path)], '
+        "check=False, stdin=subprocess.DEVNULL, capture_output=True\n"
+        "    )\n",
+        "    import shutil\n\n    shutil.rmtree(path)\n    done = subprocess.run(['true'], capture_output=True)\n",
+    ),
+)
+def test_a_deep_tree_left_in_the_store_blocks_no_other_image(take: Import, store: Path) -> None:
+    (store / "tmp").mkdir(parents=True)
+    fd = os.open(store / "tmp", os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=fd)
+        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+    assert take(archive(GOOD, fields_of(GOOD, SIGNER), SIGNER)) in ls(store)
+    assert os.listdir(store / "tmp") == []
+
+
+@falls_without(
+    "parents that are counted",
+    Removal(
+        "image/untar.py",
+        "            budget.spend(0)\n            os.mkdir(name, 0o755, dir_fd=fd)\n",
+        "            os.mkdir(name, 0o755, dir_fd=fd)\n",
+    ),
+)
+def test_folders_that_no_entry_names_are_counted(refuse: Callable[[bytes], str]) -> None:
+    payload = pack(PYTHON, *((f"{number}/" * 100 + "x", {}, b"") for number in range(10)))
+    assert "more than 20 entries" in refuse(archive(payload, fields_of(payload, SIGNER, entries=20), SIGNER))
+
+
 # -- servers -----------------------------------------------------------------------------------------------------------
 
 

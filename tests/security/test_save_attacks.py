@@ -180,7 +180,7 @@ def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> 
         fd = inner
     os.close(fd)
     said = refused(saved, upper.parent / "images")
-    assert f"more than {TreeLimits().depth} folders deep" in said
+    assert f"more than {TreeLimits().depth} levels deep" in said
     assert len(said) < 400
 
 

@@ -25,8 +25,10 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 RIGHTS = 0o6000
 NOBODY = 65534
-PATH = 4095
+MAX_PATH = 4095
 """Maximum bytes of a path; deeper entries have no path."""
+MAX_DEPTH = 256
+"""Maximum levels of an image's tree: what reads an image takes a descriptor and a stack frame for each."""
 SHOWN = 200
 
 _PathTest = Callable[[int, bytes], bool]
@@ -40,8 +42,7 @@ class TreeLimits:
     entries: int = 2_000_000
     size: int = 64 << 30
     """Bytes written: content without its holes, and extended attributes."""
-    depth: int = 256
-    """Levels of nested folders: deleting an image takes a descriptor and a stack frame for each."""
+    depth: int = MAX_DEPTH
 
 
 @dataclass(slots=True)
@@ -101,6 +102,10 @@ class Copy:
 
     def put(self, name: bytes, info: os.stat_result) -> None:
         top = self.levels[-1]
+        if len(self.levels) > self.limits.depth:
+            raise self.make_error(
+                f"is nested more than {self.limits.depth} levels deep, which is the limit for an image"
+            )
         if info.st_dev != self.levels[0].info.st_dev:
             raise self.make_error("is a mount point; an image can only have files of one file system")
         path = self.get_path(name)
@@ -116,10 +121,6 @@ class Copy:
             self.note(b"w", name)
 
     def enter(self, name: bytes, info: os.stat_result) -> None:
-        if len(self.levels) > self.limits.depth:
-            raise self.make_error(
-                f"is nested more than {self.limits.depth} folders deep, which is the limit for an image"
-            )
         self.source = _replace_fd(self.source, open_strictly(self.source, name, FOLDER))
         self.expect(self.source, info)
         os.mkdir(name, 0o700, dir_fd=self.target)
@@ -217,7 +218,7 @@ class Copy:
     def get_path(self, name: bytes) -> bytes | None:
         """Return the path of a name in the open directory, or `None` if it is longer than a path can be."""
         above = self.levels[-1].path
-        return None if above is None or len(above) + len(name) > PATH else above + name
+        return None if above is None or len(above) + len(name) > MAX_PATH else above + name
 
     def make_error(self, why: str) -> ImageError:
         path = b"/".join([*(level.name for level in self.levels[1:]), self.at])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from hotdesk.desk.image.image import Image, find
-from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits
+from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, check_path
 from hotdesk.errors import HotdeskError, ImageError, make_printable
 from hotdesk.linux import syscalls
 
@@ -114,6 +114,7 @@ def _add(
     first = links.setdefault((info.st_dev, info.st_ino), path) if entry.isreg() and info.st_nlink > 1 else path
     if first != path:
         entry.type, entry.linkname, entry.size = tarfile.LNKTYPE, first, 0
+    check_path(path, budget.limits)
     budget.spend(entry.size)
     if not entry.isreg():
         tar.addfile(entry)

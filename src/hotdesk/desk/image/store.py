@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator
@@ -15,7 +14,7 @@ from typing import Literal
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import guest_code, pin, sterile
 from hotdesk.desk.image.image import Image, as_name, dump, find, get_record_path, get_template_folder, ls, parse
-from hotdesk.errors import HostError, ImageError
+from hotdesk.errors import HostError, ImageError, make_printable
 
 Progress = Callable[[str], None]
 
@@ -43,12 +42,12 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
     try:
         take(lock, store, progress)
         for leftover in (store / "tmp").iterdir():
-            discard(leftover)
+            _try_to_discard(leftover, progress)
         work = Path(tempfile.mkdtemp(dir=store / "tmp"))
         try:
             yield work, lock
         finally:
-            discard(work)
+            _try_to_discard(work, progress)
     finally:
         os.close(lock)
 
@@ -71,11 +70,22 @@ def take(lock: int, store: Path, progress: Progress) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
+def _try_to_discard(path: Path, progress: Progress) -> None:
+    """Remove a path in the store, or report why not: one that cannot be removed must not stop what comes after it."""
+    try:
+        discard(path)
+    except HostError as e:
+        progress(str(e))
+
+
 def discard(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    """Remove a file or a tree of any depth: `rm` needs neither a stack frame nor a descriptor for each level."""
+    done = subprocess.run(
+        ["rm", "-rf", "--one-file-system", "--", str(path)], check=False, stdin=subprocess.DEVNULL, capture_output=True
+    )
+    if done.returncode != 0:
+        why = make_printable(done.stderr.decode(errors="replace").strip()[-500:])
+        raise HostError(f"{path} cannot be removed ({why}); remove it yourself")
 
 
 def publish(store: Path, image: Image, tree: Path) -> Image:

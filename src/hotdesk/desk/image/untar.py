@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import IO, Literal
 
 from hotdesk.dataclass import dataclass
+from hotdesk.desk.image.copy import MAX_DEPTH, MAX_PATH
 from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux import openat2
 from hotdesk.linux.openat2 import RootDirectory
@@ -29,8 +31,9 @@ class ArchiveLimits:
     size: int = 64 << 30
     """Bytes of all files together, including holes."""
     name: int = 255
-    path: int = 4095
-    depth: int = 128
+    path: int = MAX_PATH
+    depth: int = MAX_DEPTH
+    """Levels of the tree, where the archive's links lead deeper too."""
 
     @property
     def stream(self) -> int:
@@ -62,7 +65,7 @@ def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer:
             budget.spend(info.size if info.isreg() else 0)
             above, name = split_place(info, budget.limits)
             if name and not (layer and name.startswith(_WHITEOUT)):
-                put(root, tar, info, above, name, budget.limits)
+                put(root, tar, info, above, name, budget)
 
 
 def apply_whiteouts(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> None:
@@ -107,30 +110,85 @@ def split_place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, by
 
 
 def _split_name(text: str, limits: ArchiveLimits) -> list[bytes]:
-    path = text.encode("utf-8", "surrogateescape")
-    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
-    shown = make_printable(text[:80])
+    parts = check_path(text, limits)
     if b".." in parts:
-        raise ImageError(f"the archive's entry {shown!r} has a path with `..`, which is not allowed")
-    if b"\0" in path or len(path) > limits.path or len(parts) > limits.depth:
         raise ImageError(
-            f"the archive's entry {shown!r} has an invalid path: at most {limits.path} bytes in {limits.depth} levels, "
-            "without a NUL byte, are allowed"
-        )
-    if any(len(part) > limits.name for part in parts):
-        raise ImageError(
-            f"the archive's entry {shown!r} has a name of more than {limits.name} bytes, which is the limit"
+            f"the archive's entry {make_printable(text[:80])!r} has a path with `..`, which is not allowed"
         )
     return parts
 
 
+def check_path(text: str, limits: ArchiveLimits) -> list[bytes]:
+    """Return the components of an entry's path; raise `ImageError` if it is beyond the limits."""
+    path = text.encode("utf-8", "surrogateescape")
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    if b"\0" in path or len(path) > limits.path or len(parts) > limits.depth:
+        raise _make_path_error(text, limits)
+    if any(len(part) > limits.name for part in parts):
+        raise ImageError(
+            f"the archive's entry {make_printable(text[:80])!r} has a name of more than {limits.name} bytes, "
+            "which is the limit"
+        )
+    return parts
+
+
+def _make_path_error(text: str, limits: ArchiveLimits) -> ImageError:
+    return ImageError(
+        f"the archive's entry {make_printable(text[:80])!r} has an invalid path: at most {limits.path} bytes in "
+        f"{limits.depth} levels, without a NUL byte, are allowed"
+    )
+
+
+@contextmanager
+def open_folder(root: RootDirectory, path: bytes, budget: ArchiveBudget) -> Iterator[int]:
+    """Open the directory of an entry; create missing ones, which count as entries."""
+    fd, missing = _open_deepest(root, path)
+    try:
+        level = _measure_depth(root, fd, budget.limits)
+        if level + len(missing) >= budget.limits.depth:
+            raise _make_path_error(os.fsdecode(path), budget.limits)
+        for name in missing:
+            budget.spend(0)
+            os.mkdir(name, 0o755, dir_fd=fd)
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open_deepest(root: RootDirectory, path: bytes) -> tuple[int, list[bytes]]:
+    """Open the deepest directory of a path that exists; return it with the names that are missing below."""
+    missing: list[bytes] = []
+    while True:
+        try:
+            return root.open(path, os.O_RDONLY | os.O_DIRECTORY), missing[::-1]
+        except FileNotFoundError:
+            if not path:
+                raise
+            path, _, name = path.rpartition(b"/")
+            missing.append(name)
+
+
+def _measure_depth(root: RootDirectory, fd: int, limits: ArchiveLimits) -> int:
+    """Return how deep an open directory really is: links in an entry's path lead deeper than its name tells."""
+    try:
+        here, top = (os.readlink(f"/proc/self/fd/{each}") for each in (fd, root.fd))
+    except OSError as e:
+        if e.errno == errno.ENAMETOOLONG:
+            return limits.depth
+        raise
+    return here.count("/") - top.count("/")
+
+
 def put(
-    root: RootDirectory, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, name: bytes, limits: ArchiveLimits
+    root: RootDirectory, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, name: bytes, budget: ArchiveBudget
 ) -> None:
     """Unpack one entry. Devices, pipes and unknown types are skipped."""
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
         return
-    with root.folder(above) as fd:
+    with open_folder(root, above, budget) as fd:
         if info.isdir():
             _put_folder(info, fd, name)
         elif info.isreg():
@@ -140,7 +198,7 @@ def put(
             os.symlink(info.linkname.encode("utf-8", "surrogateescape"), name, dir_fd=fd)
             os.chown(name, clamp_owner(info.uid), clamp_owner(info.gid), dir_fd=fd, follow_symlinks=False)
         else:
-            _put_link(root, b"/".join(_split_name(info.linkname, limits)), fd, name)
+            _put_link(root, b"/".join(_split_name(info.linkname, budget.limits)), fd, name)
 
 
 def _put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:

@@ -298,7 +298,7 @@ def test_thousands_of_levels_need_neither_stack_nor_descriptors(trees: Trees, le
 
 def test_a_tree_too_deep_is_refused_and_can_be_cleared_away(trees: Trees) -> None:
     deepen(trees.source, 300, "level")
-    with pytest.raises(ImageError, match=r"level/level is nested more than 256 folders deep") as caught:
+    with pytest.raises(ImageError, match=r"level/level is nested more than 256 levels deep") as caught:
         trees.copy()
     assert len(str(caught.value)) < 400
     shutil.rmtree(trees.folder / "copy-1")

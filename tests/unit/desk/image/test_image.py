@@ -16,6 +16,7 @@ from hotdesk.desk.image import pin
 from hotdesk.desk.image import store as stores
 from hotdesk.desk.image.image import Image, find, get_record_path, ls
 from hotdesk.errors import BriefError, ImageError, make_printable
+from hotdesk.linux import syscalls
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 
@@ -136,6 +137,36 @@ def test_a_damaged_pin_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "pins/desk.json").write_text(text)
     assert pin.list_pinned(tmp_path) == {}
     stores.rm(tmp_path, "base")
+
+
+def test_a_leftover_of_any_depth_is_removed_by_the_next_writer(tmp_path: Path) -> None:
+    put(tmp_path, "base", ONE)
+    fd = os.open(tmp_path / "tmp", os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=fd)
+        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+    put(tmp_path, "office", TWO)
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_leftover_that_cannot_be_removed_stops_no_one(tmp_path: Path) -> None:
+    put(tmp_path, "base", ONE)
+    stuck, said = tmp_path / "tmp/stuck", list[str]()
+    stuck.mkdir()
+    (stuck / "file").touch()
+    syscalls.mount(str(stuck), str(stuck), None, syscalls.MS_BIND)
+    try:
+        with stores.writing(tmp_path, said.append):
+            pass
+    finally:
+        syscalls.umount(str(stuck))
+    assert "stuck cannot be removed" in said[0]
+    put(tmp_path, "office", TWO)
+    assert os.listdir(tmp_path / "tmp") == []
 
 
 def test_leftovers_of_a_killed_build_are_swept_by_the_next(tmp_path: Path) -> None:

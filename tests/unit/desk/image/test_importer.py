@@ -194,13 +194,28 @@ def test_names_are_bytes(tree: Path) -> None:
     ("name", "said"),
     [
         ("x" * 256, "a name of more than 255 bytes"),
-        ("d/" * 200 + "x", "an invalid path"),
+        ("d/" * 256 + "x", "an invalid path"),
         ("y/" * 2100, "an invalid path"),
     ],
 )
 def test_impossible_names_are_refused(tree: Path, name: str, said: str) -> None:
     with pytest.raises(ImageError, match=said):
         put(tree, file(name))
+
+
+def test_folders_that_links_lead_to_count_as_deep_as_they_are(tree: Path) -> None:
+    put(tree, file("d/" * 255 + "x"))
+    with pytest.raises(ImageError, match="in 256 levels"):
+        put(tree, symlink("l", "d/" * 250), folder("l/a/b/c/e/f/g/h"))
+    with pytest.raises(ImageError, match="in 256 levels"):
+        put(tree, symlink("l", "d/" * 255), folder("l/a/b"))
+
+
+def test_parents_that_no_entry_names_are_counted(tree: Path) -> None:
+    put(tree, file("a/b/c"), file("a/b/d"), limits=ArchiveLimits(entries=4))
+    with pytest.raises(ImageError, match="more than 10 entries"):
+        put(tree, *(file(f"{number}/" * 100 + "x") for number in range(10)), limits=ArchiveLimits(entries=10))
+    assert sum(1 for _ in tree.rglob("*")) <= 4 + 10
 
 
 @pytest.mark.long

@@ -75,3 +75,12 @@ def test_files_that_are_mostly_holes_are_bounded(tmp_path: Path) -> None:
         file.truncate(1001)
     with pytest.raises(ImageError, match="more than 1000 bytes"):
         pack(tmp_path, ArchiveLimits(size=1000))
+
+
+def test_a_file_deeper_than_an_import_accepts_is_refused(tmp_path: Path) -> None:
+    deep = tmp_path / "/".join("d" * 256)
+    deep.mkdir(parents=True)
+    pack(tmp_path)
+    (deep / "file").touch()
+    with pytest.raises(ImageError, match="in 256 levels"):
+        pack(tmp_path)
