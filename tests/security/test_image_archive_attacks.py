@@ -19,6 +19,7 @@ from hotdesk.drive.image_archive import import_archive, open_source, read_manife
 from hotdesk.drive.image_manifest import MAGIC, MAX_MANIFEST_BYTES
 from hotdesk.errors import BriefError, HotdeskError, ImageError
 from hotdesk.linux import uids
+from tests.deep_trees import deepen, removing
 from tests.exported_image import PYTHON, Entry, archive, fields_of, new_signer, pack, sign_line, trust
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.upstream import Upstream, upstream
@@ -30,8 +31,9 @@ Import = Callable[..., Image]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "images"
+def store(tmp_path: Path) -> Iterator[Path]:
+    with removing(tmp_path / "images") as store:
+        yield store
 
 
 @pytest.fixture
@@ -308,13 +310,7 @@ def test_a_tree_made_deep_by_links_is_refused_and_blocks_no_other_image(
 )
 def test_a_deep_tree_left_in_the_store_blocks_no_other_image(take: Import, store: Path) -> None:
     (store / "tmp").mkdir(parents=True)
-    fd = os.open(store / "tmp", os.O_RDONLY)
-    for _ in range(1200):
-        os.mkdir("d", dir_fd=fd)
-        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
-        os.close(fd)
-        fd = inner
-    os.close(fd)
+    deepen(store / "tmp")
     assert take(archive(GOOD, fields_of(GOOD, SIGNER), SIGNER)) in ls(store)
     assert os.listdir(store / "tmp") == []
 

@@ -10,11 +10,14 @@ import io
 import lzma
 import os
 import re
+import shutil
 import stat
 import tarfile
+import tempfile
 from collections.abc import Callable
 from typing import IO, Literal
 
+from hotdesk.desk.image.manifests import INDEX
 from hotdesk.desk.image.untar import ArchiveLimits, iterate_headers, open_tar
 from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import RootDirectory
@@ -83,6 +86,30 @@ class Folder:
         return io.BufferedReader(io.FileIO(fd, "rb"), BUFFER)
 
 
+class CopiedFolder(Folder):
+    """An OCI layout in a directory that others may write: every file is copied before it is verified and read."""
+
+    def __init__(self, fd: int, index: int, work: str, limits: ArchiveLimits) -> None:
+        super().__init__(fd)
+        self.work, self.limits = work, limits
+        self.copied: tuple[str, int] = (INDEX, os.dup(index))
+        """The name and copy of the file that was opened last; a layer is opened several times in a row."""
+
+    def close(self) -> None:
+        os.close(self.copied[1])
+        super().close()
+
+    def open(self, name: str) -> io.BufferedReader:
+        if self.copied[0] != name:
+            with super().open(name) as file, tempfile.TemporaryFile(dir=self.work) as copy:
+                shutil.copyfileobj(Bounded(file, self.limits.stream), copy, BUFFER)
+                copy.flush()
+                fresh = os.dup(copy.fileno())
+            os.close(self.copied[1])
+            self.copied = name, fresh
+        return reopen_file(self.copied[1])
+
+
 class Wrapped:
     """An OCI layout or `docker save` in an uncompressed tar, read in place."""
 
@@ -127,7 +154,7 @@ def detect_kind(stream: IO[bytes]) -> Kind:
             names.add(clean(info.name))
             if not _WRAPPING.fullmatch(clean(info.name)) or len(names) > _PART_LIMIT:
                 return "tar"
-    if "index.json" in names:
+    if INDEX in names:
         return "oci"
     return "docker" if "manifest.json" in names else "tar"
 

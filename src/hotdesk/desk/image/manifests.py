@@ -11,7 +11,9 @@ from hotdesk.errors import ImageError, make_printable
 
 DIGEST_SHAPE = re.compile(r"sha256:([0-9a-f]{64})")
 _MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
-_JSON_LIMIT = 4 << 20
+JSON_LIMIT = 4 << 20
+INDEX = "index.json"
+"""The file of an OCI layout that names all others."""
 _LAYER_LIMIT = 512
 _NESTING_LIMIT = 4
 
@@ -28,7 +30,7 @@ class ArchiveParts(Protocol):
 
 def read_oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Return the names and digests of this machine's layers in an OCI layout, lowest first."""
-    manifest = read_json(parts, "index.json", None)
+    manifest = read_json(parts, INDEX, None)
     for _ in range(_NESTING_LIMIT):
         if "manifests" not in manifest:
             break
@@ -44,7 +46,7 @@ def read_oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
 def read_docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Return the layers of a `docker save`, lowest first, as names and digests of their uncompressed content."""
     with parts.open("manifest.json") as file:
-        images = _load_json(file.read(_JSON_LIMIT + 1), "manifest.json")
+        images = _load_json(file.read(JSON_LIMIT + 1), "manifest.json")
     if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], dict):
         raise ImageError("the archive must contain exactly one image; save one with `docker save NAME`")
     layers, config = images[0].get("Layers"), images[0].get("Config")
@@ -116,7 +118,7 @@ def _read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, 
 
 def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, object]:
     with parts.open(name) as file:
-        text = file.read(_JSON_LIMIT + 1)
+        text = file.read(JSON_LIMIT + 1)
     if digest is not None and f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
         raise ImageError(f"the archive is damaged: {name} does not match its digest")
     data = _load_json(text, name)
@@ -127,7 +129,7 @@ def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, o
 
 def _load_json(text: bytes, name: str) -> object:
     shown = make_printable(name[:90])
-    if len(text) > _JSON_LIMIT:
+    if len(text) > JSON_LIMIT:
         raise ImageError(f"{shown} in the archive has more than 4 MiB, the limit for a JSON file")
     try:
         return json.loads(text)

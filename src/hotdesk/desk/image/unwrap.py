@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import stat
 import sys
 import tarfile
 import tempfile
@@ -14,9 +13,10 @@ from collections.abc import Callable
 from contextlib import closing
 from io import BufferedReader
 from lzma import LZMAError
+from typing import Literal
 
 from hotdesk.desk.image.archive import (
-    Folder,
+    CopiedFolder,
     Kind,
     Wrapped,
     decompress_stream,
@@ -39,13 +39,20 @@ _Layer = tuple[str, str]
 
 
 def main() -> int:
-    """Unpack the archive or layout open as a descriptor into a directory; print its kind and its Python's path."""
-    _, archive, tree, machine, entries, size = sys.argv
+    """Unpack an archive open as a descriptor into a directory; print its kind and its Python's path.
+
+    With a last argument, which is the descriptor of an OCI layout, the archive is a copy of its index.
+    """
+    _, archive, tree, machine, entries, size, *layout = sys.argv
+    limits, work = ArchiveLimits(int(entries), int(size)), os.path.dirname(tree)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with RootDirectory(tree) as root:
-            kind = unwrap(int(archive), root, machine, ArchiveLimits(int(entries), int(size)), os.path.dirname(tree))
+            if layout:
+                kind: Kind = unwrap_layout(int(layout[0]), int(archive), root, machine, limits, work)
+            else:
+                kind = unwrap(int(archive), root, machine, limits, work)
             python = find_python(root, "the image")
             furnish(root)
     except BROKEN as e:
@@ -60,11 +67,15 @@ def main() -> int:
     return 0
 
 
+def unwrap_layout(
+    layout: int, index: int, root: RootDirectory, machine: str, limits: ArchiveLimits, work: str
+) -> Literal["oci"]:
+    with closing(CopiedFolder(layout, index, work, limits)) as parts:
+        squash(root, parts.open, read_oci_layers(parts, machine), limits)
+    return "oci"
+
+
 def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimits, work: str) -> Kind:
-    if stat.S_ISDIR(os.fstat(archive).st_mode):
-        with closing(Folder(archive)) as parts:
-            squash(root, parts.open, read_oci_layers(parts, machine), limits)
-        return "oci"
     with reopen_file(archive) as file, decompress_stream(file, limits) as stream:
         kind = detect_kind(stream)
     if kind == "tar":

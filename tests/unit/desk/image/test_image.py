@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.deep_trees import deepen, removing
 
 from hotdesk.desk.image import pin
 from hotdesk.desk.image import store as stores
@@ -140,16 +141,11 @@ def test_a_damaged_pin_is_ignored(tmp_path: Path, text: str) -> None:
 
 
 def test_a_leftover_of_any_depth_is_removed_by_the_next_writer(tmp_path: Path) -> None:
-    put(tmp_path, "base", ONE)
-    fd = os.open(tmp_path / "tmp", os.O_RDONLY)
-    for _ in range(1200):
-        os.mkdir("d", dir_fd=fd)
-        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
-        os.close(fd)
-        fd = inner
-    os.close(fd)
-    put(tmp_path, "office", TWO)
-    assert os.listdir(tmp_path / "tmp") == []
+    with removing(tmp_path / "store") as store:
+        put(store, "base", ONE)
+        deepen(store / "tmp")
+        put(store, "office", TWO)
+        assert os.listdir(store / "tmp") == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")

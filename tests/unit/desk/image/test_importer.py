@@ -10,13 +10,17 @@ import os
 import shutil
 import stat
 import tarfile
+import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hotdesk.desk.image import manifests
-from hotdesk.desk.image.archive import Folder, Wrapped, decompress_stream, detect_kind
+from hotdesk.desk.image.archive import CopiedFolder, Folder, Wrapped, decompress_stream, detect_kind
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.image.importer import copy_archive, import_image, open_archive
 from hotdesk.desk.image.normalise import FILES, find_python, furnish, strip
 from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, apply_whiteouts, unpack
 from hotdesk.desk.image.unwrap import squash
@@ -523,3 +527,75 @@ def test_a_built_tree_is_stripped(tree: Path, whiteouts: bool, names: list[str],
     assert os.listxattr(tree / "d") == marks
     assert os.listxattr(tree / "su") == []
     assert stat.S_IMODE((tree / "su").stat().st_mode) == 0o755
+
+
+# -- files that change during an import ----------------------------------------------------------------------------
+
+
+PROGRAM = file("usr/bin/python3", b"#!/bin/sh\n", mode=0o755)
+
+
+def read_motd(image: Image) -> bytes:
+    return (image.layers[0] / "etc/motd").read_bytes()
+
+
+@pytest.mark.parametrize("how", ["rename", "in place"])
+def test_an_archive_that_is_replaced_meanwhile_is_imported_as_it_was_hashed(tmp_path: Path, how: str) -> None:
+    good, bad = (archive(PROGRAM, file("etc/motd", text)) for text in (b"good", b"bad!"))
+    path = tmp_path / "image.tar"
+    path.write_bytes(good)
+
+    def exchange(_: str) -> None:
+        if how == "rename":
+            (tmp_path / "other").write_bytes(bad)
+            (tmp_path / "other").rename(path)
+        else:
+            path.write_bytes(bad)
+
+    image = import_image(tmp_path / "store", path, "mine", exchange)
+    assert (image.digest, read_motd(image)) == (hashlib.sha256(good).hexdigest(), b"good")
+
+
+def test_an_archive_that_is_replaced_once_it_is_open_is_not_named_like_the_other(tmp_path: Path) -> None:
+    good, bad = (archive(PROGRAM, file("etc/motd", text)) for text in (b"good", b"bad!"))
+    path = tmp_path / "image.tar"
+    path.write_bytes(bad)
+    fd = open_archive(path)
+    path.unlink()
+    path.write_bytes(good)
+    try:
+        with tempfile.TemporaryFile() as spool:
+            assert copy_archive(fd, spool, ArchiveLimits()) == hashlib.sha256(bad).hexdigest()
+            spool.seek(0)
+            assert spool.read() == bad
+    finally:
+        os.close(fd)
+
+
+def test_a_layout_whose_index_is_replaced_meanwhile_is_imported_as_it_was_hashed(tmp_path: Path) -> None:
+    layout = tmp_path / "oci"
+    machine = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
+    make_layout(layout, archive(PROGRAM, file("etc/motd", b"bad!")), arch=machine)
+    other = (layout / "index.json").read_bytes()
+    make_layout(layout, archive(PROGRAM, file("etc/motd", b"good")), arch=machine)
+    digest = hashlib.sha256((layout / "index.json").read_bytes()).hexdigest()
+    image = import_image(tmp_path / "store", layout, "mine", lambda _: (layout / "index.json").write_bytes(other))
+    assert (image.digest, read_motd(image)) == (digest, b"good")
+
+
+def test_a_layer_is_unpacked_from_the_bytes_that_were_verified(tree: Path, tmp_path: Path) -> None:
+    layer, evil = archive(file("etc/motd", b"good")), archive(file("etc/motd", b"bad!"))
+    make_layout(tmp_path / "oci", layer)
+    blob_path = tmp_path / "oci/blobs/sha256" / hashlib.sha256(layer).hexdigest()
+    fd, index = os.open(tmp_path / "oci", os.O_RDONLY), os.open(tmp_path / "oci/index.json", os.O_RDONLY)
+    with closing(CopiedFolder(fd, index, str(tmp_path), ArchiveLimits())) as parts, RootDirectory(tree) as root:
+
+        def open_part(name: str) -> io.BufferedReader:
+            found = parts.open(name)
+            blob_path.write_bytes(evil)
+            return found
+
+        squash(root, open_part, manifests.read_oci_layers(parts, "aarch64"), ArchiveLimits())
+    os.close(fd)
+    os.close(index)
+    assert (tree / "etc/motd").read_bytes() == b"good"
