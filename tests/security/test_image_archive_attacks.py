@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hotdesk.desk.image.chroot import remove_leftovers
 from hotdesk.desk.image.fetch import open_url, parse_file_url
 from hotdesk.desk.image.image import Image, ls
 from hotdesk.drive import certificate
@@ -19,6 +20,7 @@ from hotdesk.drive.image_archive import import_archive, open_source, read_manife
 from hotdesk.drive.image_manifest import MAGIC, MAX_MANIFEST_BYTES
 from hotdesk.errors import BriefError, HotdeskError, ImageError
 from hotdesk.linux import uids
+from hotdesk.linux.openat2 import RootDirectory
 from tests.deep_trees import deepen, removing
 from tests.exported_image import PYTHON, Entry, archive, fields_of, new_signer, pack, sign_line, trust
 from tests.security.guards import Removal, falls_without, no_guard
@@ -326,6 +328,29 @@ def test_a_deep_tree_left_in_the_store_blocks_no_other_image(take: Import, store
 def test_folders_that_no_entry_names_are_counted(refuse: Callable[[bytes], str]) -> None:
     payload = pack(PYTHON, *((f"{number}/" * 100 + "x", {}, b"") for number in range(10)))
     assert "more than 20 entries" in refuse(archive(payload, fields_of(payload, SIGNER, entries=20), SIGNER))
+
+
+# -- builds ------------------------------------------------------------------------------------------------------------
+
+
+@falls_without(
+    "a clean-up that follows no link",
+    Removal(
+        "image/chroot.py",
+        "fd = open_strictly(root.fd, folder, os.O_RDONLY | os.O_DIRECTORY)\n",
+        'fd = os.open(b"/proc/self/fd/%d/%b" % (root.fd, folder), os.O_RDONLY | os.O_DIRECTORY)\n',
+    ),
+)
+def test_a_linked_folder_of_a_parent_image_deletes_nothing_outside(tmp_path: Path) -> None:
+    outside, tree = tmp_path / "host-log", tmp_path / "tree"
+    (outside / "apt").mkdir(parents=True)
+    (tree / "var").mkdir(parents=True)
+    for name in ("mail.log", "apt/history"):
+        (outside / name).touch()
+    (tree / "var/log").symlink_to(outside)
+    with RootDirectory(tree) as root:
+        remove_leftovers(root)
+    assert sorted(each.name for each in outside.rglob("*")) == ["apt", "history", "mail.log"]
 
 
 # -- servers -----------------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import pip_tags, sources
 from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.errors import HotdeskError, ImageError
-from hotdesk.linux.openat2 import RootDirectory
+from hotdesk.linux.openat2 import RootDirectory, open_strictly
 from hotdesk.strict import read
 
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -28,7 +30,14 @@ ENVIRONMENT = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_NO_CACHE_DIR": "1",
 }
-LEFTOVERS = ("var/lib/dpkg/*-old", "var/cache/debconf/*-old", "var/log/*.log", "var/log/apt/*", "etc/*-")
+LEFTOVERS = (
+    (b"var/lib/dpkg", "*-old"),
+    (b"var/cache/debconf", "*-old"),
+    (b"var/log", "*.log"),
+    (b"var/log/apt", "*"),
+    (b"etc", "*-"),
+)
+"""Folders, and the names of files in them."""
 APT_SETTINGS = 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'
 """Settings for apt in the image; they reveal nothing about how this machine reaches its mirrors."""
 
@@ -94,9 +103,22 @@ def carry_out(task: BuildTask) -> None:
         for mounted in ("tmp", "run", "dev", "proc"):
             run_tool("umount", "--recursive", root / mounted)
         furnish(inside)
-    for pattern in LEFTOVERS:
-        for leftover in root.glob(pattern):
-            leftover.unlink()
+        remove_leftovers(inside)
+
+
+def remove_leftovers(root: RootDirectory) -> None:
+    """Remove what package programs leave behind, without following links: the image below may be hostile."""
+    for folder, pattern in LEFTOVERS:
+        try:
+            fd = open_strictly(root.fd, folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:  # missing, or reached by a link
+            continue
+        try:
+            for name in fnmatch.filter(os.listdir(fd), pattern):
+                if not name.startswith(".") and not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
+                    os.unlink(name, dir_fd=fd)
+        finally:
+            os.close(fd)
 
 
 def say(task: BuildTask, text: str) -> None:
