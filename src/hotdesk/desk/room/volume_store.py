@@ -41,13 +41,17 @@ class VolumeStore:
     def get_file(self, volume: str) -> Path:
         return self.folder / f"{volume}.ext4"
 
+    def _get_fresh_file(self, volume: str) -> Path:
+        """Return the name of a volume's file while it is being made."""
+        return self.folder / f"{volume}.new"
+
     def make(self, volume: str, size: int, source: str = "") -> None:
         """Create a volume, empty or as a copy of another, atomically.
 
         The original must not be in use: a copy of a file system during writes is damaged.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self.folder / f"{volume}.new"
+        fresh = self._get_fresh_file(volume)
         try:
             fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -64,7 +68,7 @@ class VolumeStore:
             raise DeskError(f"volume {volume} exists already") from None
         finally:
             os.close(fd)
-            fresh.unlink()
+            fresh.unlink(missing_ok=True)
 
     def furnish(self, volume: str, fd: int) -> None:
         """Create the directories of an empty file system; the desk's user owns the visible one."""
@@ -98,8 +102,12 @@ class VolumeStore:
                     start += os.copy_file_range(fd, target, min(PIECE, end - start), start, start)
 
     def drop(self, volume: str) -> None:
-        """Delete a volume. Existing mounts keep its blocks until they are removed. A missing volume is no error."""
+        """Delete a volume, and what a keeper that was ended while making it left. A missing volume is no error.
+
+        Existing mounts keep its blocks until they are removed.
+        """
         self.get_file(volume).unlink(missing_ok=True)
+        self._get_fresh_file(volume).unlink(missing_ok=True)
 
     def wait_unused(self, volume: str) -> bool:
         """Wait for a volume to be unmounted, up to a time limit; the kernel removes a mount with its last user."""
