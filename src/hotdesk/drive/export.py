@@ -74,8 +74,9 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
                     f"line {number} of the export is not an event or a head, or is in the wrong place",
                 )
     _check_ends(walk, ended)
-    walk.finish(since)
-    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
+    heads = [head for head in since if whole or head.chain in walk.ends or head.chain in ended]
+    walk.finish(heads)
+    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]), len(since) - len(heads))
 
 
 def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:

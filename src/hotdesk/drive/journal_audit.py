@@ -38,6 +38,8 @@ class AuditReport:
     chains: int
     events: int
     faults: tuple[JournalFault, ...]
+    skipped_heads: int = 0
+    """Saved heads that were not compared, because an export of some chains has nothing of theirs."""
 
 
 @dataclass(slots=True)

@@ -137,6 +137,15 @@ def test_truncation_with_its_heads_is_detected_by_a_head_stored_elsewhere(path: 
     assert {fault.what for fault in verify_export(lines, SIGNER.public, kept).faults} == {"cut"}
 
 
+def test_heads_of_chains_outside_of_an_export_are_skipped_and_counted(path: Path) -> None:
+    kept = read_heads(path)
+    report = verify_export(export(path, ["i2"]), SIGNER.public, kept)
+    assert report == AuditReport(1, report.events, (), skipped_heads=len(kept) - 1)
+    assert verify_export(export(path), SIGNER.public, kept).skipped_heads == 0
+    whole = [line for line in export(path) if '"i1"' not in line and "head 1 i1 " not in line]
+    assert "cut" in {fault.what for fault in verify_export(whole, SIGNER.public, kept).faults}
+
+
 @pytest.mark.parametrize("lines", [[], ["{}"], ['{"hotdesk-journal": 2, "whole": true}'], ["not JSON"], ["[" * 9999]])
 def test_an_invalid_export_is_named(lines: list[str]) -> None:
     with pytest.raises(BriefError, match="not an export of a journal"):

@@ -311,7 +311,13 @@ def _describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> 
     if faults:
         return [*faults, f"NOT INTACT: {format_count(len(faults), 'fault')}; {counted}"]
     if saved_heads:
-        return [f"intact, and consistent with {format_count(len(saved_heads), 'head')} that you saved: {counted}"]
+        compared = len(saved_heads) - report.skipped_heads
+        lines = [f"intact, and consistent with {format_count(compared, 'head')} that you saved: {counted}"]
+        if report.skipped_heads:
+            lines.append(
+                f"not compared: {format_count(report.skipped_heads, 'head')} of chains that are not in the export"
+            )
+        return lines
     return [f"intact: {counted}", "without --since HEAD, events removed from the end of the journal cannot be detected"]
 
 
