@@ -79,7 +79,7 @@ class Blobs:
             size += len(data)
             if size > limit:
                 raise BriefError(
-                    f"the file has more than the {limit} bytes that remain of its owner's quota; remove versions with "
+                    f"the file has more than {limit} bytes, and fewer remain of its owner's quota; remove versions with "
                     "`hotdesk drive rm NAME@VERSION`"
                 )
             digest.update(data)

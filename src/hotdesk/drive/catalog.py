@@ -191,6 +191,11 @@ class Catalog:
         query = "SELECT 1 FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ? AND v.sha256 = ?"
         return db.execute(query, (owner, sha256)).fetchone() is not None
 
+    def measure_largest(self, db: sqlite3.Connection, owner: str) -> int:
+        """Return the bytes of an owner's largest blob."""
+        query = "SELECT max(v.size) FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ?"
+        return int(db.execute(query, (owner,)).fetchone()[0] or 0)
+
     def list_certificates(self, db: sqlite3.Connection) -> set[str]:
         return {sha256 for (sha256,) in db.execute("SELECT certificate FROM versions WHERE certificate != ''")}
 

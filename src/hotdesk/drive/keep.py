@@ -169,7 +169,8 @@ class Drive:
                 return len(data)
             if (size := _stat_size(data)) > self.quota:
                 self.require_room(db, owner, "", size)
-            return max(0, self.quota - self.catalog.count_used_bytes(db, owner))
+            room = self.quota - self.catalog.count_used_bytes(db, owner)
+            return max(room, self.catalog.measure_largest(db, owner))  # a blob that the owner already has is free
 
     def require_room(self, db: sqlite3.Connection, owner: str, sha256: str, size: int) -> None:
         """Raise `BriefError` if bytes would exceed an owner's quota. A blob that the owner already has is free."""

@@ -119,10 +119,13 @@ def test_beyond_its_quota_an_owner_keeps_nothing_and_nothing_is_written(drive: D
     drive.keep("a", b"x" * 600, owner=ANNA)
     with pytest.raises(BriefError, match="uid:1000 uses 600 of 1000 bytes of drive quota, so 401 more bytes"):
         drive.keep("b", b"y" * 401, owner=ANNA)
-    with pytest.raises(BriefError, match="more than the 400 bytes"):
+    with pytest.raises(BriefError, match="uses 600 of 1000 bytes of drive quota, so 401 more bytes"):
         drive.keep("b", io.BytesIO(b"y" * 401), owner=ANNA)
+    with pytest.raises(BriefError, match="more than 600 bytes, and fewer remain"):
+        drive.keep("b", io.BytesIO(b"y" * 601), owner=ANNA)
     assert os.listdir(drive.blobs.folder) == [hashlib.sha256(b"x" * 600).hexdigest()]
     drive.keep("b", b"x" * 600, owner=ANNA)
+    drive.keep("b", io.BytesIO(b"x" * 600), owner=ANNA)
     drive.keep("b", b"y" * 401, owner=BERT)
     drive.keep("c", b"y" * 400, owner=ANNA)
     assert (drive.count_used_bytes(ANNA), drive.count_used_bytes(BERT)) == (1000, 401)
