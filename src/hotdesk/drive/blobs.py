@@ -79,8 +79,8 @@ class Blobs:
             size += len(data)
             if size > limit:
                 raise BriefError(
-                    f"the file has more than {limit} bytes, and fewer remain of its owner's quota; remove versions with "
-                    "`hotdesk drive rm NAME@VERSION`"
+                    f"the file has more than {limit} bytes, and fewer remain of its owner's quota; remove versions "
+                    "with `hotdesk drive rm NAME@VERSION`"
                 )
             digest.update(data)
             with private_files.translate_errors(self.folder):

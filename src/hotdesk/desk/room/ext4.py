@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -111,11 +112,16 @@ class Ext4:
 
 
 def list_extents(file: int, size: int) -> list[tuple[int, int]]:
+    """Return where an open file of a size has data; raise `OSError` if that cannot be read."""
     found = []
     end = 0
-    with suppress(OSError):  # there is no data beyond the last written byte
-        while end < size:
+    while end < size:
+        try:
             start = os.lseek(file, end, os.SEEK_DATA)
-            end = os.lseek(file, start, os.SEEK_HOLE)
-            found.append((start, end))
+        except OSError as e:
+            if e.errno == errno.ENXIO:  # there is no data beyond the last written byte
+                break
+            raise
+        end = os.lseek(file, start, os.SEEK_HOLE)
+        found.append((start, end))
     return found

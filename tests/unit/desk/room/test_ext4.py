@@ -43,6 +43,16 @@ def test_ranges_with_data_are_found(file: int, size: int, parts: list[tuple[int,
     assert list_extents(file, size) == parts
 
 
+def test_ranges_that_cannot_be_read_are_an_error_and_not_a_hole() -> None:
+    reader, writer = os.pipe()  # a disk's EIO cannot be made here; a pipe's ESPIPE can
+    try:
+        with pytest.raises(OSError, match="Illegal seek"):
+            list_extents(reader, BLOCK)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_a_copy_is_the_same_and_as_sparse(file: int, tmp_path: Path, seed: int) -> None:

@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.config import MIB
+from hotdesk.desk.room.ext4 import list_extents
 from hotdesk.linux import syscalls
 from hotdesk_vmm.task import RAM, STATE
 
@@ -167,13 +168,7 @@ def copy(source: int, file: Path, most: int) -> None:
         raise OSError(f"the template of the virtual machine is not a regular file, or has more than {most} bytes")
     with file.open("wb") as out:
         out.truncate(info.st_size)
-        at = 0
-        while at < info.st_size:
-            try:
-                at = os.lseek(source, at, os.SEEK_DATA)
-                end = os.lseek(source, at, os.SEEK_HOLE)
-            except OSError:
-                break  # only a hole is left
+        for at, end in list_extents(source, info.st_size):
             while at < end:
                 data = os.pread(source, min(_CHUNK, end - at), at)
                 if not data:
