@@ -17,10 +17,10 @@ from pathlib import Path
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.content import copy_content
+from hotdesk.desk.image.image import OPAQUE
 from hotdesk.errors import ImageError, make_printable
 from hotdesk.linux.openat2 import open_strictly
 
-OPAQUE = "trusted.overlay.opaque"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 RIGHTS = 0o6000

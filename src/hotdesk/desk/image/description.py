@@ -10,7 +10,8 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from itertools import islice
+from pathlib import Path
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image.image import Image, find
@@ -112,41 +113,31 @@ def _read_packages(image: Image) -> Iterator[tuple[str, str]]:
 def _read_libraries(image: Image) -> dict[str, str]:
     """Return the known Python libraries, each with the version that is imported: that of the first folder."""
     found: dict[str, str] = {}
-    for folder in (*_list_local_folders(image), *_list_folders(image, "/usr/lib/python3/dist-packages")):
-        for name in _list_names(folder):
+    for folder in (*_list_local_folders(image), "/usr/lib/python3/dist-packages"):
+        for name in _list_names(image, folder):
             match = _DISTRIBUTION.fullmatch(name)
             if match and match[1].lower() in LIBRARIES:
                 found.setdefault(match[1].lower(), match[2])
     return found
 
 
-def _list_local_folders(image: Image) -> Iterator[Path]:
-    names = {name for folder in _list_folders(image, "/usr/local/lib") for name in _list_names(folder)}
-    for name in sorted(filter(_PYTHON.fullmatch, names)):
-        yield from _list_folders(image, f"/usr/local/lib/{name}/dist-packages")
+def _list_local_folders(image: Image) -> Iterator[str]:
+    for name in sorted(filter(_PYTHON.fullmatch, _list_names(image, "/usr/local/lib"))):
+        yield f"/usr/local/lib/{name}/dist-packages"
 
 
-def _list_folders(image: Image, path: str) -> Iterator[Path]:
-    """Return a folder of an image in each layer that has it, topmost first. Links are not followed."""
-    return filter(None, (_find_folder(layer, path) for layer in image.layers))
-
-
-def _find_folder(layer: Path, path: str) -> Path | None:
-    """Return a folder of a layer, or `None` if it is missing or a component of its path is not a directory."""
-    place = layer
-    for part in PurePosixPath(path).parts[1:]:
-        place /= part
-        try:
-            if not stat.S_ISDIR(place.lstat().st_mode):
-                return None
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-    return place
-
-
-def _list_names(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry, _ in zip(entries, range(MAX_NAMES), strict=False)]
+def _list_names(image: Image, path: str) -> list[str]:
+    """Return the names in a folder as a desk sees them, those of the topmost layer first."""
+    found: dict[str, bool] = {}
+    for folder, mode in image.find_places(path):
+        if not stat.S_ISDIR(mode):
+            return []
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, MAX_NAMES):
+                found.setdefault(
+                    entry.name, entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)
+                )
+    return [name for name, is_shown in found.items() if is_shown]
 
 
 def _read(image: Image, path: str) -> bytes:

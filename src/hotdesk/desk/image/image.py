@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +15,7 @@ from hotdesk.errors import BriefError, ImageError, make_printable
 
 SCHEMA = 1
 NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+OPAQUE = "trusted.overlay.opaque"
 DIGEST_SHAPE = re.compile(r"[0-9a-f]{64}")
 
 
@@ -44,24 +46,45 @@ class Image:
         return self.recipe or (self.digest if self.source.startswith("recipe on ") else "")
 
     def has(self, path: str) -> bool:
-        """Return whether a desk finds a file at a path: the topmost layer with the file or its whiteout decides."""
+        """Return whether a desk finds a regular file at a path, without following links."""
         return self.find_file(path) is not None
 
     def find_file(self, path: str) -> Path | None:
         """Return the path in the store of a regular file of the image, without following links. It may be hostile."""
+        place, mode = next(self.find_places(path), (None, 0))
+        return place if stat.S_ISREG(mode) else None
+
+    def find_places(self, path: str) -> Iterator[tuple[Path, int]]:
+        """Yield where the layers have a path, topmost first, and its mode; links are not followed.
+
+        A desk sees the first; if it is a directory, a desk sees it merged with the others.
+        """
         for layer in self.layers:
-            place = layer
+            place, mode, last = layer, stat.S_IFDIR, False
             for part in PurePosixPath(path).parts[1:]:
+                if not stat.S_ISDIR(mode):  # a whiteout, a link or a file hides what the layers below have there
+                    return
+                last = last or (place is not layer and _is_opaque(place))  # the mark has no meaning on a root
                 place /= part
                 try:
                     mode = place.lstat().st_mode
-                except (FileNotFoundError, NotADirectoryError):
+                except FileNotFoundError:
                     break
-                if stat.S_ISCHR(mode) or stat.S_ISLNK(mode):  # a whiteout, which marks a removed file, or a link
-                    return None
             else:
-                return place if stat.S_ISREG(mode) else None
-        return None
+                if stat.S_ISCHR(mode):
+                    return
+                yield place, mode
+                last = last or not stat.S_ISDIR(mode) or _is_opaque(place)
+            if last:
+                return
+
+
+def _is_opaque(folder: Path) -> bool:
+    """Return whether a directory of a layer hides those of the layers below. Only root can see that."""
+    try:
+        return os.getxattr(folder, OPAQUE, follow_symlinks=False) == b"y"
+    except OSError:
+        return False
 
 
 def as_name(text: str) -> str:

@@ -7,6 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from hotdesk.desk.image.image import OPAQUE
 from hotdesk.errors import ImageError
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -120,6 +121,6 @@ def _strip_entry(fd: int, name: str, whiteouts: bool) -> None:
         os.chmod(name, stat.S_IMODE(info.st_mode) & 0o1777, dir_fd=fd)
     path = f"/proc/self/fd/{fd}/{name}"
     for key in os.listxattr(path, follow_symlinks=False):
-        allowed = key.startswith("user.") or (whiteouts and key == "trusted.overlay.opaque")
+        allowed = key.startswith("user.") or (whiteouts and key == OPAQUE)
         if not allowed:
             os.removexattr(path, key, follow_symlinks=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def test_system_python_libraries_and_programs_are_named_with_their_versions(tmp_
         "Image `office`: Debian 13; Python 3.13.5 with numpy 2.2.4, openpyxl 3.1.5, python-docx 1.2.0; "
         "programs: LibreOffice Calc 25.2.3 (`soffice --headless`)."
     )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making whiteouts needs root")
+def test_libraries_that_a_layer_removed_are_not_named(tmp_path: Path) -> None:
+    image = image_of(tmp_path, {"etc/x": ""}, {lib("openpyxl-3.1.5"): "", lib("pandas-2.2.3"): ""})
+    packages = image.layers[0] / lib("openpyxl-3.1.5").removesuffix("/METADATA")
+    packages.parent.mkdir(parents=True)
+    os.mknod(packages, stat.S_IFCHR)
+    assert describe(image) == "Image `office`: Python with pandas 2.2.3."
+    os.setxattr(packages.parent, "trusted.overlay.opaque", b"y")
+    assert describe(image) == "Image `office`."
 
 
 @pytest.mark.parametrize(

@@ -240,3 +240,33 @@ def test_a_file_a_higher_layer_removed_is_not_there(tmp_path: Path) -> None:
         "usr/lib/kept", "usr/lib/new", "usr/lib/removed", "usr/lib/none", "usr/lib/link", "opt/gone/inside", "etc"
     )}  # fmt: skip
     assert [name for name, there in found.items() if there] == ["usr/lib/kept", "usr/lib/new"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_an_image_has_the_files_that_overlay_shows(tmp_path: Path) -> None:
+    layers = [tmp_path / name for name in ("top", "middle", "bottom")]
+    names = ("merged/x", "opaque/x", "opaque/deep/x", "file/x", "link/x", "gone/x", "shadowed", "plain")
+    for name in names:
+        for layer in layers[1:]:
+            (layer / name).parent.mkdir(parents=True, exist_ok=True)
+            (layer / name).touch()
+    top, middle, _ = layers
+    for folder in ("merged", "opaque/deep", "shadowed"):
+        (top / folder).mkdir(parents=True)
+    (top / "file").touch()
+    (top / "link").symlink_to("merged")
+    os.mknod(top / "gone", stat.S_IFCHR, 0)
+    (top / "opaque/own").touch()
+    for folder in (top / "opaque", middle / "merged", middle):
+        os.setxattr(folder, "trusted.overlay.opaque", b"y")
+    image = Image("x", "ab" * 32, tuple(layers), "/usr/bin/python3", "aarch64", 1.0, 4096, "a test")
+    at = tmp_path / "at"
+    at.mkdir()
+    syscalls.mount("overlay", str(at), "overlay", syscalls.MS_RDONLY, f"lowerdir={':'.join(map(str, layers))}")
+    try:
+        paths = [*names, "opaque/own", "none"]
+        shown = {name: (at / name).is_file() and not (at / name).parent.is_symlink() for name in paths}
+    finally:
+        syscalls.umount(str(at))
+    assert {name: image.has(f"/{name}") for name in paths} == shown
+    assert [name for name in shown if shown[name]] == ["merged/x", "plain", "opaque/own"]
