@@ -118,10 +118,6 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     return body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
 
 
-def is_swarm(data: bytes) -> bool:
-    return b'"items":{"count":' in data[:LARGEST]
-
-
 def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     """Parse a swarm's certificate and verify its signature; raise `BriefError` with the reason if it is invalid."""
     ending = ENDING.fullmatch(data[-LENGTH:]) if len(data) <= LARGEST else None
