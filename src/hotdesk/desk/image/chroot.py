@@ -16,6 +16,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import pip_tags, sources
 from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.errors import HotdeskError, ImageError
+from hotdesk.linux import syscalls
 from hotdesk.linux.openat2 import RootDirectory, open_strictly
 from hotdesk.strict import read
 
@@ -156,14 +157,19 @@ def _bootstrap(task: BuildTask, root: Path) -> None:
 
 
 def stack(task: BuildTask, work: Path) -> Path:
-    root = work / "root"
-    root.mkdir()
-    (work / "overlay").mkdir()
-    layers = ":".join(task.lowers)
-    plain = "redirect_dir=off,index=off,metacopy=off"
-    options = f"lowerdir={layers},upperdir={work / 'tree'},workdir={work / 'overlay'},{plain}"
-    run_tool("mount", "-t", "overlay", "overlay", "-o", options, root)
-    return root
+    """Mount the new layer over those of the parent, by short names: mount options are one page."""
+    for name in ("root", "overlay"):
+        (work / name).mkdir()
+    names = [f"l{number}" for number in range(len(task.lowers))]
+    for name, layer in zip(names, task.lowers, strict=True):
+        (work / name).symlink_to(layer)
+    options = f"lowerdir={':'.join(names)},upperdir=tree,workdir=overlay,redirect_dir=off,index=off,metacopy=off"
+    os.chdir(work)
+    try:
+        syscalls.mount("overlay", "root", "overlay", 0, options)
+    finally:
+        os.chdir("/")
+    return work / "root"
 
 
 def equip(root: Path) -> None:

@@ -63,10 +63,11 @@ def main() -> None:
     try:
         image = find(store, name)
         with ExitStack() as stack:
-            for layer in image.layers:
-                stack.callback(os.close, hold(layer))
+            layers = [hold(layer) for layer in image.layers]
+            for fd in layers:
+                stack.callback(os.close, fd)
             with open(1, "wb", closefd=False) as target:
-                budget = write(_show_merged(store, image), target)
+                budget = write(_show_merged(store, image, layers), target)
     except (HotdeskError, OSError) as e:
         sys.exit(str(e))
     print(json.dumps({"entries": budget.entries, "size": budget.size}), file=sys.stderr)
@@ -78,11 +79,11 @@ def hold(layer: Path) -> int:
     return fd
 
 
-def _show_merged(store: Path, image: Image) -> Path:
-    if len(image.layers) == 1:
+def _show_merged(store: Path, image: Image, layers: list[int]) -> Path:
+    if len(layers) == 1:
         return image.layers[0]
-    os.chdir(store / "layers")  # relative names: `:` and `,` of a path have a meaning in mount options
-    lowers = ":".join(layer.name for layer in image.layers)
+    os.chdir("/proc/self/fd")  # short names: mount options are one page, too little for the paths of many layers
+    lowers = ":".join(map(str, layers))
     syscalls.mount("overlay", str(store / "layers"), "overlay", syscalls.MS_RDONLY, f"lowerdir={lowers}")
     return store / "layers"
 

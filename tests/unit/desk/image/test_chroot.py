@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from hotdesk.desk.image.chroot import remove_leftovers
+import pytest
+
+from hotdesk.desk.image.chroot import BuildTask, remove_leftovers, stack
+from hotdesk.linux import syscalls
 from hotdesk.linux.openat2 import RootDirectory
 
 
@@ -17,3 +21,22 @@ def test_leftovers_of_package_programs_are_removed_and_nothing_else(tmp_path: Pa
     with RootDirectory(tmp_path) as root:
         remove_leftovers(root)
     assert {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()} == {*kept}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_layer_is_built_on_an_image_with_many_layers(tmp_path: Path) -> None:
+    layers = [tmp_path / "layers" / f"{number:064}" for number in range(64)]
+    work = tmp_path / "work"
+    (work / "tree").mkdir(parents=True)
+    for layer in layers:
+        layer.mkdir(parents=True)
+        (layer / f"of-{layer.name[-2:]}").touch()
+    (layers[0] / "same").write_text("top")
+    (layers[63] / "same").write_text("bottom")
+    root = stack(BuildTask("mine", str(work), tuple(map(str, layers))), work)
+    try:
+        (root / "new").touch()
+        assert (len(os.listdir(root)), (root / "same").read_text()) == (66, "top")
+    finally:
+        syscalls.umount(str(root))
+    assert os.listdir(work / "tree") == ["new"]

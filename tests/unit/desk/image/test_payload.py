@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk.image.payload import write
+from hotdesk.desk.image.image import Image, dump, get_record_path
+from hotdesk.desk.image.payload import export, write
 from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.errors import ImageError
 
@@ -84,3 +85,17 @@ def test_a_file_deeper_than_an_import_accepts_is_refused(tmp_path: Path) -> None
     (deep / "file").touch()
     with pytest.raises(ImageError, match="in 256 levels"):
         pack(tmp_path)
+
+
+@pytest.mark.container
+def test_an_image_with_as_many_layers_as_it_may_have_is_exported(tmp_path: Path) -> None:
+    layers = tuple(tmp_path / "layers" / f"{number:064}" for number in range(64))
+    for layer in layers:
+        layer.mkdir(parents=True)
+        (layer / f"of-{layer.name[-2:]}").touch()
+    (tmp_path / "images").mkdir()
+    image = Image("mine", layers[0].name, layers, "/usr/bin/python3", os.uname().machine, 1.0, 1, "a test")
+    get_record_path(tmp_path, "mine").write_bytes(dump(image))
+    with (tmp_path / "out").open("wb") as file:
+        assert export(tmp_path, "mine", file.fileno()).entries == 64
+    assert len(entries((tmp_path / "out").read_bytes())) == 64
