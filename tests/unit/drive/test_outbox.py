@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +16,9 @@ from hotdesk.desk.keeper.outbox import Outbox, is_empty, take_entries
 from hotdesk.drive.journal import FILE, Journal, read
 from hotdesk.drive.outbox import take_in
 from hotdesk.drive.signing import load_signer
+from hotdesk.errors import HostError
 from hotdesk.event import Burnt, Opened, RootAct, as_dict
-from hotdesk.linux import private_files
+from hotdesk.linux import private_files, syscalls
 
 DESK = "i" + "a" * 20
 
@@ -96,6 +100,68 @@ def test_nothing_is_written_through_a_special_file(tmp_path: Path, journal: Jour
     outbox.add("keeper", "Burnt", as_dict(Burnt(DESK, "asked")))
     take_in(journal, tmp_path / "keys")
     assert names(tmp_path) == ["Opened", "Burnt"]
+
+
+HOLD = """
+import fcntl, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR)
+fcntl.lockf(fd, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@contextmanager
+def reader_at_work(lib: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock in another process, as one does that commits the journal."""
+    argv = [sys.executable, "-c", HOLD, str(lib / "keys" / OUTBOX), str(seconds)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        yield
+        holder.kill()
+
+
+def test_a_command_waits_for_a_reader(tmp_path: Path, journal: Journal) -> None:
+    Outbox(tmp_path).add("keeper", "Opened", opened())
+    with reader_at_work(tmp_path, 0.3):
+        Outbox(tmp_path).record("owner", "Opened", opened("i" + "b" * 20))
+    take_in(journal, tmp_path / "keys")
+    assert names(tmp_path) == ["Opened", "Opened"]
+
+
+def test_a_command_whose_event_cannot_be_written_fails(tmp_path: Path, journal: Journal) -> None:
+    Outbox(tmp_path).add("keeper", "Opened", opened())
+    with reader_at_work(tmp_path, 60), pytest.raises(HostError, match="Burnt cannot be recorded"):
+        Outbox(tmp_path).record("owner", "Burnt", as_dict(Burnt(DESK, "asked")))
+
+
+def test_what_a_keeper_could_not_write_is_written_at_its_end(tmp_path: Path, journal: Journal) -> None:
+    outbox = Outbox(tmp_path)
+    outbox.add("keeper", "Opened", opened())
+    with reader_at_work(tmp_path, 0.3):
+        outbox.add("keeper", "Burnt", as_dict(Burnt(DESK, "asked")))
+        assert len(outbox.waiting) == 1
+        outbox.finish(5.0)
+    take_in(journal, tmp_path / "keys")
+    assert names(tmp_path) == ["Opened", "Burnt"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_half_a_line_on_a_full_disk_is_taken_back(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir(mode=0o700)
+    syscalls.mount("full", str(tmp_path / "keys"), "tmpfs", 0, "size=16k")
+    try:
+        outbox, text = Outbox(tmp_path), "x" * 3000
+        while not outbox.waiting:
+            outbox.add("keeper", "Opened", {"desk": text})
+        path = tmp_path / "keys" / OUTBOX
+        assert path.read_bytes().endswith(b"}}\n")
+        os.truncate(path, 0)
+        outbox.finish(0.0)
+        assert not outbox.waiting
+    finally:
+        syscalls.umount(str(tmp_path / "keys"))
 
 
 @pytest.mark.slow

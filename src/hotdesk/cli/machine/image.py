@@ -229,7 +229,7 @@ def _export(arguments: argparse.Namespace) -> None:
     def sign_noted(fields: Mapping[str, Any]) -> bytes:
         line = sign(fields, signer)
         event = {"job": new_id(), "name": fields["name"], "sha256": fields["payload"]["sha256"]}
-        Outbox(settings.lib).add("owner", "ImageSigned", {**event, "by": describe_actor()})
+        Outbox(settings.lib).record("owner", "ImageSigned", {**event, "by": describe_actor()})
         return line
 
     size = write_archive(settings.images, arguments.name, arguments.file, __version__, sign_noted)

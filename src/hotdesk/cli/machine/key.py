@@ -149,7 +149,7 @@ def note(key: Key, what: str) -> None:
             "job": new_id(), "key": key.id, "what": what, "by": described_user(), "name": key.name,
             "tenant": key.tenant, "powers": list(key.powers),
         }  # fmt: skip
-        Outbox(config.load().lib).add("owner", "KeyChanged", fields)
+        Outbox(config.load().lib).record("owner", "KeyChanged", fields)
 
 
 def show(arguments: argparse.Namespace) -> None:

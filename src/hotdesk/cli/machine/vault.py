@@ -221,7 +221,7 @@ def note(name: str, what: str) -> None:
     """Record a change in the journal before it is made, unless a server did. Only root's vault has a journal."""
     if os.geteuid() == 0 and "HOTDESK_REQUESTER" not in os.environ:
         fields = {"job": new_id(), "name": name, "what": what, "by": described_user()}
-        Outbox(get_folder().parent).add("owner", "VaultChanged", fields)
+        Outbox(get_folder().parent).record("owner", "VaultChanged", fields)
 
 
 def _unlock_vault() -> Vault:

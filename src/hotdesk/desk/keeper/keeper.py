@@ -25,7 +25,7 @@ from hotdesk.desk.keeper.burn import Burning, Fire, contain, describe
 from hotdesk.desk.keeper.memory import MemorySaves
 from hotdesk.desk.keeper.namespace import enter_mount_namespace, explain_refusal
 from hotdesk.desk.keeper.open import Opening
-from hotdesk.desk.keeper.outbox import Outbox
+from hotdesk.desk.keeper.outbox import LOCK_TIMEOUT_S, Outbox
 from hotdesk.desk.keeper.poller import Ears
 from hotdesk.desk.keeper.queue import Queue, QueuedOpen
 from hotdesk.desk.keeper.readers import Readers
@@ -132,6 +132,7 @@ class Keeper:
         self.doorman.close()
         self.readers.close()
         self.volumes.close()
+        self.outbox.finish(LOCK_TIMEOUT_S)
         self.see_off()
 
     def see_off(self) -> None:

@@ -7,15 +7,17 @@ so a line is as safe as the signing key. Standard library only: the keeper impor
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hotdesk.errors import HostError
 from hotdesk.linux import uids
 
 FILE = "outbox.jsonl"
@@ -23,6 +25,9 @@ MAX_WAITING = 10_000
 """Maximum lines kept in memory while the file cannot be written."""
 MAX_LINE_BYTES = 1 << 20
 """Maximum bytes of a line that is read."""
+LOCK_TIMEOUT_S = 1.0
+"""How long a process that must record an event, or that ends, waits for a reader."""
+_POLL_INTERVAL_S = 0.005
 FLAGS = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -35,21 +40,62 @@ class Outbox:
 
     def add(self, actor: str, event: str, data: Mapping[str, object]) -> None:
         """Append an event, without waiting for a reader that holds the lock."""
-        line = {"at": int(time.time() * 1000), "actor": actor, "event": event, "data": data}
         if len(self.waiting) < MAX_WAITING:
-            self.waiting.append(json.dumps(line).encode() + b"\n")
-        try:
-            self.flush()
-        except OSError:  # a full disk, or a reader at work: opening desks must not fail because of it
-            pass
+            self.waiting.append(_encode(actor, event, data))
+        self.finish(0.0)
 
-    def flush(self) -> None:
+    def record(self, actor: str, event: str, data: Mapping[str, object]) -> None:
+        """Append an event of a command that does not run again; raise `HostError` if that fails."""
+        self.waiting.append(_encode(actor, event, data))
+        try:
+            self.flush(LOCK_TIMEOUT_S)
+        except OSError as e:
+            self.waiting.clear()
+            raise HostError(
+                f"{event} cannot be recorded in {self.folder / FILE}: {e.strerror or e}; check the disk space, then "
+                "run the command again"
+            ) from e
+
+    def finish(self, timeout_s: float) -> None:
+        """Write what waits, if that is possible within a time: opening and ending desks must not fail because of it."""
+        with suppress(OSError):  # a full disk, or a reader at work
+            self.flush(timeout_s)
+
+    def flush(self, timeout_s: float) -> None:
+        if not self.waiting:
+            return
         make_folder(self.folder)
         with _open_outbox(self.folder, os.O_WRONLY | os.O_APPEND | FLAGS) as fd:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(fd, timeout_s)
             while self.waiting:
-                os.write(fd, self.waiting[0])
+                _append(fd, self.waiting[0])
                 del self.waiting[0]
+
+
+def _encode(actor: str, event: str, data: Mapping[str, object]) -> bytes:
+    line = {"at": int(time.time() * 1000), "actor": actor, "event": event, "data": data}
+    return json.dumps(line).encode() + b"\n"
+
+
+def _lock(fd: int, timeout_s: float) -> None:
+    """Lock the file; raise `BlockingIOError` if another process holds the lock for longer."""
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(_POLL_INTERVAL_S)
+
+
+def _append(fd: int, line: bytes) -> None:
+    """Write a whole line, or nothing: half of one would make the next one unreadable as well."""
+    size = os.fstat(fd).st_size
+    if os.write(fd, line) < len(line):
+        os.ftruncate(fd, size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def make_folder(folder: Path) -> None:
