@@ -30,3 +30,11 @@ def raise_file_table() -> None:
             table.write_text(str(FILE_TABLE))
     except OSError:
         pass  # root in this container may not; `hotdesk doctor` reports it
+
+
+def limit_added_memory(size: int) -> None:
+    """Limit what this process may map in addition to what it has, which a forked process has from its parent."""
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = mapped + size if hard == resource.RLIM_INFINITY else min(hard, mapped + size)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import field
+from itertools import islice
 from pathlib import Path
 
 from hotdesk.dataclass import dataclass
@@ -129,17 +130,24 @@ class Copy:
 
     def begin(self, name: bytes, info: os.stat_result) -> None:
         xattrs = self.set_attributes(self.source, self.target, info)
-        names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
-        self.entries += len(names)
-        if self.entries > self.limits.entries:
-            raise ImageError(
-                f"the folder to copy has more than {self.limits.entries} files and folders, which is the limit for an "
-                "image"
-            )
+        names = sorted(self.list_names(), reverse=True)
         self.note(b"d", name, _encode_attributes(info), *xattrs)
         path = self.get_path(name + b"/") if self.levels else b""
         opaque = os.fsencode(OPAQUE) in xattrs[::2] or bool(self.levels and self.levels[-1].opaque)
         self.levels.append(Level(name, path, names, info, os.fstat(self.target), opaque))
+
+    def list_names(self) -> list[bytes]:
+        """Return the names in the open directory; stop reading at the limit, as a desk may have made any number."""
+        remaining = self.limits.entries - self.entries
+        with os.scandir(self.source) as entries:
+            names = [os.fsencode(entry.name) for entry in islice(entries, remaining + 1)]
+        if len(names) > remaining:
+            raise ImageError(
+                f"the folder to copy has more than {self.limits.entries} files and folders, which is the limit for an "
+                "image"
+            )
+        self.entries += len(names)
+        return names
 
     def finish(self) -> None:
         done = self.levels.pop()

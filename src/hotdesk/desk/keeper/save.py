@@ -11,11 +11,13 @@ from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, ImageError
-from hotdesk.linux import syscalls
+from hotdesk.linux import rlimits, syscalls
 
 WORDS = 2000
 COPY_TIMEOUT_S = 3600
 """Seconds a copy may take, as long as its owner waits for it."""
+COPY_MEMORY = 2 << 30
+"""Bytes of memory of a copying process: names and hard links of as many entries as an image may have take half."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -64,12 +66,17 @@ class Saves:
                 os.dup2(write, 4)
                 os.closerange(5, 1 << 20)
                 os.nice(10)
+                rlimits.limit_added_memory(COPY_MEMORY)
                 from hotdesk.desk.keeper.capture import save  # most keepers never save
 
                 save(self.settings, 3, image, name, desk)
                 os._exit(0)
             except (HotdeskError, OSError) as e:
                 os.write(4, str(e).encode()[:WORDS])
+            except MemoryError:
+                os.write(
+                    4, b"saving the image needs more than %d MiB of memory, which is the limit" % (COPY_MEMORY >> 20)
+                )
             finally:
                 os._exit(1)
         os.close(write)

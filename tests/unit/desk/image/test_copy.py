@@ -12,6 +12,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -303,6 +304,18 @@ def test_a_tree_too_deep_is_refused_and_can_be_cleared_away(trees: Trees) -> Non
     assert len(str(caught.value)) < 400
     shutil.rmtree(trees.folder / "copy-1")
     shutil.rmtree(trees.source)
+
+
+def test_no_more_names_are_read_than_an_image_may_have(trees: Trees) -> None:
+    for number in range(5_000):
+        (trees.source / f"{number:0200}").touch()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ImageError, match="more than 100 files and folders"):
+            trees.copy(TreeLimits(entries=100))
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_entries_and_bytes_are_counted(trees: Trees) -> None:
