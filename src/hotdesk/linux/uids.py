@@ -6,6 +6,7 @@ This state is global to the machine, because several state directories must neve
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from hotdesk.errors import HostError
@@ -98,8 +99,21 @@ def unreserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
 
 
 def list_claims(claims: Path = CLAIMS) -> list[Path]:
-    found = claims.iterdir() if claims.is_dir() else ()
-    return [Path(os.readlink(each)) for each in found if each.name.isdigit() and each.is_symlink()]
+    return [desk for _, desk in _iterate_claims(claims)]
+
+
+def _iterate_claims(claims: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the number of each claimed slot, and its desk's folder. Other processes may release theirs meanwhile."""
+    try:
+        names = os.listdir(claims)
+    except FileNotFoundError:
+        return
+    for name in filter(str.isdigit, names):
+        try:
+            desk = Path(os.readlink(claims / name))
+        except FileNotFoundError:
+            continue
+        yield int(name), desk
 
 
 def is_reserved() -> bool:
@@ -146,6 +160,6 @@ def release(base: int, desk_dir: Path, claims: Path = CLAIMS) -> None:
 
 def sweep(desks: Path, claims: Path = CLAIMS) -> None:
     """Release the ranges of desks below `desks` that no longer exist."""
-    for file in claims.iterdir() if claims.exists() else ():
-        if file.name.isdigit() and (desk := Path(os.readlink(file))).parent == desks and not desk.exists():
-            release(FIRST + int(file.name) * WIDTH, desk, claims)
+    for slot, desk in _iterate_claims(claims):
+        if desk.parent == desks and not desk.exists():
+            release(FIRST + slot * WIDTH, desk, claims)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -153,3 +154,26 @@ def test_in_a_container_ids_begin_anywhere_as_others_claims_are_not_seen_there()
     starts = {uids.choose_start(is_nested=True) for _ in range(50)}
     assert len(starts) > 40
     assert starts <= set(range(LAST + 1))
+
+
+def test_claims_that_others_release_meanwhile_are_left_out(tmp_path: Path) -> None:
+    claims, stop = tmp_path / "claims", Event()
+    claims.mkdir()
+    (claims / "0").symlink_to("/desks/stays")
+
+    def flicker() -> None:
+        while not stop.is_set():
+            for number in range(1, 50):
+                (claims / str(number)).symlink_to("/desks/ends")
+            for number in range(1, 50):
+                (claims / str(number)).unlink()
+
+    with ThreadPoolExecutor(1) as pool:
+        flickering = pool.submit(flicker)
+        try:
+            for _ in range(300):
+                assert Path("/desks/stays") in uids.list_claims(claims)
+                uids.sweep(tmp_path / "desks", claims)
+        finally:
+            stop.set()
+        flickering.result()

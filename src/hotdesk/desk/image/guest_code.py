@@ -67,18 +67,26 @@ def get_folder(store: Path, image_digest: str, source: dict[str, bytes]) -> Path
 def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, bytes]:
     compiled = get_folder(store, image_digest, source)
     try:
-        return {name: (compiled / name).read_bytes() for name in SEALED}
+        found = {name: (compiled / name).read_bytes() for name in SEALED}
     except FileNotFoundError:
         return source
+    return found if all(found.values()) else source  # a power cut left empty files of earlier versions
 
 
 def keep(store: Path, image_digest: str, source: dict[str, bytes], compiled: dict[str, bytes]) -> None:
     """Store the bytecode for one image; only desks of that image ever run it."""
     place = get_folder(store, image_digest, source)
-    fresh = place.with_name(f".{os.getpid()}")
+    fresh = place.with_name(f".{os.urandom(8).hex()}")
     fresh.mkdir(mode=0o700, parents=True)
-    for name, data in compiled.items():
-        (fresh / name).write_bytes(data)
+    try:
+        for name, data in compiled.items():
+            with (fresh / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError:
+        shutil.rmtree(fresh)
+        raise
     try:
         fresh.rename(place)
     except OSError:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.image import guest_code, pin, sterile
-from hotdesk.desk.image.image import Image, as_name, dump, find, get_record_path, get_template_folder, ls, parse
+from hotdesk.desk.image.image import Image, as_name, dump, find, get_record_path, get_template_folder, parse
 from hotdesk.errors import HostError, ImageError, make_printable
 
 Progress = Callable[[str], None]
@@ -108,10 +108,13 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
         raise ImageError(f"image {name!r} has open desks; burn them first, `hotdesk ps` lists them")
     if not store.is_dir():
         find(store, name)
+    record = get_record_path(store, name)
     with writing(store, lambda line: None) as (work, _):
-        image = find(store, name)
-        shared = {layer for other in ls(store) if other.name != name for layer in other.layers}
-        own = [layer for layer in image.layers if layer not in shared]
+        if not record.exists():
+            find(store, name)
+        image, others = read_record(store, record), list(_read_others(store, record))
+        shared = {layer for other in others for layer in other.layers}
+        own = [layer for layer in image.layers if layer not in shared and layer.is_dir()]
         for desk, pinned in pin.list_pinned(store).items():
             if not {*own}.isdisjoint(pinned.layers):
                 raise ImageError(
@@ -121,12 +124,20 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
         with ExitStack() as stack:
             for layer in own:
                 stack.enter_context(lock_layer(layer, name))
-            get_record_path(store, name).unlink()
+            record.unlink()
             for layer in own:
                 layer.rename(work / layer.name)
                 sterile.forget(store, layer.name)
-            if not any(other.digest == image.digest for other in ls(store)):
+            if not any(other.digest == image.digest for other in others):
                 discard(get_template_folder(store, image.digest))
+
+
+def _read_others(store: Path, record: Path) -> Iterator[Image]:
+    """Yield the other images, also those that lack a layer: their other layers may be all that is left of them."""
+    for path in (store / "images").iterdir():
+        if path != record:
+            with suppress(ImageError):
+                yield read_record(store, path)
 
 
 def restore(store: Path, image: Image) -> None:
@@ -195,7 +206,11 @@ def is_current_bytecode(folder: Path, store: Path, images: Collection[Image]) ->
     """Return whether bytecode is complete, for an existing image, and of the installed guest's version."""
     source = guest_code.read_sources()
     used = {guest_code.get_folder(store, image.digest, source) for image in images}
-    return folder in used and all((folder / name).is_file() for name in guest_code.SEALED)
+    return folder in used and all(_has_bytes(folder / name) for name in guest_code.SEALED)
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
 
 
 def _is_free(layer: Path) -> bool:

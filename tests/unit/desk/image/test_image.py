@@ -92,6 +92,20 @@ def test_removing_an_image_keeps_the_layers_others_use(tmp_path: Path) -> None:
     assert [image.name for image in ls(tmp_path)] == ["base"]
 
 
+def test_an_image_that_lacks_a_layer_is_removed_with_the_others(tmp_path: Path) -> None:
+    put(tmp_path, "base", ONE)
+    put(tmp_path, "office", TWO, ONE)
+    put(tmp_path, "desktop", THREE, TWO, ONE)
+    stores.discard(tmp_path / "layers" / TWO)
+    stores.rm(tmp_path, "base")
+    assert sorted(os.listdir(tmp_path / "layers")) == [ONE, THREE]
+    stores.rm(tmp_path, "office")
+    stores.rm(tmp_path, "desktop")
+    assert os.listdir(tmp_path / "layers") == os.listdir(tmp_path / "images") == []
+    with pytest.raises(ImageError, match="is not on this machine"):
+        stores.rm(tmp_path, "desktop")
+
+
 def test_an_image_of_an_open_desk_is_not_removed(tmp_path: Path) -> None:
     image = put(tmp_path, "base", ONE)
     with pytest.raises(ImageError, match="burn them first"):
