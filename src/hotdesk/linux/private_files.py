@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hotdesk.errors import HostError
+from hotdesk.linux import uids
 
 MAX_FILE_BYTES = 64 << 20
 """Maximum bytes of a file that is read."""
@@ -27,13 +28,12 @@ def make_folder(folder: Path, owner: int | None = None) -> None:
     """Create a folder that only its owner may enter, unless it exists. Root may give it to another user."""
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        return
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        if owner is not None and os.geteuid() == 0:
+            uids.give_empty_folder(folder, owner)
     except OSError as e:
         raise HostError(f"cannot create the folder {folder}: {e.strerror}") from e
-    if owner is not None and os.geteuid() == 0:
-        os.chown(folder, owner, owner, follow_symlinks=False)
 
 
 @contextmanager

@@ -99,12 +99,9 @@ def _append(fd: int, line: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True)
-    except FileExistsError:
-        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.geteuid() == 0:
-        os.chown(folder, uids.KEYS, uids.KEYS)
+        uids.give_empty_folder(folder, uids.KEYS)
 
 
 @contextmanager
