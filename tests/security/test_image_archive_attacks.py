@@ -14,6 +14,7 @@ import pytest
 from hotdesk.desk.image.chroot import remove_leftovers
 from hotdesk.desk.image.fetch import open_url, parse_file_url
 from hotdesk.desk.image.image import Image, ls
+from hotdesk.desk.image.importer import import_image
 from hotdesk.drive import certificate
 from hotdesk.drive.certificate import encode_canonical
 from hotdesk.drive.image_archive import import_archive, open_source, read_manifest
@@ -328,6 +329,21 @@ def test_a_deep_tree_left_in_the_store_blocks_no_other_image(take: Import, store
 def test_folders_that_no_entry_names_are_counted(refuse: Callable[[bytes], str]) -> None:
     payload = pack(PYTHON, *((f"{number}/" * 100 + "x", {}, b"") for number in range(10)))
     assert "more than 20 entries" in refuse(archive(payload, fields_of(payload, SIGNER, entries=20), SIGNER))
+
+
+@falls_without(
+    "one copy that is hashed and unpacked",
+    Removal("image/importer.py", "unwrap(spool.fileno(), tree,", "unwrap(archive, tree,"),
+)
+def test_a_file_that_changes_while_it_is_imported_puts_nothing_into_a_signed_image(
+    take: Import, store: Path, tmp_path: Path
+) -> None:
+    good, evil = (pack(PYTHON, ("etc/motd", {}, text)) for text in (b"good", b"evil"))
+    path = tmp_path / "archive"
+    path.write_bytes(good)
+    import_image(store, path, "theirs", lambda _: path.write_bytes(evil))
+    image = take(archive(good, fields_of(good, SIGNER), SIGNER))
+    assert (image.layers[0] / "etc/motd").read_bytes() == b"good"
 
 
 # -- builds ------------------------------------------------------------------------------------------------------------
