@@ -283,18 +283,14 @@ def test_a_tree_made_deep_by_links_is_refused_and_blocks_no_other_image(
     refuse: Callable[[bytes], str], take: Import, store: Path
 ) -> None:
     far = "/".join("d" * 110)
-    payload = pack(
-        PYTHON,
-        (f"{far}/x", {}, b""),
-        *(
-            each
-            for number in range(12)
-            for each in (
-                (f"l{number}", {"type": tarfile.SYMTYPE, "linkname": f"l{number - 1}/{far}" if number else far}, b""),
-                (f"l{number}/{far}/x", {}, b""),
-            )
-        ),
-    )
+    entries: list[Entry] = [(f"{far}/x", {}, b"")]
+    for number in range(12):
+        target = f"l{number - 1}/{far}" if number else far
+        entries += [
+            (f"l{number}", {"type": tarfile.SYMTYPE, "linkname": target}, b""),
+            (f"l{number}/{far}/x", {}, b""),
+        ]
+    payload = pack(PYTHON, *entries)
     why = refuse(archive(payload, fields_of(payload, SIGNER, entries=10_000), SIGNER))
     assert "in 256 levels" in why
     assert take(archive(GOOD, fields_of(GOOD, SIGNER), SIGNER)) in ls(store)
@@ -341,7 +337,11 @@ def test_a_file_that_changes_while_it_is_imported_puts_nothing_into_a_signed_ima
     good, evil = (pack(PYTHON, ("etc/motd", {}, text)) for text in (b"good", b"evil"))
     path = tmp_path / "archive"
     path.write_bytes(good)
-    import_image(store, path, "theirs", lambda _: path.write_bytes(evil))
+
+    def exchange(_: str) -> None:
+        path.write_bytes(evil)
+
+    import_image(store, path, "theirs", exchange)
     image = take(archive(good, fields_of(good, SIGNER), SIGNER))
     assert (image.layers[0] / "etc/motd").read_bytes() == b"good"
 

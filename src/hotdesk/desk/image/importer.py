@@ -12,8 +12,8 @@ import tempfile
 import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from io import BufferedRandom
 from pathlib import Path
-from typing import IO
 
 from hotdesk.desk.image.archive import Bounded, Folder
 from hotdesk.desk.image.build import is_passed_on, require_root
@@ -97,7 +97,7 @@ def open_archive(path: Path) -> int:
     raise BriefError(f"{make_printable(str(path))!r} is not an archive; {remedy}")
 
 
-def copy_archive(archive: int, spool: IO[bytes], limits: ArchiveLimits) -> str:
+def copy_archive(archive: int, spool: BufferedRandom, limits: ArchiveLimits) -> str:
     """Copy an archive, or a layout's index, which names everything else by sha256; return the sha256 of the copy.
 
     Only the copy is unpacked: whoever may write the original could replace it after its digest was computed.
@@ -126,11 +126,11 @@ def unwrap(
     weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]
     program = [sys.executable, "-P", "-m", "hotdesk.desk.image.unwrap"]
     task = [str(archive), str(tree), os.uname().machine, str(limits.entries), str(limits.size)]
-    given = (archive, lock) if layout is None else (archive, lock, layout)
+    passed = (archive, lock) if layout is None else (archive, lock, layout)
     env = {key: value for key, value in os.environ.items() if is_passed_on(key)}
     try:
         done = subprocess.run(
-            [*mortal, *weak, *program, *task, *map(str, given[2:])],
+            [*mortal, *weak, *program, *task, *map(str, passed[2:])],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -138,7 +138,7 @@ def unwrap(
             timeout=timeout,
             env=env,
             cwd="/",
-            pass_fds=given,
+            pass_fds=passed,
             check=False,
         )
     except subprocess.TimeoutExpired as e:

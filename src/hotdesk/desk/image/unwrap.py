@@ -50,7 +50,7 @@ def main() -> int:
     try:
         with RootDirectory(tree) as root:
             if layout:
-                kind: Kind = unwrap_layout(int(layout[0]), int(archive), root, machine, limits, work)
+                kind: Kind = _unwrap_layout(int(layout[0]), int(archive), root, machine, limits, work)
             else:
                 kind = unwrap(int(archive), root, machine, limits, work)
             python = find_python(root, "the image")
@@ -67,7 +67,7 @@ def main() -> int:
     return 0
 
 
-def unwrap_layout(
+def _unwrap_layout(
     layout: int, index: int, root: RootDirectory, machine: str, limits: ArchiveLimits, work: str
 ) -> Literal["oci"]:
     with closing(CopiedFolder(layout, index, work, limits)) as parts:

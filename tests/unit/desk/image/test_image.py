@@ -265,8 +265,8 @@ def test_an_image_has_the_files_that_overlay_shows(tmp_path: Path) -> None:
             (layer / name).parent.mkdir(parents=True, exist_ok=True)
             (layer / name).touch()
     top, middle, _ = layers
-    for folder in ("merged", "opaque/deep", "shadowed"):
-        (top / folder).mkdir(parents=True)
+    for name in ("merged", "opaque/deep", "shadowed"):
+        (top / name).mkdir(parents=True)
     (top / "file").touch()
     (top / "link").symlink_to("merged")
     os.mknod(top / "gone", stat.S_IFCHR, 0)

@@ -579,7 +579,11 @@ def test_a_layout_whose_index_is_replaced_meanwhile_is_imported_as_it_was_hashed
     other = (layout / "index.json").read_bytes()
     make_layout(layout, archive(PROGRAM, file("etc/motd", b"good")), arch=machine)
     digest = hashlib.sha256((layout / "index.json").read_bytes()).hexdigest()
-    image = import_image(tmp_path / "store", layout, "mine", lambda _: (layout / "index.json").write_bytes(other))
+
+    def exchange(_: str) -> None:
+        (layout / "index.json").write_bytes(other)
+
+    image = import_image(tmp_path / "store", layout, "mine", exchange)
     assert (image.digest, read_motd(image)) == (digest, b"good")
 
 
