@@ -138,8 +138,13 @@ def revoke(arguments: argparse.Namespace) -> None:
       hotdesk key revoke 0f3a9c21
     """
     keys = _load_keys()
-    for number in arguments.ids:
-        note(keys.revoke(number), "revoked")
+    revoked: list[Key] = []
+    try:
+        for number in arguments.ids:
+            revoked.append(keys.revoke(number))
+    finally:  # a journal that cannot be written must not keep a key valid
+        for key in revoked:
+            note(key, "revoked")
 
 
 def note(key: Key, what: str) -> None:
