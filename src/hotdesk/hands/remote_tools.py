@@ -10,16 +10,26 @@ import base64
 import json
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import field
 
 import anyio
 
+from hotdesk.dataclass import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.control import NOTHING, respond
 from hotdesk.desk.seam import DeskId
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, unwrap_group
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.linux.sockets import receive
 from hotdesk.tool import Observation
+
+
+@dataclass(slots=True)
+class LentToolbox:
+    """The tools of one desk, made at the first call; other calls wait for them."""
+
+    making: anyio.Lock = field(default_factory=anyio.Lock)
+    toolbox: Toolbox | None = None
 
 
 class Lending:
@@ -27,28 +37,37 @@ class Lending:
 
     def __init__(self, hands: Callable[[LinkedDesk], Awaitable[Toolbox]]) -> None:
         self.hands = hands
-        self.lent: dict[DeskId, Toolbox] = {}
+        self.lent: dict[DeskId, LentToolbox] = {}
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
-        if desk.id not in self.lent:
-            if desk.link.suspended:
-                raise BriefError(f"a person has control of desk {desk.id}; try again after they hand it back")
-            self.lent[desk.id] = await self.hands(desk)
+        toolbox = await self.ensure_toolbox(desk)
         match method, parts:
             case "GET", ["tools"]:
-                await respond(sock, 200, self.lent[desk.id].describe())
+                await respond(sock, 200, toolbox.describe())
             case "POST", ["tools", name]:
-                observation = await self.use(sock, self.lent[desk.id], name, json.loads(body or b"{}"))
+                observation = await self.use(sock, toolbox, name, json.loads(body or b"{}"))
                 await respond(sock, 200, as_json(observation))
             case _:
                 raise BriefError(NOTHING)
 
+    async def ensure_toolbox(self, desk: LinkedDesk) -> Toolbox:
+        lent = self.lent.setdefault(desk.id, LentToolbox())
+        async with lent.making:
+            if lent.toolbox is None:
+                if desk.link.suspended:
+                    raise BriefError(f"a person has control of desk {desk.id}; try again after they hand it back")
+                lent.toolbox = await self.hands(desk)
+            return lent.toolbox
+
     async def use(self, sock: socket.socket, toolbox: Toolbox, name: str, arguments: object) -> Observation:
         observation = Observation(ok=False)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hang_up, sock, tasks.cancel_scope)
-            observation = await toolbox.use(name, arguments)
-            tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hang_up, sock, tasks.cancel_scope)
+                observation = await toolbox.use(name, arguments)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise unwrap_group(group) from None
         return observation
 
     def leave(self, desk: DeskId) -> None:

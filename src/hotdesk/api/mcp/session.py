@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Protocol
 
@@ -26,7 +27,11 @@ GONE = (
     "the desk is gone: it was idle too long, reached its deadline, or was burnt. Its files are lost. "
     "The next tool call opens a new desk."
 )
-
+_PROBE_TIMEOUT_S = 10.0
+"""Seconds a desk may take to show that it still exists."""
+_LOST = (
+    "the reply to this tool call was lost; the desk and its files still exist. Look at the desk before you try again:"
+)
 _UNDELIVERED = (
     "nothing was delivered: this desk and its drive belong to a hotdesk server. Ask a person to connect you to that "
     "server's `/mcp` with a key, or to copy the file out with `hotdesk cp`."
@@ -66,13 +71,21 @@ class McpSession:
     async def ensure_desk(self) -> tuple[Desk, Using]:
         async with self.opening:
             if self.desk is None or self.toolbox is None:
-                self.desk = await self.host.open(replace(self.policy.spec, by=self.by), self.policy.scope)
-                runtime = self.host.runtime
-                if isinstance(runtime, RemoteRuntime):
-                    self.toolbox = LentTools(runtime, self.desk.id)
-                else:
-                    self.toolbox = await self.host.hands(self.desk)
+                desk = await self.host.open(replace(self.policy.spec, by=self.by), self.policy.scope)
+                try:
+                    self.toolbox = await self.make_tools(desk)
+                except BaseException:
+                    with suppress(HotdeskError):
+                        await self.burn(desk)
+                    raise
+                self.desk = desk
             return self.desk, self.toolbox
+
+    async def make_tools(self, desk: Desk) -> Using:
+        runtime = self.host.runtime
+        if isinstance(runtime, RemoteRuntime):
+            return LentTools(runtime, desk.id)
+        return await self.host.hands(desk)
 
     async def use(self, name: str, arguments: object) -> ToolAnswer:
         async with self.free:
@@ -84,11 +97,13 @@ class McpSession:
                 if name == DELIVER.name:
                     return await self.deliver(desk, arguments)
                 observation = await toolbox.use(name, arguments)
-            except DeskGone:
+            except DeskGone as e:
+                if not await has_ended(desk):
+                    return _make_failure(_LOST, e)
                 await self.forget(desk)
                 return ToolAnswer(GONE, ok=False)
             except HotdeskError as e:
-                return ToolAnswer("the tool call failed:", Observation(make_printable(str(e)), ok=False), ok=False)
+                return _make_failure("the tool call failed:", e)
             return ToolAnswer(observation=observation, ok=observation.ok)
 
     async def deliver(self, desk: Desk, arguments: object) -> ToolAnswer:
@@ -103,7 +118,8 @@ class McpSession:
     async def forget(self, desk: Desk) -> None:
         if self.desk is desk:
             self.desk = self.toolbox = None
-            await self.burn(desk)
+            with suppress(HotdeskError):
+                await self.burn(desk)
 
     async def close(self) -> None:
         """Burn the desk, even if a tool is in use."""
@@ -118,3 +134,19 @@ class McpSession:
                 await self.host.burn(desk.id)
             except DeskGone:
                 return
+
+
+async def has_ended(desk: Desk) -> bool:
+    """Return whether a desk no longer exists: neither a lost reply nor the end of another desk proves it."""
+    with anyio.move_on_after(_PROBE_TIMEOUT_S):
+        try:
+            await desk.stat(".")
+        except DeskGone:
+            return True
+        except HotdeskError:
+            return False
+    return False
+
+
+def _make_failure(what: str, error: HotdeskError) -> ToolAnswer:
+    return ToolAnswer(what, Observation(make_printable(str(error)), ok=False), ok=False)
