@@ -256,6 +256,33 @@ async def test_the_sessions_of_a_tenant_are_limited_across_its_keys(here: Here) 
 
 
 @falls_without(
+    "sessions that are counted before they start",
+    Removal(
+        "mcp/http.py",
+        "        self.live[number] = live\n",
+        "        await anyio.sleep(0.5)\n        self.live[number] = live\n",
+    ),
+)
+@pytest.mark.container
+async def test_sessions_started_at_the_same_time_are_limited(here: Here) -> None:
+    key = here.keys.make("hasty", tenant="hasty")
+    told: list[httpx2.Response] = []
+
+    async def begin(http: httpx2.AsyncClient) -> None:
+        told.append(await http.post(f"{here.url}/mcp", content=json.dumps(HELLO), headers={**JSON, **bearer(key)}))
+
+    async with httpx2.AsyncClient(timeout=30) as http:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2 * MAX_SESSIONS_PER_KEY):
+                tasks.start_soon(begin, http)
+        begun = [each.headers["mcp-session-id"] for each in told if each.status_code == 200]
+        for number in begun:  # other attacks need the server's last sessions
+            await http.delete(f"{here.url}/mcp", headers={**JSON, **bearer(key), "Mcp-Session-Id": number})
+    assert {each.status_code for each in told} == {200, 429}
+    assert len(begun) == MAX_SESSIONS_PER_KEY
+
+
+@falls_without(
     "sessions of keys that are over",
     Removal("mcp/http.py", "        await self.keys.wait_end(caller.key)\n", "        await anyio.sleep_forever()\n"),
 )

@@ -122,8 +122,10 @@ class Mcp:
                 f"per tenant, {MAX_SESSIONS} in all); end one, or wait until one ends",
             )(scope, receive, send)
             return
-        transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
+        number = secrets.token_hex(16)
+        transport = StreamableHTTPServerTransport(number, idle_timeout=self.policy.spec.idle)
         live = LiveSession(transport, caller.key, caller.tenant)
+        self.live[number] = live
         status = 500
 
         async def forward(message: Message) -> None:
@@ -132,7 +134,7 @@ class Mcp:
             await send(message)
 
         try:
-            await self.tasks.start(self.run, live, caller)
+            await self.start(number, live, caller)
             await transport.handle_request(scope, receive, forward)
         except HotdeskError as e:
             await _make_fault_response(503, f"the session could not be started: {make_printable(str(e))}")(
@@ -143,13 +145,18 @@ class Mcp:
                 with anyio.CancelScope(shield=True):
                     await transport.terminate()
 
-    async def run(self, live: LiveSession, caller: Caller, *, task_status: TaskStatus[None]) -> None:
+    async def start(self, number: str, live: LiveSession, caller: Caller) -> None:
+        try:
+            await self.tasks.start(self.run, number, live, caller)
+        except BaseException:
+            self.live.pop(number, None)
+            raise
+
+    async def run(self, number: str, live: LiveSession, caller: Caller, *, task_status: TaskStatus[None]) -> None:
         """Serve one session until it ends; its desk is burnt with it."""
         tenant = await self.tenants.get_tenant(caller.tenant)
         by = f"key {caller.key} mcp"
         server = build_server(McpSession(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
-        number = live.transport.mcp_session_id or ""
-        self.live[number] = live
         try:
             async with live.transport.connect() as (read, write):
                 task_status.started()
