@@ -28,12 +28,21 @@ MEMORY = 1 << 30
 FILES = 128
 """File descriptors. Socket buffers are not part of the address space, and a hostile reader could fill many."""
 PACKET = 4096
+_DIAL_TIMEOUT_S = 180.0
+"""Seconds the owner may take to connect: it starts the screen and the browser first, 60 seconds each."""
 
 
 class ReaderProcess:
     """Serves one owner until it disconnects."""
 
-    def __init__(self, line: socket.socket, hand: socket.socket, kinds: dict[str, Any], stuck: float) -> None:
+    def __init__(
+        self,
+        line: socket.socket,
+        hand: socket.socket,
+        kinds: dict[str, Any],
+        stuck: float,
+        patience: float = _DIAL_TIMEOUT_S,
+    ) -> None:
         self.line = line
         self.hand = hand
         self.parts = {name: kind(self.dial) for name, kind in kinds.items()}
@@ -44,6 +53,7 @@ class ReaderProcess:
         self.number = 0
         self.stuck = stuck
         """Seconds without an iteration of the event loop after which the kernel ends this process."""
+        self.patience = patience
         self.joined: set[asyncio.Task[None]] = set()
         self.over = asyncio.Event()
 
@@ -74,7 +84,9 @@ class ReaderProcess:
         self.dialled[number] = asyncio.get_running_loop().create_future()
         try:
             self.say({"dial": number, "port": port})
-            return await self.dialled[number]
+            return await asyncio.wait_for(self.dialled[number], self.patience)
+        except TimeoutError as e:
+            raise DeskError(f"hotdesk did not connect to port {port} of the desk within {self.patience:.0f} s") from e
         finally:
             del self.dialled[number]
 

@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import DeskError, HotdeskError, LinkError, make_printable
+from hotdesk.errors import DeskError, DeskGone, HotdeskError, LinkError, make_printable
 from hotdesk.hands.reader import (
     BROWSER_PORT,
     PARTS,
@@ -42,6 +42,7 @@ _SAY_SECONDS = 10.0
 """Seconds a reader may take to receive a request."""
 AT_ONCE = 8
 """Connections a reader may request at a time."""
+_TOO_MANY = "too many connections to the screen and browser of this desk are being made; try again"
 DISPLAY = {"DISPLAY": ":0"}
 """The variable by which programs find the screen."""
 
@@ -109,6 +110,8 @@ class DeskSeat:
         """Ends the reader at a socket, even if it does not end by itself."""
         self.starting = anyio.Lock()
         self.reader: ReaderClient | None = None
+        self.ended = False
+        """Whether the desk has ended, so that no reader may be started any more."""
 
     async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         reader = await self.ensure_reader()
@@ -136,13 +139,27 @@ class DeskSeat:
     async def ensure_reader(self) -> ReaderClient:
         async with self.starting:
             if self.reader is None or self.reader.failure is not None:
-                self.reader = ReaderClient(self.desk, await self.start())
-                self.tasks.start(functools.partial(self.hear, self.reader))
+                self.check_open()
+                reader = ReaderClient(self.desk, await self.start())
+                self.tasks.start(functools.partial(self.hear, reader))
+                self.reader = reader
+                if self.ended:
+                    reader.close()
+            self.check_open()
             return self.reader
+
+    def check_open(self) -> None:
+        if self.ended:
+            raise DeskGone(f"desk {self.desk.id} has ended")
 
     async def hear(self, reader: ReaderClient) -> None:
         await reader.run()
         await self.dismiss(reader.line)
+
+    def end(self) -> None:
+        """End the reader for good: its desk has ended, though others may still have this seat."""
+        self.ended = True
+        self.close()
 
     def close(self) -> None:
         if self.reader is not None:
@@ -221,7 +238,10 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         match message:
             case {"n": number} if self.resolve(number, (message, blob)):
                 pass
-            case {"dial": int(number), "port": int(port)} if port in STARTS and self.connecting < AT_ONCE:
+            case {"dial": int(number), "port": int(port)} if port in STARTS:
+                if self.connecting >= AT_ONCE:
+                    self.hand({"dial": number, "text": _TOO_MANY})
+                    return
                 self.connecting += 1
                 tasks.start_soon(self.connect, number, port)
 
@@ -229,6 +249,9 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         try:
             with await dial(self.desk, port) as sock:
                 self.hand({"dial": number}, sock)
+        except DeskGone as e:
+            self.fail(e)
+            self.close()
         except (HotdeskError, OSError) as e:
             self.hand({"dial": number, "text": str(e)[:1000]})
         finally:

@@ -67,7 +67,7 @@ class Seats:
 
     def leave(self, desk: DeskId) -> None:
         if (seat := self.seats.pop(desk, None)) is not None:
-            seat.close()
+            seat.end()
 
     def close(self) -> None:
         for desk in list(self.seats):
