@@ -16,7 +16,7 @@ from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
 from hotdesk.hands.vision import VisionTool
-from hotdesk.tool import JSON_TYPES, Hand, Kind, Parameter, Tool
+from hotdesk.tool import JSON_TYPES, MAX_TEXT_CHARS, Hand, Kind, Parameter, Tool
 
 WRONG: dict[Kind, object] = {
     "text": 7,
@@ -67,6 +67,8 @@ def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
     if parameter.kind in ("integer", "number"):
         over = int(parameter.most) + 1
         values.append((over, f"is {over}; it must be "))
+    if parameter.kind == "integers":
+        values.append(([0] * (parameter.items + 1), "has "))
     if parameter.kind == "texts":
         values.append((["x"] * (parameter.items + 1), "has "))
     return values
@@ -90,3 +92,25 @@ def test_every_tool_accepts_its_example_and_describes_itself(toolbox: Toolbox) -
         assert json.loads(json.dumps(told)) == told
         assert set(told) == {"name", "description", "input_schema"}
         assert all(parameter.what for parameter in tool.parameters)
+
+
+def test_a_limit_of_items_is_no_limit_of_characters(toolbox: Toolbox) -> None:
+    of_lists = [each for tool in toolbox.tools for each in tool.parameters if each.kind in ("integers", "texts")]
+    assert [each.name for each in of_lists if each.kind == "integers" and each.longest != MAX_TEXT_CHARS] == []
+    assert {each.name for each in of_lists if each.longest != MAX_TEXT_CHARS} == {"names", "paths"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("browser_upload", {"ref": "e5", "paths": ["/home/user/" + "x" * 300]}),
+        ("browser_select", {"ref": "e5", "values": ["A label " * 20]}),
+        ("screen_launch", {"argv": ["chromium", "https://example.test/?" + "x" * 300]}),
+        ("screen_drag", {"path": [1, 2] * 100}),
+    ],
+)
+def test_a_long_text_or_list_within_its_limits_is_accepted(
+    toolbox: Toolbox, name: str, arguments: dict[str, object]
+) -> None:
+    tool = next(each for each in toolbox.tools if each.name == name)
+    assert tool.check(arguments).items() >= arguments.items()

@@ -73,19 +73,19 @@ FILL = Tool(
 SELECT = Tool(
     "browser_select",
     "Select options of a list by label or value.",
-    (REF, Parameter("values", "texts", "labels or values of all options to select", required=True, longest=100)),
+    (REF, Parameter("values", "texts", "labels or values of all options to select", required=True, items=100)),
     {"ref": "e9", "values": ["Norway"]},
 )
 UPLOAD = Tool(
     "browser_upload",
     "Upload files from the desk: ref is a file field, or a button that opens a file chooser.",
-    (REF, Parameter("paths", "texts", "paths of the files on the desk", required=True, longest=100)),
+    (REF, Parameter("paths", "texts", "paths of the files on the desk", required=True, items=100, longest=4096)),
     {"ref": "e5", "paths": ["/home/user/report.csv"]},
 )
 PRESS = Tool(
     "browser_press",
     "Press keys in the page, one after another: Enter, Tab, Escape, ArrowDown, a, Control+a, Shift+Tab.",
-    (Parameter("keys", "texts", "the keys, in order", required=True, longest=200),),
+    (Parameter("keys", "texts", "the keys, in order", required=True, items=200),),
     {"keys": ["Control+a", "Delete"]},
 )
 TYPE = Tool(

@@ -29,7 +29,7 @@ _BUTTON = Parameter("button", "text", "mouse button", default="left", choices=(*
 _COUNT = Parameter("count", "integer", "number of clicks", default=1, least=1, most=3)
 _HELD_BUTTON = Parameter("button", "text", "mouse button", default="left", choices=BUTTONS)
 _REGION = Parameter(
-    "region", "integers", "region in pixels as left, top, right, bottom; default: the whole screen", longest=4, least=0
+    "region", "integers", "region in pixels as left, top, right, bottom; default: the whole screen", items=4, least=0
 )
 FORMAT = Parameter("format", "text", "png is lossless, jpeg is smaller", default="png", choices=("png", "jpeg"))
 SCALED = (
@@ -75,7 +75,7 @@ TOOLS = (
         "screen_drag",
         "Drag with the mouse: press the button at the first point, move along the others, release it at the last.",
         (
-            Parameter("path", "integers", "points as x, y, x, y, …; at least two", required=True, longest=200),
+            Parameter("path", "integers", "points as x, y, x, y, …; 2 to 100 points", required=True, items=200),
             _HELD_BUTTON,
             _HELD_KEYS,
         ),
@@ -153,7 +153,7 @@ TOOLS = (
     Tool(
         "screen_launch",
         "Start a program that has a window; it keeps running.",
-        (Parameter("argv", "texts", "the program and its arguments", required=True, longest=200),),
+        (Parameter("argv", "texts", "the program and its arguments", required=True, items=200),),
         {"argv": ["mousepad", "notes.txt"]},
     ),
     Tool("screen_clipboard_get", "Get the text on the clipboard."),

@@ -22,7 +22,7 @@ async def test_a_dial_that_the_owner_never_answers_fails() -> None:
         line.setblocking(False)
         process = ReaderProcess(line, hand, {}, stuck=30.0, patience=0.2)
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: Ear(process), sock=line)
-        with anyio.fail_after(10), pytest.raises(DeskError, match="port 5900 .* within 0 s"):
+        with anyio.fail_after(10), pytest.raises(DeskError, match=r"port 5900 .* within 0 s"):
             await process.dial(SCREEN_PORT)
         assert process.dialled == {}
         transport.close()
