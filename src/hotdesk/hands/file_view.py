@@ -8,7 +8,7 @@ from contextlib import aclosing
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Entry
 from hotdesk.errors import FileError, make_printable
-from hotdesk.hands.output import make_readable
+from hotdesk.hands.output import escape_line
 from hotdesk.hands.page_view import describe_alternatives, find_kind, show_page
 from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Observation, get_integer
@@ -154,7 +154,7 @@ class FilePage:
         number, self.line = self.line, self.line + 1
         if number < self.start:
             return
-        text = format_line(number, data.removesuffix(b"\r"))
+        text = format_line(number, data)
         if self.size + len(text) > SHOWN and self.lines:
             self.full, self.note = True, f"the file continues at line {number}: use start={number}"
             return
@@ -174,7 +174,8 @@ class FilePage:
 
 
 def format_line(number: int, data: bytes | bytearray) -> str:
-    text = make_readable(data.decode("utf-8", "replace"))
+    """Show a line as it is: what a terminal would hide or overwrite is escaped, because edits need the exact text."""
+    text = escape_line(data.removesuffix(b"\r").decode("utf-8", "replace"))
     return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (line cut)'}"
 
 

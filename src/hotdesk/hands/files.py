@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from contextlib import aclosing, suppress
 
 from hotdesk.config import MIB
 from hotdesk.dataclass import dataclass
@@ -82,9 +83,13 @@ _UNDO = Tool(
 )
 
 
-@dataclass(frozen=True, slots=True)
+class TooLargeError(FileError):
+    """A file is too large to be edited."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Edit:
-    """The effect of one edit on a file."""
+    """The effect of one edit on a file. Two edits with the same effect are different edits."""
 
     path: str
     before: bytes | None
@@ -130,17 +135,25 @@ class Files:
         return path
 
     async def create(self, path: str, arguments: Arguments) -> Observation:
-        before = await self.read_current(path)
-        if before is not None and not get_flag(arguments, "overwrite"):
+        before, is_large = None, False
+        try:
+            before = await self.read_current(path)
+        except TooLargeError:
+            is_large = True
+        exists = is_large or before is not None
+        if exists and not get_flag(arguments, "overwrite"):
             return report_failure(f"{path} already exists. Edit it with file_replace, or set overwrite to true.")
         data = get_text(arguments, "content").encode()
-        await self.change(path, before, data)
-        return Observation(
-            f"{make_printable(path)} was {'created' if before is None else 'replaced'}: {len(data):,} bytes."
-        )
+        done = f"{make_printable(path)} was {'replaced' if exists else 'created'}: {len(data):,} bytes."
+        if not is_large:
+            await self.change(path, before, data)
+            return Observation(done)
+        await self.desk.write(path, data)
+        self.edits = deque(edit for edit in self.edits if edit.path != path)
+        return Observation(f"{done} This cannot be undone: the old file had more than {EDITED // MIB} MiB.")
 
     async def replace(self, path: str, arguments: Arguments) -> Observation:
-        data = await self.desk.read(path, limit=EDITED)
+        data = await self.read(path)
         old, new = (_as_in(data, get_text(arguments, name)) for name in ("old", "new"))
         if not old:
             raise _REPLACE.refuse("old is empty")
@@ -153,7 +166,7 @@ class Files:
         return Observation(f"{make_printable(path)} was changed:\n{part}")
 
     async def insert(self, path: str, arguments: Arguments) -> Observation:
-        data = await self.desk.read(path, limit=EDITED)
+        data = await self.read(path)
         lines, line = _split_lines(data), get_integer(arguments, "line")
         if line > len(lines):
             raise INSERT.refuse(f"line is {line}, but {make_printable(path)} has only {len(lines)} lines")
@@ -170,25 +183,38 @@ class Files:
         edit = next((edit for edit in reversed(self.edits) if edit.path == path), None)
         if edit is None:
             return report_failure(f"There is no edit of {path} to undo: the file tools made none, or it is too old.")
-        current = await self.read_current(path)
+        current = None
+        with suppress(TooLargeError):
+            current = await self.read_current(path)
         if current is None or compute_digest(current) != edit.after:
             return report_failure(f"{path} was changed by another program since that edit; nothing was undone.")
         if edit.before is None:
             await self.desk.remove(path)
         else:
             await self.desk.write(path, edit.before)
-        self.edits.remove(edit)
+        with suppress(ValueError):  # another call undid it at the same time
+            self.edits.remove(edit)
         what = "was removed" if edit.before is None else "is as it was before the last edit"
         return Observation(f"{make_printable(path)} {what}.")
 
     async def read_current(self, path: str) -> bytes | None:
         """Return the content of a file, or `None` if it does not exist."""
         try:
-            return await self.desk.read(path, limit=EDITED)
+            return await self.read(path)
         except FileError as e:
             if e.reason == "missing":
                 return None
             raise
+
+    async def read(self, path: str) -> bytes:
+        content = bytearray()
+        async with aclosing(self.desk.read_stream(path)) as stream:
+            async for data in stream:
+                content += data
+                if len(content) > EDITED:
+                    limit = f"{path} has more than {EDITED // MIB} MiB, the limit of the file tools"
+                    raise TooLargeError(f"{limit}; change it with a program in the shell", "other")
+        return bytes(content)
 
     async def change(self, path: str, before: bytes | None, after: bytes) -> None:
         await self.desk.write(path, after)

@@ -23,7 +23,12 @@ def make_readable(text: str) -> str:
     """Return text without terminal control sequences. Lines and tabs stay; of a progress bar its last state does."""
     lines = _SEQUENCE.sub("", text).split("\n")
     last = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
-    return "\n".join("\t".join(map(make_printable, line.split("\t"))) for line in last)
+    return "\n".join(map(escape_line, last))
+
+
+def escape_line(line: str) -> str:
+    """Return one line with every character visible; tabs stay."""
+    return "\t".join(map(make_printable, line.split("\t")))
 
 
 @dataclass(slots=True)
@@ -35,6 +40,8 @@ class BoundedOutput:
     end: bytearray = field(default_factory=bytearray)
     """The latest bytes after the limit."""
     dropped: int = 0
+    cut: bool = False
+    """Whether more output followed, whose size and end are not known."""
 
     def add(self, data: bytes | bytearray) -> None:
         room = max(0, self.limit - len(self.data))
@@ -71,13 +78,13 @@ class Outputs:
         """Save an output to a file in the desk; describe where, or why that failed."""
         self.count += 1
         path = f"{FOLDER}/{self.count}.txt"
-        whole = (
-            f"the first {output.limit // MIB} MiB of the output's {output.size:,} bytes are"
-            if output.dropped
-            else "the complete output is"
-        )
+        whole = "the complete output is"
+        if output.dropped:
+            whole = f"the first {output.limit // MIB} MiB of the output's {output.size:,} bytes are"
+        elif output.cut:
+            whole = f"the first {output.size:,} bytes of the output are"
         try:
             await self.desk.write(path, bytes(output.data))
         except FileError as e:
-            return f"the complete output could not be saved: {make_printable(str(e))}"
+            return f"the output could not be saved: {make_printable(str(e))}"
         return f"{whole} in ~/{path}: read the file with file_view or search"

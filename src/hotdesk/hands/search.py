@@ -5,7 +5,7 @@ from __future__ import annotations
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import make_printable
 from hotdesk.hands.file_view import fit_lines
-from hotdesk.hands.output import make_readable
+from hotdesk.hands.output import escape_line
 from hotdesk.hands.paths import make_absolute
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_flag, get_integer, get_text
 
@@ -16,6 +16,9 @@ OUTPUT = 1 << 18
 HEAD = 'n=$1; shift; rg "$@" | head -n "$n"; exit ${PIPESTATUS[0]}'
 _CUT_OFF = 128 + 13
 """rg's exit code after SIGPIPE: `head` had enough lines."""
+_COMPLETE = (0, 1, _CUT_OFF)
+_ENDS = (*_COMPLETE, 2)
+"""rg's own exit codes; 2 is an error, which it explains. Otherwise it did not start, or was killed."""
 WHERE = Parameter("path", "text", "folder or file to search", default=".", longest=4096)
 LIMIT = Parameter("limit", "integer", "maximum number of lines to return", default=100, least=1, most=1000)
 ALL = Parameter("all", "flag", "include hidden and git-ignored files", default=False)
@@ -83,11 +86,19 @@ def tell(done: Done, path: str, limit: int) -> Observation:
     if done.exit_code == 127:
         return Observation("This desk has no ripgrep. Use grep or find in the shell.", ok=False)
     why = make_printable(" ".join(done.stderr.decode("utf-8", "replace").split())[:1000])
-    lines = make_readable(done.text).splitlines()
-    if not lines and done.exit_code == 2:
-        return Observation(f"The search failed: {why}", ok=False)
+    lines = (
+        [escape_line(line.removesuffix("\r")) for line in done.text.removesuffix("\n").split("\n")] if done.text else []
+    )
+    if done.exit_code not in _ENDS:
+        memory = "; the desk ran out of memory" if done.out_of_memory else ""
+        ended = f"the search ended before it was complete (exit code {done.exit_code}{memory}); search a smaller folder"
+        why = f"{ended}. {why}"
+    if not lines and done.exit_code not in _COMPLETE:
+        return Observation(f"The search failed: {why}".rstrip(), ok=False)
     if not lines:
         return Observation(f"Nothing in {make_printable(path)} matches. {why}".rstrip())
     text, omitted = fit_lines(lines)
     cut = omitted or done.exit_code == _CUT_OFF or len(lines) == limit
-    return Observation(text, note="there may be more results: narrow the search, or raise limit" if cut else why)
+    return Observation(
+        text, note="there may be more results: narrow the search, or raise limit" if cut else why.rstrip()
+    )

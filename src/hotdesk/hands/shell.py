@@ -154,9 +154,12 @@ class Shell:
             timeout=timeout,
             output_limit=MAX_OUTPUT_BYTES,
         )
-        parts = [await self.outputs.shorten(BoundedOutput(data=bytearray(done.stdout)))]
-        if done.stderr:
-            parts.append("standard error:\n" + await self.outputs.shorten(BoundedOutput(data=bytearray(done.stderr))))
+        output, errors = (
+            BoundedOutput(data=bytearray(each), cut=done.truncated) for each in (done.stdout, done.stderr)
+        )
+        parts = [await self.outputs.shorten(output)]
+        if errors.data:
+            parts.append("standard error:\n" + await self.outputs.shorten(errors))
         parts.append(_tell_done(done, timeout))
         return Observation("\n".join(part.rstrip("\n") for part in parts if part), done.ok)
 

@@ -28,7 +28,7 @@ async def use(files: Files, name: str, **arguments: object) -> Observation:
 async def test_a_file_is_shown_with_line_numbers_and_by_range(files: Files, desk: Desk) -> None:
     await desk.write("a.txt", b"one\ntwo\r\n\tthr\xffee\x1b[31m\nlast")
     seen = await use(files, "file_view", path="~/a.txt")
-    assert seen.text == "     1\tone\n     2\ttwo\n     3\t\tthr\ufffdee\n     4\tlast"
+    assert seen.text == "     1\tone\n     2\ttwo\n     3\t\tthr\ufffdee\\x1b[31m\n     4\tlast"
     seen = await use(files, "file_view", path=posixpath.join(desk.home, "a.txt"), start=2, end=2)
     assert seen.text == "     2\ttwo"
     seen = await use(files, "file_view", path="a.txt", start=9)
@@ -182,6 +182,34 @@ async def test_edits_are_undone_one_by_one_down_to_the_creation(files: Files, de
     assert (seen.ok, "no edit of" in seen.text) == (False, True)
 
 
+async def test_equal_edits_are_undone_in_their_order(files: Files, desk: Desk) -> None:
+    await use(files, "file_create", path="e.txt", content="a")
+    for old, new in (("a", "b"), ("b", "a"), ("a", "b")):
+        assert (await use(files, "file_replace", path="e.txt", old=old, new=new)).ok
+    for expected in (b"a", b"b", b"a"):
+        assert (await use(files, "file_undo", path="e.txt")).ok
+        assert await desk.read("e.txt") == expected
+    assert "was removed." in (await use(files, "file_undo", path="e.txt")).text
+
+
+async def test_nothing_of_a_line_is_hidden(files: Files, desk: Desk) -> None:
+    await desk.write("h.txt", b"a secret step\rnothing\tto see\x1b[2K\r\nend\n")
+    seen = await use(files, "file_view", path="h.txt")
+    assert seen.text == "     1\ta secret step\\rnothing\tto see\\x1b[2K\n     2\tend"
+
+
+async def test_a_file_too_large_to_be_edited_can_be_replaced(files: Files, desk: Desk) -> None:
+    await use(files, "file_create", path="large.txt", content="small")
+    await desk.write("large.txt", b"x" * (module.EDITED + 1))
+    assert "changed by another program" in (await use(files, "file_undo", path="large.txt")).text
+    assert "already exists" in (await use(files, "file_create", path="large.txt", content="new")).text
+    seen = await use(files, "file_create", path="large.txt", content="new", overwrite=True)
+    assert seen.ok
+    assert "was replaced: 3 bytes. This cannot be undone" in seen.text
+    assert await desk.read("large.txt") == b"new"
+    assert "no edit of" in (await use(files, "file_undo", path="large.txt")).text
+
+
 async def test_a_file_that_was_changed_meanwhile_is_left_as_it_is(files: Files, desk: Desk) -> None:
     await use(files, "file_create", path="m.txt", content="ours")
     await desk.write("m.txt", b"theirs")
@@ -195,5 +223,5 @@ async def test_the_undo_history_is_limited(files: Files, desk: Desk) -> None:
         await use(files, "file_create", path="many.txt", content=str(number), overwrite=True)
     assert len(files.edits) == module.UNDONE
     await desk.write("big.txt", b"x" * (module.EDITED + 1))
-    with pytest.raises(FileError, match="more than"):
+    with pytest.raises(FileError, match=r"more than 8 MiB, .* in the shell"):
         await use(files, "file_insert", path="big.txt", line=0, text="y")

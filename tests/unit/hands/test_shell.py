@@ -195,6 +195,13 @@ async def test_an_output_beyond_every_limit_is_read_to_its_end(shell: Shell, des
     assert (await desk.stat(".hotdesk/output/1.txt")).size == 16 << 20
 
 
+async def test_a_program_whose_output_was_cut_does_not_claim_that_all_of_it_is_kept(shell: Shell, desk: Desk) -> None:
+    seen = await use(shell, "run", command="head -c 20000000 /dev/zero | tr '\\0' x", timeout=30)
+    assert "the complete output" not in seen.text
+    assert "the first 16,777,216 bytes of the output are in ~/.hotdesk/output/1.txt" in seen.text
+    assert "its output exceeded 16 MiB and the rest was dropped" in seen.text
+
+
 async def test_a_call_that_is_broken_off_ends_its_command_and_not_its_session(shell: Shell) -> None:
     await said(shell, "rm -f late; x=5; sleep 60 & job=$!")
     with anyio.move_on_after(0.2):
