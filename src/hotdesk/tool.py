@@ -19,6 +19,8 @@ Arguments: TypeAlias = Mapping[str, Value]
 MAX_TEXT_CHARS = 100_000
 """Default limit on the characters of a text parameter."""
 MOST_ITEMS = 1000
+MAX_CALL_BYTES = 1 << 22
+"""Bytes of the arguments of one call as JSON, between processes: a text may have a million characters."""
 JSON_TYPES: dict[Kind, dict[str, object]] = {
     "text": {"type": "string"},
     "integer": {"type": "integer"},

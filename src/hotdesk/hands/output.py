@@ -31,6 +31,13 @@ def escape_line(line: str) -> str:
     return "\t".join(map(make_printable, line.split("\t")))
 
 
+def describe_left_out_picture(size: int, limit: int) -> str:
+    return (
+        f"The picture was left out: it has {size:,} bytes, and at most {limit:,} can be returned. Take it as jpeg, of "
+        "a smaller region or of one element."
+    )
+
+
 @dataclass(slots=True)
 class BoundedOutput:
     """A program's output so far, in bounded memory: its beginning, and its very end."""

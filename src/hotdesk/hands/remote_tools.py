@@ -19,9 +19,13 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.control import NOTHING, respond
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, unwrap_group
+from hotdesk.hands.output import describe_left_out_picture
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.linux.sockets import receive
 from hotdesk.tool import Observation
+
+MAX_IMAGE_BYTES = 10 << 20
+"""Maximum bytes of a picture in an answer, where it takes a third more; a caller reads 16 MiB at most."""
 
 
 @dataclass(slots=True)
@@ -81,11 +85,9 @@ async def hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
 
 
 def as_json(observation: Observation) -> dict[str, object]:
-    image = base64.b64encode(observation.image).decode()
-    fields = {
-        "text": observation.text,
-        "ok": observation.ok,
-        "note": observation.note,
-        "fallback": observation.fallback,
-    }
-    return {**fields, "media": observation.media, "image": image}
+    image, note = observation.image, observation.note
+    if len(image) > MAX_IMAGE_BYTES:
+        note = "\n".join(filter(None, (note, describe_left_out_picture(len(image), MAX_IMAGE_BYTES))))
+        image = b""
+    fields = {"text": observation.text, "ok": observation.ok, "note": note, "fallback": observation.fallback}
+    return {**fields, "media": observation.media, "image": base64.b64encode(image).decode()}

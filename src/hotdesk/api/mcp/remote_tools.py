@@ -10,7 +10,7 @@ from hotdesk.dataclass import dataclass
 from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import KeeperError
-from hotdesk.tool import Observation
+from hotdesk.tool import MAX_CALL_BYTES, Observation
 
 _CALL_TIMEOUT_S = 3700.0
 """Seconds one call may take: a tool's own limit is an hour."""
@@ -26,7 +26,7 @@ class LentTools:
     async def use(self, name: str, arguments: object) -> Observation:
         """Use a tool through the owner; cancelling this cancels the use."""
         target = f"/desks/{self.desk}/tools/{name}"
-        reply = await self.runtime.call("POST", target, arguments or {}, _CALL_TIMEOUT_S)
+        reply = await self.runtime.call("POST", target, arguments or {}, _CALL_TIMEOUT_S, MAX_CALL_BYTES)
         match reply:
             case {"text": str(text), "ok": bool(ok), "note": str(note), "media": str(media), "image": str(image)}:
                 return Observation(text, ok, _decode_image(image), media, note=note)

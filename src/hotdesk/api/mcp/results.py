@@ -15,6 +15,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable
+from hotdesk.hands.output import describe_left_out_picture
 from hotdesk.tool import Observation
 
 MAX_TEXT_CHARS = 60_000
@@ -41,10 +42,16 @@ def make_result(answer: ToolAnswer) -> CallToolResult:
     if (observation := answer.observation) is not None:
         text = "\n\n".join(filter(None, (observation.text, f"Note: {observation.note}" if observation.note else "")))
         content.append(TextContent(type="text", text=_fence_text(text or "(nothing)")))
-        if observation.image and observation.media in MEDIA and len(observation.image) <= MAX_IMAGE_BYTES:
-            data = base64.b64encode(observation.image).decode()
-            content.append(ImageContent(type="image", data=data, mime_type=observation.media))
+        if observation.image and observation.media in MEDIA:
+            content.append(_make_picture(observation))
     return CallToolResult(content=list(content), is_error=not answer.ok)
+
+
+def _make_picture(observation: Observation) -> TextContent | ImageContent:
+    if len(observation.image) > MAX_IMAGE_BYTES:
+        return TextContent(type="text", text=describe_left_out_picture(len(observation.image), MAX_IMAGE_BYTES))
+    data = base64.b64encode(observation.image).decode()
+    return ImageContent(type="image", data=data, mime_type=observation.media)
 
 
 def _fence_text(text: str) -> str:

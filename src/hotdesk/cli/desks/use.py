@@ -17,6 +17,7 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.errors import BriefError, KeeperError, make_printable
 from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
+from hotdesk.tool import MAX_CALL_BYTES
 
 INTERMIXED = True
 """Whether options may be mixed with positional arguments."""
@@ -62,7 +63,8 @@ def main(arguments: argparse.Namespace) -> int:
             if arguments.tool is None:
                 return _show_tools(by_name, arguments.json)
             fields = parse_values(arguments.given, by_name.get(arguments.tool, {}))
-            observation = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", fields, TIMEOUT_S)
+            target = f"/desks/{desk}/tools/{arguments.tool}"
+            observation = await lent.runtime.call("POST", target, fields, TIMEOUT_S, MAX_CALL_BYTES)
         return show(observation, out, arguments.json)
 
     return run_interruptible(work)

@@ -50,9 +50,13 @@ from hotdesk.errors import BriefError, DeskGone, HotdeskError, unwrap_group
 from hotdesk.event import Asked
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.sockets import accept, get_peer, listen, receive, send
+from hotdesk.tool import MAX_CALL_BYTES
 from hotdesk_guest import wire
 
 BODY_LIMIT = 1 << 16
+_MAX_LARGE_CALLS = 8
+"""Maximum callers whose tool calls over `BODY_LIMIT` are being read."""
+_TOOL_CALL = re.compile(rb"/desks/[^/]{1,64}/tools/[^/]{1,64}")
 _REQUEST_SECONDS = 30.0
 _MAX_CALLS = 256
 """Maximum callers whose requests are being read; more wait in the socket's queue."""
@@ -150,6 +154,7 @@ class ControlServer:
     """Called with each desk that a person opens for themselves."""
     leases: Leases | None = None
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CALLS))
+    free_large: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_LARGE_CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
         while True:
@@ -185,7 +190,12 @@ class ControlServer:
     async def hear(self, sock: socket.socket) -> tuple[h11.Request, bytes]:
         try:
             with anyio.fail_after(_REQUEST_SECONDS):
-                return await read_request(sock)
+                connection = h11.Connection(h11.SERVER)
+                request = await _read_head(sock, connection)
+                if not _is_large_tool_call(request):
+                    return request, await _read_body(sock, connection, BODY_LIMIT)
+                async with self.free_large:
+                    return request, await _read_body(sock, connection, MAX_CALL_BYTES)
         except BriefError as e:
             await respond(sock, 413, {"code": e.code, "text": str(e)})
             raise
@@ -446,22 +456,41 @@ def _parse_unlock(data: object) -> str:
 
 async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h11.Request, bytes]:
     connection = h11.Connection(h11.SERVER)
-    request = None
-    body = bytearray()
+    request = await _read_head(sock, connection)
+    return request, await _read_body(sock, connection, limit)
+
+
+async def _read_head(sock: socket.socket, connection: h11.Connection) -> h11.Request:
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
             connection.receive_data(await receive(sock))
         elif isinstance(event, h11.Request):
-            request = event
+            return event
+        else:
+            raise h11.RemoteProtocolError("the client disconnected")
+
+
+async def _read_body(sock: socket.socket, connection: h11.Connection, limit: int) -> bytes:
+    body = bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await receive(sock))
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > limit:
                 raise BriefError(f"the request has more than {limit} bytes, which is the limit; {_REMEDY}")
-        elif isinstance(event, h11.EndOfMessage) and request is not None:
-            return request, bytes(body)
+        elif isinstance(event, h11.EndOfMessage):
+            return bytes(body)
         else:
             raise h11.RemoteProtocolError("the client disconnected")
+
+
+def _is_large_tool_call(request: h11.Request) -> bool:
+    """Return whether a request is a tool call that announces more than the usual limit."""
+    size = int(dict(request.headers).get(b"content-length", b"0"))
+    return request.method == b"POST" and size > BODY_LIMIT and _TOOL_CALL.fullmatch(request.target) is not None
 
 
 async def switch(sock: socket.socket, protocol: str, fields: Mapping[str, str] | None = None) -> None:

@@ -187,13 +187,17 @@ class RemoteRuntime:
         await self.call("POST", "/unlock", {"root": root})
 
     async def call(
-        self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
+        self,
+        method: str,
+        target: str,
+        value: object = None,
+        seconds: float = CALL_SECONDS,
+        limit: int = MAX_PACKET_BYTES,
     ) -> dict[str, object]:
-        body = b"" if value is None else json.dumps(value).encode()
-        if len(body) > MAX_PACKET_BYTES:
+        body = b"" if value is None else json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        if len(body) > limit:
             raise BriefError(
-                f"the request is too large ({len(body)} bytes, the limit is "
-                f"{MAX_PACKET_BYTES}); put the data into a file"
+                f"the request is too large ({len(body)} bytes, the limit is {limit}); put the data into a file"
             )
         head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
         with await self.dial() as sock:
