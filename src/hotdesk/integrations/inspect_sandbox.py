@@ -25,15 +25,21 @@ from hotdesk.errors import DeskGone
 from hotdesk.host import Host
 
 HOME = "/home/user"
-_WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1"'
+_WRITE = """
+[ -p "$1" ] && exit 29
+mkdir -p -- "$(dirname -- "$1")" && cat > "$1"
+"""
 _READ = """
 [ -d "$1" ] && exit 21
 [ -e "$1" ] || exit 2
+[ -f "$1" ] || exit 29
 [ -r "$1" ] || exit 13
 [ "$(stat -Lc %s -- "$1")" -le "$2" ] || exit 27
 exec cat -- "$1"
 """
-_DIRECTORY, _MISSING, _FORBIDDEN, _LARGE = 21, 2, 13, 27
+_DIRECTORY, _MISSING, _FORBIDDEN, _LARGE, _SPECIAL = 21, 2, 13, 27, 29
+_FILE_TIMEOUT_S = 300.0
+"""Seconds that reading or writing a file may take: a program can replace a file by a pipe at any moment."""
 _CANNOT_EXECUTE = 126
 _MARGIN = 1 << 20
 _USERS = ("user", "root")
@@ -71,9 +77,9 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
 
     @classmethod
     async def task_init(cls, task_name: str, config: SandboxEnvironmentConfigType | None) -> None:
-        cls.tasks += 1
         if cls.host is None:
             cls.host = await Host(control=False).start()
+        cls.tasks += 1
 
     @classmethod
     async def task_cleanup(cls, task_name: str, config: SandboxEnvironmentConfigType | None, cleanup: bool) -> None:
@@ -126,10 +132,13 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         """Run a program; one that took too long was killed with everything it started, and is not tried again."""
         argv, who = self.become(cmd, user)
         limit = SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE
-        done = await self.desk.run(
-            argv, stdin=input or b"", env=env or {}, cwd=posixpath.join(HOME, cwd or ""), user=who, timeout=timeout,
-            output_limit=limit,
-        )  # fmt: skip
+        try:
+            done = await self.desk.run(
+                argv, stdin=input or b"", env=env or {}, cwd=posixpath.join(HOME, cwd or ""), user=who, timeout=timeout,
+                output_limit=limit,
+            )  # fmt: skip
+        except DeskGone as e:
+            raise ConnectionError(str(e)) from e
         if done.timed_out:
             raise TimeoutError(f"the command did not end within {timeout} s")
         if done.exit_code == _CANNOT_EXECUTE and done.reason:
@@ -152,6 +161,8 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
         path = posixpath.join(HOME, file)
         data = contents.encode() if isinstance(contents, str) else contents
         done = await self.run_script(_WRITE, path, data=data)
+        if done.exit_code == _SPECIAL:
+            raise OSError(f"{file} is a pipe; only files can be written")
         if done.exit_code:
             self.fail(file, done.stderr.decode("utf-8", "replace"))
 
@@ -164,6 +175,8 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
     async def read_file(self, file: str, text: bool = True) -> str | bytes:
         limit = SandboxEnvironmentLimits.MAX_READ_FILE_SIZE
         done = await self.run_script(_READ, posixpath.join(HOME, file), str(limit), limit=limit + _MARGIN)
+        if done.truncated or len(done.stdout) > limit:
+            raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR, None)
         match done.exit_code:
             case 0:
                 return done.stdout.decode() if text else done.stdout
@@ -175,15 +188,22 @@ class HotdeskSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc]
                 raise PermissionError(f"{file} cannot be read: permission denied")
             case code if code == _LARGE:
                 raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR, None)
+            case code if code == _SPECIAL:
+                raise OSError(f"{file} is not a regular file; only files can be read")
         raise OSError(f"{file} cannot be read: {done.stderr.decode('utf-8', 'replace')[:300]}")
 
     async def run_script(self, script: str, *arguments: str, data: bytes = b"", limit: int = _MARGIN) -> Done:
         argv = ["/bin/sh", "-c", script, "sh", *arguments]
         env = {"LC_ALL": "C"}
         try:
-            return await self.desk.run(argv, stdin=data, env=env, user=self.config.user, output_limit=limit)
+            done = await self.desk.run(
+                argv, stdin=data, env=env, user=self.config.user, timeout=_FILE_TIMEOUT_S, output_limit=limit
+            )
         except DeskGone as e:
             raise ConnectionError(str(e)) from e
+        if done.timed_out:
+            raise TimeoutError(f"{arguments[0]} was not read or written within {_FILE_TIMEOUT_S:.0f} s")
+        return done
 
     def fail(self, file: str, stderr: str) -> None:
         if "Is a directory" in stderr:
