@@ -11,8 +11,8 @@ from inspect_ai.util import OutputLimitExceededError, SandboxEnvironmentLimits
 from inspect_ai.util._sandbox.registry import registry_find_sandboxenv
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 
-from hotdesk.integrations.inspect_sandbox import HotdeskConfig, HotdeskSandboxEnvironment
 from hotdesk.errors import HotdeskError
+from hotdesk.integrations.inspect_sandbox import HotdeskConfig, HotdeskSandboxEnvironment
 
 ROOT_MAY = "root may read and write every file; inspect_ai's own containers fail here, too"
 KNOWN = {
