@@ -34,6 +34,8 @@ class DeskShown:
     platform: str = ""
     node: str = ""
     """The node that has it. Empty: the server's own machine."""
+    screen: bool = True
+    """Whether its image has a screen. An earlier server does not report it."""
 
 
 @dataclass(frozen=True, slots=True)

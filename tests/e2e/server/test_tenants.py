@@ -122,6 +122,14 @@ def test_every_desk_is_shown_with_the_wall_its_keeper_proved(server: Served, oth
         assert 'hotdesk_desks_by_wall{tenant="default",wall="container",kernel="host"' in client.get("/metrics").text
 
 
+@pytest.mark.parametrize(("image", "screen"), [("base", False), ("desktop", True)])
+def test_a_desk_is_shown_with_whether_it_has_a_screen(server: Served, image: str, screen: bool) -> None:
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=30) as client:
+        desk = client.post("/api/v1/desks", json={"image": image}).json()
+        assert desk["screen"] is screen
+        client.delete(f"/api/v1/desks/{desk['id']}")
+
+
 @pytest.mark.long
 def test_several_tenants_get_no_desk_on_the_hosts_kernel_unless_the_operator_allows_it(home: Path) -> None:
     with served(

@@ -133,6 +133,17 @@ def test_a_revoked_key_ends_its_session(seen: Seen, server: Served, api: httpx.C
     seen.require_peace()
 
 
+def test_a_key_without_jobs_starts_at_the_first_place_it_may_see(
+    api: httpx.Client, server: Served, browser: Browser
+) -> None:
+    made = api.post("/keys", json={"name": "filer", "powers": ["drive"]}).raise_for_status().json()["key"]
+    with opened(browser) as other:
+        other.sign_in(server, made)
+        expect(other.page.get_by_role("heading", name="Drive", level=1)).to_be_visible()
+        expect(other.page.get_by_role("link", name="Drive", exact=True)).to_have_attribute("aria-current", "page")
+        other.require_peace()
+
+
 # -- briefs of their own --------------------------------------------------------------------------------------------
 
 

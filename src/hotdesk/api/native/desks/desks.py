@@ -23,7 +23,8 @@ from hotdesk.config import GIB, parse_size
 from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
 from hotdesk.door.policy.scope import scope_of
-from hotdesk.errors import DeskGone
+from hotdesk.errors import DeskGone, HotdeskError
+from hotdesk.host import Host
 from hotdesk.walls import read_proof
 
 router = APIRouter(prefix="/desks", tags=["desks"], responses=document_errors(409, 502, 507))
@@ -89,6 +90,7 @@ class DeskShown(Model):
         description="The platform of that program, such as `systrap` or `kvm`; empty: it has only one."
     )
     node: str = Field(default="", description="The node that has the desk; empty: the server's own machine.")
+    screen: bool = Field(description="Whether the desk's image has a screen; true if the image was removed.")
 
 
 class RunOrder(Model):
@@ -245,8 +247,10 @@ async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[Desk
 async def load_desks(context: RequestContext) -> list[DeskShown]:
     summaries = (await context.ledger.read_summaries()).values()
     jobs = {desk: summary.job for summary in summaries for desk in summary.desks if not summary.ended}
-    found = [record for record in await context.tenant.host.list_desks() if record["state"] in SHOWN]
-    return [as_shown(record, jobs.get(str(record["id"]), "")) for record in found]
+    host = context.tenant.host
+    found = [record for record in await host.list_desks() if record["state"] in SHOWN]
+    screens = {image: has_screen(host, image) for image in {str(record.get("image")) for record in found}}
+    return [as_shown(each, jobs.get(str(each["id"]), ""), screens[str(each.get("image"))]) for each in found]
 
 
 async def require_desk(context: RequestContext, desk: str) -> DeskShown:
@@ -257,11 +261,18 @@ async def require_desk(context: RequestContext, desk: str) -> DeskShown:
     raise DeskGone(f"desk {desk} is not open; GET /desks lists open desks")
 
 
-def as_shown(record: dict[str, object], job: str) -> DeskShown:
+def has_screen(host: Host, image: str) -> bool:
+    try:
+        return host.has_screen(image)
+    except HotdeskError:  # the image was removed, renamed or damaged since the desk was opened
+        return True
+
+
+def as_shown(record: dict[str, object], job: str, screen: bool) -> DeskShown:
     proof = read_proof(record)
     walls = {"wall": proof.wall, "kernel": proof.kernel, "boundary": proof.is_boundary}
     walls |= {"wall_version": proof.version, "platform": proof.platform}
-    facts = {name: record.get(name, 0) for name in FACTS}
+    facts = {name: record.get(name, 0) for name in FACTS} | {"screen": screen}
     return DeskShown.model_validate({**facts, **walls, "job": job, "node": record.get("node", "")}, strict=False)
 
 

@@ -54,8 +54,9 @@ function heard(event) {
 async function show() {
   const mine = ++turn;
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const [name = "jobs", ...rest] = path.split("/").filter(Boolean).map(decodeURIComponent);
-  const found = PLACES.find((each) => each[0] === name) || PLACES[0];
+  const home = PLACES.find(([, title, power]) => title && may(power)) || PLACES[0];
+  const [name = home[0], ...rest] = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const found = PLACES.find((each) => each[0] === name) || home;
   stop();
   document.querySelector("dialog")?.close();
   listeners = new Set();

@@ -75,12 +75,11 @@ async function one(here) {
       ["disk", told ? size(told.disk) : ""],
     ]));
   };
-  const graphical = desk.image !== "base" && desk.image !== "office";
   const parts = [
     ["screen", "Desktop", (panel) => desktop(panel, id)],
     ["terminal", "Terminal", (panel) => terminal(panel, id)],
     ["files", "Files", (panel) => files(panel, id)],
-  ].filter(([name]) => name !== "screen" || graphical);
+  ].filter(([name]) => name !== "screen" || desk.screen !== false);
   const made = tabs("Desk", parts, chosen, (name) => history.replaceState(null, "", `#/desks/${to(id)}/${name}`));
   fill(body, made.node);
   const timer = setInterval(look, 5000);

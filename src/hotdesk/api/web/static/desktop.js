@@ -2,8 +2,6 @@
 import { get, may, post, socket, to } from "./api.js";
 import { screen } from "./screen.js";
 
-const SCREENLESS = new Set(["base", "office"]);
-
 export function desktop(panel, desk) {
   const viewer = [...crypto.getRandomValues(new Uint8Array(12))].map((each) => each.toString(16).padStart(2, "0")).join("");
   const path = `/desks/${to(desk)}`;
@@ -14,6 +12,6 @@ export function desktop(panel, desk) {
     look: () => get(`${path}/wheel?viewer=${viewer}`),
     turn: (act) => post(`${path}/wheel`, { act, viewer }),
     isGone: (error) => [404, 410].includes(error.status),
-    hasScreen: () => get(path).then((found) => !SCREENLESS.has(found.image), () => true),
+    hasScreen: () => get(path).then((found) => found.screen !== false, () => true),
   });
 }
