@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import httpx2
@@ -15,10 +17,15 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from hotdesk.api.mcp.http import MAX_SESSIONS_PER_KEY, MAX_SESSIONS_PER_TENANT
+from hotdesk.api.caller import Caller
+from hotdesk.api.mcp.deliver import MAX_DELIVERIES
+from hotdesk.api.mcp.desk_limits import McpPolicy
+from hotdesk.api.mcp.http import MAX_SESSIONS_PER_KEY, MAX_SESSIONS_PER_TENANT, Mcp
 from hotdesk.api.mcp.results import MAX_IMAGE_BYTES, MAX_TEXT_CHARS, ToolAnswer, make_result
 from hotdesk.config import Config
+from hotdesk.desk.seam import Desk
 from hotdesk.drive.keep import Drive
+from hotdesk.errors import FileError
 from hotdesk.tool import Observation
 from tests.mcp_served import Here, connected, served_here, text_of
 from tests.security.conftest import environment
@@ -181,6 +188,43 @@ async def test_a_file_with_active_content_is_not_stored(here: Here, client: Clie
     assert (await client.call_tool("deliver", {"path": "page.html"})).is_error
     kept = Drive(here.settings.lib / "drive").ls(who="uid:0")
     assert not [each for each in kept if each.name.endswith("page.html")]
+
+
+class SlowDesk:
+    """A desk with a file that takes some time to read, and is then found missing."""
+
+    id = "i" + "0" * 20
+
+    def __init__(self) -> None:
+        self.reading = self.most = 0
+
+    async def read(self, path: str, *, limit: int) -> bytes:
+        self.reading += 1
+        self.most = max(self.most, self.reading)
+        await anyio.sleep(0.1)
+        self.reading -= 1
+        raise FileError(f"{path} does not exist", "missing")
+
+
+@falls_without(
+    "how many files of a tenant are delivered at a time",
+    Removal("mcp/deliver.py", "        async with self.free:\n", "        if True:\n"),
+)
+async def test_a_tenant_cannot_fill_the_server_with_files_to_deliver() -> None:
+    nothing = cast(Any, None)
+    app = Mcp(nothing, nothing, McpPolicy(), nothing, 1.0)
+    desks = {"one": SlowDesk(), "other": SlowDesk()}
+
+    async def deliver(tenant: str) -> None:
+        session = app.make_session(cast(Any, SimpleNamespace(runtime=None)), Caller(tenant, "k", "n"))
+        with pytest.raises(FileError):
+            await session.deliver(cast(Desk, desks[tenant]), {"path": "a.csv"})
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(deliver, "one")
+            tasks.start_soon(deliver, "other")
+    assert [each.most for each in desks.values()] == [MAX_DELIVERIES, MAX_DELIVERIES]
 
 
 # -- who asks ---------------------------------------------------------------------------------------------------

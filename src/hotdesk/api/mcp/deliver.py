@@ -30,6 +30,8 @@ from hotdesk.tool import Arguments, Observation, Parameter, Tool, get_text
 
 MAX_FILE_BYTES = 64 << 20
 """Maximum bytes of a file that can be delivered."""
+MAX_DELIVERIES = 2
+"""Files that one tenant delivers at a time: each is in memory until it has been checked and stored."""
 ACTIVE = "active-content"
 KINDS = frozenset({"xlsx", "docx", "pptx", "pdf", "csv", "json", "png", "zip"})
 """Kinds of files, by their suffix, that have a check of their own."""
@@ -57,10 +59,16 @@ class Delivering:
     host: Host
     owner: str
     by: str
+    free: anyio.Semaphore
+    """Admits as many files at a time as the client's tenant may deliver."""
 
     async def deliver(self, desk: Desk, arguments: Arguments) -> ToolAnswer:
         path = get_text(arguments, "path")
         name = check_name(f"{desk.id}/{get_text(arguments, 'name') or PurePosixPath(path).name}")
+        async with self.free:
+            return await self.deliver_as(name, desk, path)
+
+    async def deliver_as(self, name: str, desk: Desk, path: str) -> ToolAnswer:
         data = await desk.read(path, limit=MAX_FILE_BYTES)
         verdicts, skipped = await self.verify(_make_deliverable(name), data)
         sha256 = hashlib.sha256(data).hexdigest()

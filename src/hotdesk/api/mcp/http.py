@@ -19,12 +19,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.keys import ApiKeys
+from hotdesk.api.mcp.deliver import MAX_DELIVERIES
 from hotdesk.api.mcp.desk_limits import McpPolicy
 from hotdesk.api.mcp.protocol import build_server
 from hotdesk.api.mcp.session import McpSession
 from hotdesk.api.tenants import Tenants
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import HotdeskError, make_printable
+from hotdesk.host import Host
 
 log = logging.getLogger(__name__)
 _MAX_REQUEST_BYTES = 1 << 20
@@ -61,6 +63,8 @@ class Mcp:
     grace: float
     """Seconds after which a session ends when its client, which had a stream open, has disconnected."""
     live: dict[str, LiveSession] = field(default_factory=dict)
+    delivering: dict[str, anyio.Semaphore] = field(default_factory=dict)
+    """Admits deliveries, by tenant."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -155,8 +159,7 @@ class Mcp:
     async def run(self, number: str, live: LiveSession, caller: Caller, *, task_status: TaskStatus[None]) -> None:
         """Serve one session until it ends; its desk is burnt with it."""
         tenant = await self.tenants.get_tenant(caller.tenant)
-        by = f"key {caller.key} mcp"
-        server = build_server(McpSession(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
+        server = build_server(self.make_session(tenant.host, caller))
         try:
             async with live.transport.connect() as (read, write):
                 task_status.started()
@@ -171,6 +174,11 @@ class Mcp:
             self.live.pop(number, None)
             with anyio.CancelScope(shield=True):
                 await live.transport.terminate()
+
+    def make_session(self, host: Host, caller: Caller) -> McpSession:
+        delivering = self.delivering.setdefault(caller.tenant, anyio.Semaphore(MAX_DELIVERIES))
+        owner, by = f"tenant:{caller.tenant}", f"key {caller.key} mcp"
+        return McpSession(host, self.policy, owner, by, delivering=delivering)
 
 
 def _find_refusal(request: Request, caller: Caller | None) -> Response | None:

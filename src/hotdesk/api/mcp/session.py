@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from hotdesk.api.mcp.deliver import DELIVER, Delivering
+from hotdesk.api.mcp.deliver import DELIVER, MAX_DELIVERIES, Delivering
 from hotdesk.api.mcp.desk_limits import McpPolicy
 from hotdesk.api.mcp.remote_tools import LentTools, fetch_tools
 from hotdesk.api.mcp.results import ToolAnswer
@@ -60,6 +60,8 @@ class McpSession:
     toolbox: Using | None = None
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CONCURRENT_TOOLS))
+    delivering: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_DELIVERIES))
+    """Shared by all clients of a tenant."""
 
     async def list_tools(self) -> Sequence[Tool | Mapping[str, Any]]:
         """List the tools; if another process owns the desk, that needs an open desk."""
@@ -113,7 +115,7 @@ class McpSession:
             checked = DELIVER.check(arguments)
         except ToolArgumentError as e:
             return ToolAnswer(str(e), ok=False)
-        return await Delivering(self.host, self.owner, self.by).deliver(desk, checked)
+        return await Delivering(self.host, self.owner, self.by, self.delivering).deliver(desk, checked)
 
     async def forget(self, desk: Desk) -> None:
         if self.desk is desk:
