@@ -20,6 +20,7 @@ from hotdesk.cluster.report import INTERVAL_S, MAX_LINE_BYTES, PROTOCOL, NodeRep
 from hotdesk.desk.owner.remote import CALL_SECONDS, RemoteRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import HostError, HotdeskError, KeeperError
+from hotdesk.ipc.child import MAX_PACKET_BYTES
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.sockets import receive
 
@@ -46,9 +47,14 @@ class NodeCalls(RemoteRuntime):
         return await self.dialer.dial()
 
     async def call(
-        self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
+        self,
+        method: str,
+        target: str,
+        value: object = None,
+        seconds: float = CALL_SECONDS,
+        limit: int = MAX_PACKET_BYTES,
     ) -> dict[str, object]:
-        return await super().call(method, self.prefix + target, value, seconds)
+        return await super().call(method, self.prefix + target, value, seconds, limit)
 
     async def upgrade(self, target: str, protocol: str) -> socket.socket:
         return await super().upgrade(self.prefix + target, protocol)

@@ -31,6 +31,7 @@ from hotdesk.desk.owner.remote import CALL_SECONDS, RemoteHandle, as_question
 from hotdesk.desk.seam import DeskId, Spec, as_id
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError, LinkError, NodeLost
 from hotdesk.event import Asked
+from hotdesk.ipc.child import MAX_PACKET_BYTES
 from hotdesk.ipc.tasks import Background
 from hotdesk.keys.sealed_values import SEALED
 from hotdesk.linux.sockets import is_answered
@@ -82,11 +83,16 @@ class TenantNode(NodeCalls):
         return self.check_id(answer.get("id"))
 
     async def call(
-        self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
+        self,
+        method: str,
+        target: str,
+        value: object = None,
+        seconds: float = CALL_SECONDS,
+        limit: int = MAX_PACKET_BYTES,
     ) -> dict[str, object]:
         """Make one request; raise `NodeLost` if it fails because the node is gone."""
         try:
-            return await super().call(method, target, value, seconds)
+            return await super().call(method, target, value, seconds, limit)
         except (DeskGone, HostError) as e:
             if await self.is_lost():
                 raise self.make_lost_error() from e
