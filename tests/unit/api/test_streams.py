@@ -125,6 +125,9 @@ class OneDesk:
     async def list_desks(self) -> list[dict[str, object]]:
         return [{"id": DESK, "image": "base", "state": "open", "wall": "container"}]
 
+    def has_screen(self, name: str) -> bool:
+        return False
+
     async def get_tenant(self, name: str) -> Tenant:
         return self.tenant
 
