@@ -270,6 +270,22 @@ def test_an_open_desk_keeps_its_egress(place: Place) -> None:
 
 
 @pytest.mark.long
+def test_a_request_of_a_holders_desk_is_approved(place: Place) -> None:
+    desk = place.call("open", "--map", f"erp.test={place.up.address}", "--ask", "erp.test").stdout.strip()
+    argv = [PROGRAM, "exec", desk, "--", *CURL, "https://erp.test/data/x"]
+    try:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=place.env) as running:
+            asked = place.question()
+            assert len(json.loads(place.call("approve", "--json").stdout)) == 1
+            approved = place.call("approve", asked["id"])
+            out, _ = running.communicate(timeout=60)
+        assert (approved.returncode, approved.stderr) == (0, "")
+        assert out == "200\n"
+    finally:
+        place.call("burn", desk)
+
+
+@pytest.mark.long
 def test_an_approval_of_a_holders_desk_is_listed_and_ends_with_it(place: Place) -> None:
     desk = place.call("open", "--map", f"erp.test={place.up.address}", "--ask", "erp.test").stdout.strip()
     argv = [PROGRAM, "exec", desk, "--", *CURL, "https://erp.test/data/x"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -41,13 +42,22 @@ async def ask_all_owners(settings: Config, complain: _Complain = tell_nobody) ->
 
 
 def _list_owners(settings: Config) -> list[Path]:
-    """List the control sockets without links. An owner answers only its own user and root."""
+    """List the control sockets, each once and without symbolic links. An owner answers only its own user and root.
+
+    A holder's socket has a second name, a hard link.
+    """
     folder = settings.run / "control"
     if os.geteuid() != 0 and not (folder.is_dir() and folder.stat().st_uid == os.geteuid()):
         raise HostError(
             "Only root may decide requests of this machine's desks and jobs: use sudo, or the server's page with a key."
         )
-    return sorted(path for path in folder.glob("*.sock") if not path.is_symlink())
+    found: dict[tuple[int, int], Path] = {}
+    for path in sorted(folder.glob("*.sock")):
+        with suppress(FileNotFoundError):  # its owner has ended
+            state = path.lstat()
+            if stat.S_ISSOCK(state.st_mode):
+                found.setdefault((state.st_dev, state.st_ino), path)
+    return list(found.values())
 
 
 async def _ask_owner(path: Path, complain: _Complain = tell_nobody) -> list[Asked]:
