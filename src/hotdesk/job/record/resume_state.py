@@ -32,6 +32,7 @@ from hotdesk.event import (
     StepEnded,
     Summed,
     Thought,
+    VisionAsked,
 )
 from hotdesk.job.people.wait import WHILE_WORKING
 from hotdesk.job.record.progress import Cost
@@ -40,6 +41,9 @@ from hotdesk.plan import OURS
 
 ASKS = ("ask_person", "amend_plan", "remember", "recall", "keep_file")
 """Tools whose acts change nothing at a desk. People have already answered a repeated question."""
+
+TURN = (Thought, Acted, Observed, VisionAsked)
+"""Events of a worker's turn, which takes place although a question is open only if a resumed job did not repeat it."""
 
 
 @dataclass(slots=True)
@@ -178,12 +182,20 @@ class ResumeState:
                 self.remembered[event.kind, event.name] = event
 
     def measure_work(self, event: Event, at: int) -> None:
-        """Add the time since the last event, unless the job was waiting."""
+        """Add the time since the last event, unless the job was waiting.
+
+        While a question is open, only a worker's turn is work: a job that is stopped while it waits, or gives its desks
+        back, did nothing else.
+        """
         if isinstance(event, Decided) and self.summary.waiting.history.get(event.id, ("", ""))[0] in WHILE_WORKING:
             return  # the next event tells whether the job was working
-        if self.last and not isinstance(event, Resumed | Decided):
+        waits = isinstance(event, Resumed | Decided) or (self.has_open_question() and not isinstance(event, TURN))
+        if self.last and not waits:
             self.worked_ms += max(0, at - self.last)
         self.last = at
+
+    def has_open_question(self) -> bool:
+        return any(each.kind not in WHILE_WORKING for each in self.summary.waiting.open)
 
     def stage(self, event: MemoryStaged) -> None:
         self.staged[event.kind, event.name] = event

@@ -212,6 +212,27 @@ def test_waiting_time_is_not_working_time() -> None:
     assert past.spent.ms == 1000
 
 
+def test_a_job_that_is_stopped_while_it_waits_for_a_person_is_not_charged_for_the_wait() -> None:
+    past = ResumeState(JOB)
+    question = Pending(JOB, "question", "question", "d", "p", 10**9)
+    waited: tuple[tuple[Event, int], ...] = (
+        (BEGUN, 1),
+        (ONE, 1001),
+        (question, 2001),
+        (AMID, 62_001),  # its desks are given back
+        (StepEnded(JOB, "desk", "done"), 65_001),
+        (JobPaused(JOB, "stopped"), 3_600_001),
+        (RESUMED, 9_000_001),
+    )
+    for event, at in waited:
+        past.take(event, at)
+    assert past.spent.ms == 2000
+    past.take(thought(1), 9_001_001)  # the worker goes on without asking again
+    past.take(act(1), 9_001_002)
+    past.take(seen(1), 9_001_502)
+    assert past.spent.ms == 3501
+
+
 def test_the_time_of_a_question_during_which_the_job_works_on_is_working_time() -> None:
     past = ResumeState(JOB)
     cohort, pilot = (Pending(JOB, kind, kind, "d", "p", 10**9) for kind in ("cohort", "pilot"))
