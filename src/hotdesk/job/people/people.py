@@ -66,8 +66,21 @@ class People:
         return self.waiting.decided[pending.id]
 
     def find_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
+        """Return the latest question with this card, or `None` if there is none or it expired while nothing ran."""
         found = (each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step))
-        return next((each for each in found if each.digest == card.digest), None)
+        asked = next((each for each in reversed([*found]) if each.digest == card.digest), None)
+        return None if asked is not None and self.has_lapsed(asked) else asked
+
+    def has_lapsed(self, pending: Pending) -> bool:
+        """Return whether a question's time ended before anyone recorded that; record it now.
+
+        Its job was not running, so no person could expect an answer to have an effect: it is asked anew.
+        """
+        if pending.id in self.waiting.decided or time.time() * 1000 <= pending.until:
+            return False
+        self.log.machine.note(Decided(pending.job, pending.id, pending.digest, "expired", ""))
+        self.waiting.read_on(self.journal, pending.job)  # an answer in time may have been recorded first
+        return self.waiting.decided[pending.id].answer == "expired"
 
     def settle(self, kind: str, card: Card, by: str, step: str = "") -> None:
         pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)

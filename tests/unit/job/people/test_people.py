@@ -117,6 +117,27 @@ async def test_an_answer_that_was_there_in_time_counts_whenever_it_is_found(offi
     assert (await later.decide("plan", CARD)).answer == "approved"
 
 
+@pytest.mark.slow
+async def test_a_question_that_expired_while_the_job_was_stopped_is_asked_anew(office: Office) -> None:
+    people = office.people(seconds=1.0)
+    people.log.halted = True
+    with pytest.raises(JobHaltedError):
+        await people.decide("plan", CARD)
+    await anyio.sleep(1.1)
+    later = office.people(waiting=read_past(office.journal, JOB).summary.waiting)
+
+    async def answer() -> None:
+        office.say(await office.asked(), "approved")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answer)
+        decided = await later.decide("plan", CARD)
+    assert decided.answer == "approved"
+    assert len(office.events(Pending)) == 2
+    assert await later.decide("plan", CARD) == decided
+    assert read_waiting(office.journal, JOB).open == []
+
+
 async def test_an_expired_question_is_recorded_and_final(office: Office) -> None:
     people = office.people(seconds=0.0)
     assert (await people.decide("plan", CARD)).answer == "expired"
