@@ -294,7 +294,7 @@ def fits(value: object, kind: Kind) -> bool:
         case "integer":
             return type(value) is int
         case "number":
-            return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+            return type(value) is int or (type(value) is float and math.isfinite(value))
         case "texts":
             return isinstance(value, list) and all(isinstance(each, str) for each in value)
         case "integers":

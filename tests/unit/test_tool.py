@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+from typing import get_args
 
 import pytest
+from hypothesis import given as generated
+from hypothesis import strategies as st
 
-from hotdesk.tool import Parameter, Tool, ToolArgumentError
+from hotdesk.brain.models.clean import parse_arguments
+from hotdesk.tool import Kind, Parameter, Tool, ToolArgumentError, fits
 
 PAINT = Tool(
     "paint",
@@ -85,3 +90,28 @@ def test_a_schema_says_what_check_demands() -> None:
             "description": "parts of each",
         },
     }
+
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TOOL = Tool("try", "Try.", tuple(Parameter(kind, kind, "", least=0, most=9) for kind in KINDS))
+NUMBERS = st.integers() | st.integers(10**300, 10**320) | st.floats() | st.just(10**400)
+TEXTS = st.text(st.sampled_from("ab9-\0\ud800\udc00é"))
+VALUES = st.recursive(st.none() | st.booleans() | NUMBERS | TEXTS, st.lists, max_leaves=5)
+
+
+@generated(st.dictionaries(st.sampled_from(KINDS) | TEXTS, VALUES) | VALUES)
+def test_any_json_is_checked_or_refused(arguments: object) -> None:
+    parsed = parse_arguments(json.dumps(arguments))
+    try:
+        checked = TOOL.check(parsed)
+    except ToolArgumentError as e:
+        assert str(e).startswith("try was not used: ")
+    else:
+        assert isinstance(parsed, dict)
+        assert set(checked) <= set(parsed)
+
+
+def test_an_integer_of_any_size_is_a_number() -> None:
+    assert fits(10**400, "number")
+    assert not fits(float("inf"), "number")
+    assert not fits(True, "number")

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from hotdesk.brain.models.capabilities import TOOLSET, Capabilities, find_capabilities
+from hotdesk.brain.models.clean import parse_arguments, read_count
 from hotdesk.brain.models.client import Events, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
@@ -22,7 +23,6 @@ from hotdesk.brain.models.turns import (
     is_own,
     join_turns,
     list_texts,
-    parse_arguments,
 )
 from hotdesk.tool import Call, Observation, Tool
 
@@ -280,8 +280,8 @@ def call(block: dict[str, Any], tool_input: object) -> Call:
 
 def read_usage(counts: dict[str, Any]) -> TokenUsage:
     return TokenUsage(
-        input=counts.get("input_tokens") or 0,
-        output=counts.get("output_tokens") or 0,
-        cached=counts.get("cache_read_input_tokens") or 0,
-        stored=counts.get("cache_creation_input_tokens") or 0,
+        input=read_count(counts.get("input_tokens")),
+        output=read_count(counts.get("output_tokens")),
+        cached=read_count(counts.get("cache_read_input_tokens")),
+        stored=read_count(counts.get("cache_creation_input_tokens")),
     )

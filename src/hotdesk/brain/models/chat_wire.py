@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hotdesk.brain.models.capabilities import Capabilities, find_capabilities
+from hotdesk.brain.models.clean import is_storable, parse_arguments, read_count
 from hotdesk.brain.models.client import Events, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
@@ -20,7 +21,6 @@ from hotdesk.brain.models.turns import (
     is_own,
     join_turns,
     list_texts,
-    parse_arguments,
 )
 from hotdesk.tool import Call, Observation, Tool
 
@@ -171,7 +171,10 @@ def _write_native_message(gathered: dict[str, Any], uses: list[dict[str, str]]) 
 def _repair_arguments(text: str) -> str:
     if not text.strip():
         return "{}"
-    return text if isinstance(parse_arguments(text), dict) else json.dumps({"arguments": text}, ensure_ascii=False)
+    arguments = parse_arguments(text)
+    if isinstance(arguments, dict):
+        return text if is_storable(text) else json.dumps(arguments, ensure_ascii=False)
+    return json.dumps({"arguments": text}, ensure_ascii=False)
 
 
 def is_broken(each: dict[str, str]) -> bool:
@@ -190,6 +193,6 @@ def _assign_ids(calls: list[dict[str, str]]) -> list[dict[str, str]]:
 
 def read_usage(counts: dict[str, Any]) -> TokenUsage:
     """Read the usage; their input count includes cached tokens, ours does not."""
-    cached = (counts.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    read = max(0, (counts.get("prompt_tokens") or 0) - cached)
-    return TokenUsage(input=read, output=counts.get("completion_tokens") or 0, cached=cached)
+    cached = read_count((counts.get("prompt_tokens_details") or {}).get("cached_tokens"))
+    read = max(0, read_count(counts.get("prompt_tokens")) - cached)
+    return TokenUsage(input=read, output=read_count(counts.get("completion_tokens")), cached=cached)

@@ -178,7 +178,7 @@ class ProviderClient:
             ) from e
         except self.error as e:
             raise self.build_error(self.describe(e), LATER) from e
-        except (LookupError, TypeError, ValueError, AttributeError) as e:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError) as e:
             why = f"the reply is malformed: {self.describe(e)}"
             raise self.build_error(why, "use another model", _NO_REPLY) from e
 
@@ -225,7 +225,7 @@ class ProviderClient:
         try:
             async for event in stream:
                 data = event.to_dict(mode="json", warnings=False)
-                remaining -= len(json.dumps(data))
+                remaining -= len(json.dumps(data, allow_nan=False))
                 if remaining < 0:
                     why = f"the reply is larger than {MAX_REPLY_BYTES >> 20} MiB"
                     raise self.build_error(why, "use another model", _NO_REPLY)

@@ -42,6 +42,11 @@ def reply_from_json(data: object) -> Reply:
     return read_record(Reply, data, "a reply")
 
 
+def check_reply(reply: Reply) -> None:
+    """Raise `ValueError` if a stored reply could not be read again: a provider sent a value of another type."""
+    read(Reply, reply_to_json(reply))
+
+
 def call_to_json(call: Call) -> Written:
     return {"id": call.id, "tool": call.tool, "arguments": call.arguments}
 

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 from hotdesk.brain.models.anthropic_wire import GONE
 from hotdesk.brain.models.capabilities import Capabilities, change_capabilities, find_capabilities
+from hotdesk.brain.models.clean import clean_message
 from hotdesk.brain.models.client import Events, ProviderClient, RefusedRequestError
+from hotdesk.brain.models.codec import check_reply
 from hotdesk.brain.models.learned import LearnedLimits
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.refusals import UNBOUND, describe_change, find_change
@@ -145,7 +147,9 @@ class Driver(ABC):
             return await self.begin(client, body)
 
         async def hear(events: Events) -> Reply:
-            return self.form.read_reply(await self.gather(events), self.name)
+            reply = self.form.read_reply(clean_message(await self.gather(events)), self.name)
+            check_reply(reply)
+            return reply
 
         reply, up, notes = await self.line.ask(begin, hear)
         return replace(self.price_reply(reply, up), notes=notes)

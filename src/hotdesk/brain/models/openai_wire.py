@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hotdesk.brain.models.capabilities import Capabilities, find_capabilities
+from hotdesk.brain.models.clean import parse_arguments, read_count
 from hotdesk.brain.models.client import PASSING, Events, ProviderError, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
@@ -20,7 +21,6 @@ from hotdesk.brain.models.turns import (
     is_own,
     join_turns,
     list_texts,
-    parse_arguments,
 )
 from hotdesk.tool import Call, Observation, Tool
 
@@ -247,6 +247,6 @@ def call(item: dict[str, Any]) -> Call:
 def read_usage(counts: dict[str, Any]) -> TokenUsage:
     """Read the usage; their input count includes cached and stored tokens, ours does not."""
     details = counts.get("input_tokens_details") or {}
-    cached, stored = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
-    read = max(0, (counts.get("input_tokens") or 0) - cached - stored)
-    return TokenUsage(input=read, output=counts.get("output_tokens") or 0, cached=cached, stored=stored)
+    cached, stored = read_count(details.get("cached_tokens")), read_count(details.get("cache_write_tokens"))
+    read = max(0, read_count(counts.get("input_tokens")) - cached - stored)
+    return TokenUsage(input=read, output=read_count(counts.get("output_tokens")), cached=cached, stored=stored)

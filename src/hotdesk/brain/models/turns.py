@@ -88,14 +88,6 @@ def get_arguments(call: Call) -> dict[str, object]:
     return {"arguments": call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)}
 
 
-def parse_arguments(text: str) -> object:
-    """Parse arguments; invalid JSON is returned as text, for `Tool.check` to refuse."""
-    try:
-        return json.loads(text) if text.strip() else {}
-    except ValueError:
-        return text
-
-
 def describe_native_uses(turn: HistoryTurn) -> Iterator[str]:
     for call, observation in turn.pairs:
         if call.tool == COMPUTER:
