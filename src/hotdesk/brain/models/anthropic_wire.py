@@ -38,7 +38,7 @@ STOPS: dict[str, Stop] = {
     "pause_turn": "end",
     "tool_use": "calls",
     "max_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "model_context_window_exceeded": "window",
     "refusal": "refused",
 }
 _LEAST_BUDGET = 1024
@@ -204,6 +204,7 @@ async def gather(events: Events) -> dict[str, Any]:
     """Assemble a message from a stream; raise `ReplyCutError` if its end is missing."""
     message: dict[str, Any] = {}
     inputs: dict[int, str] = {}
+    ended: list[int] = []
     async for event in events:
         match event["type"]:
             case "message_start":
@@ -212,11 +213,13 @@ async def gather(events: Events) -> dict[str, Any]:
                 message["content"].append(dict(event["content_block"]))
             case "content_block_delta":
                 extend(message["content"], event["index"], event["delta"], inputs)
+            case "content_block_stop":
+                ended.append(event["index"])
             case "message_delta":
                 message |= {key: value for key, value in event["delta"].items() if value is not None}
                 message["usage"] |= {key: value for key, value in event["usage"].items() if value is not None}
             case "message_stop":
-                return {**message, "inputs": inputs}
+                return {**message, "inputs": inputs, "ended": ended}
     raise ReplyCutError("the reply was cut off")
 
 
@@ -254,10 +257,12 @@ def _read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Ca
     """Return the blocks that can go back, and the calls among them, without a call that the length limit cut off."""
     native: list[dict[str, Any]] = []
     calls: list[Call] = []
-    cut = STOPS.get(str(message.get("stop_reason"))) == "length"
+    cut = STOPS.get(str(message.get("stop_reason"))) in ("length", "window")
+    last = len(message["content"]) - 1
     for index, block in enumerate(message["content"]):
         tool_input = parse_arguments(message["inputs"][index]) if index in message["inputs"] else block.get("input", {})
-        if cut and block["type"] == "tool_use" and not isinstance(tool_input, dict):
+        is_whole = isinstance(tool_input, dict) and (index != last or _has_ended(message, index))
+        if cut and block["type"] == "tool_use" and not is_whole:
             continue
         if (block["type"] == "thinking" and not block.get("signature")) or (
             block["type"] == "text" and not block["text"]
@@ -268,6 +273,11 @@ def _read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Ca
             calls.append(call(block, tool_input))
         native.append(block)
     return native, calls
+
+
+def _has_ended(message: dict[str, Any], index: int) -> bool:
+    """Return whether a block has arrived with its end and with arguments, so that the limit did not cut it off."""
+    return index in message.get("ended", ()) and bool(message["inputs"].get(index, "").strip())
 
 
 def call(block: dict[str, Any], tool_input: object) -> Call:

@@ -144,7 +144,8 @@ def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
 
 def read_reply(message: dict[str, Any], name: str) -> Reply:
     cut = message["stop"] == "length"
-    whole = [each for each in _assign_ids(message["calls"]) if each["name"] and not (cut and is_broken(each))]
+    named = [each for each in _assign_ids(message["calls"]) if each["name"]]
+    whole = [each for each in named if not (cut and is_cut(each, is_last=each is named[-1]))]
     calls = tuple(Call(each["id"], each["name"], parse_arguments(each["arguments"])) for each in whole)
     stop = "refused" if message.get("refusal") else STOPS.get(message["stop"], "calls" if calls else "end")
     return Reply(
@@ -177,8 +178,10 @@ def _repair_arguments(text: str) -> str:
     return json.dumps({"arguments": text}, ensure_ascii=False)
 
 
-def is_broken(each: dict[str, str]) -> bool:
-    return not isinstance(parse_arguments(each["arguments"]), dict)
+def is_cut(each: dict[str, str], *, is_last: bool) -> bool:
+    """Return whether the length limit cut off a call: also the last one if it has no argument yet."""
+    text = each["arguments"]
+    return not isinstance(parse_arguments(text), dict) or (is_last and not text.strip())
 
 
 def _assign_ids(calls: list[dict[str, str]]) -> list[dict[str, str]]:

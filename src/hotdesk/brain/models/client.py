@@ -16,6 +16,7 @@ import anyio
 
 from hotdesk.brain.models import allowed
 from hotdesk.brain.models.retry import find_backoff, find_retry_after, is_passing
+from hotdesk.brain.models.seam import RequestTooLongError
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError, make_printable
 
@@ -45,7 +46,9 @@ _LEAST_SECRET = 8
 """Characters of the shortest key that is hidden in messages: a shorter one may be a common word."""
 LATER = "resume the job later, or use another model"
 _NO_REPLY = "gave no usable reply"
-TOO_LONG = ("context size", "context length", "context window", "context_length", "prompt is too long")
+TOO_LONG = (
+    "context size", "context length", "context limit", "context window", "context_length", "prompt is too long"
+)  # fmt: skip
 """Texts with which providers and servers say that a request does not fit."""
 _FEWER = (
     "the request does not fit the model's context window: list fewer tools in the step or use another model; for "
@@ -168,7 +171,8 @@ class ProviderClient:
                 finally:
                     await drain(events)
         except ProviderError as e:
-            raise self.build_error(make_printable(str(e))[:300], "use another model", _NO_REPLY) from e
+            failed = self.build_error(make_printable(str(e))[:300], "use another model", _NO_REPLY)
+            raise RequestTooLongError(str(failed)) if is_too_long(400, str(e)) else failed from e
         except self.sdk.APIStatusError as e:
             raise self.build_refusal(e) from e
         except self.sdk.APIConnectionError as e:
@@ -269,6 +273,8 @@ class ProviderClient:
     def build_refusal(self, error: Any) -> ModelError:
         """Return the error of a refused request; its class shows whether it may work without some feature."""
         failed = self.build_error(self.describe(error), _choose_remedy(error))
+        if is_too_long(error.status_code, str(error)):
+            return RequestTooLongError(str(failed))
         if error.status_code not in (400, 422):
             return failed
         return RefusedRequestError(
@@ -282,8 +288,13 @@ class ProviderClient:
                 await client.close()
 
 
+def is_too_long(status: int, message: str) -> bool:
+    """Return whether a provider refused a request because it is too long."""
+    return status == 413 or (status in (400, 422) and any(words in message.lower() for words in TOO_LONG))
+
+
 def _choose_remedy(error: Any) -> str:
-    if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
+    if error.status_code != 413 and is_too_long(error.status_code, str(error)):
         return _FEWER
     return _REMEDIES.get(error.status_code, LATER)
 

@@ -17,8 +17,9 @@ from hotdesk.brain.models.codec import check_reply
 from hotdesk.brain.models.learned import LearnedLimits
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.refusals import UNBOUND, describe_change, find_change
-from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results, TokenUsage
+from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results
 from hotdesk.dataclass import dataclass
+from hotdesk.errors import ModelError
 from hotdesk.tool import Observation
 
 _STEPS_DOWN = 4
@@ -109,8 +110,12 @@ class Driver(ABC):
             return reply
         note = f"the reply was cut off at {self.find_limit(request):,} tokens; trying again with {longer:,} tokens"
         self.tell(note)
-        again = await self.ask_adapted(replace(request, tokens=longer))
-        usage = _add_usage(reply.usage, again.usage)
+        try:
+            again = await self.ask_adapted(replace(request, tokens=longer))
+        except ModelError as e:
+            self.tell(failed := f"the second attempt failed: {e}")
+            return replace(reply, notes=(*reply.notes, note, failed))  # it was paid for
+        usage = reply.usage.add(again.usage)
         return replace(again, usage=usage, notes=(*reply.notes, note, *again.notes))
 
     def find_limit(self, request: ModelRequest) -> int:
@@ -215,16 +220,3 @@ def _drop_picture(observation: Observation) -> Observation:
 
 def _digest_reply(reply: Reply) -> str:
     return hashlib.sha256(json.dumps(reply.native, sort_keys=True).encode()).hexdigest()
-
-
-def _add_usage(first: TokenUsage, second: TokenUsage) -> TokenUsage:
-    """Add up the usage of two replies; the sum is without a price if one of them is."""
-    priced = first.dollars is not None and second.dollars is not None
-    return TokenUsage(
-        first.input + second.input,
-        first.output + second.output,
-        first.cached + second.cached,
-        first.stored + second.stored,
-        first.up + second.up,
-        (first.dollars or 0.0) + (second.dollars or 0.0) if priced else None,
-    )

@@ -7,13 +7,19 @@ from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from hotdesk.dataclass import dataclass
+from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Tool
 
-Stop: TypeAlias = Literal["end", "calls", "length", "refused"]
-"""Why a reply ended: it is complete, it has tool calls, it reached its length limit, or the model refused."""
+Stop: TypeAlias = Literal["end", "calls", "length", "window", "refused"]
+"""Why a reply ended: it is complete, it has tool calls, it reached its length limit or the end of the model's context
+window, or the model refused."""
 
 REPLY = 8000
 """Tokens of the longest reply, by default."""
+
+
+class RequestTooLongError(ModelError):
+    """A request does not fit a model's context window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,18 @@ class TokenUsage:
     """Bytes of the request's body."""
     dollars: float | None = None
     """The price, or `None` if it is unknown."""
+
+    def add(self, other: TokenUsage) -> TokenUsage:
+        """Return the sum of two replies' usage; it is without a price if one of them is."""
+        priced = self.dollars is not None and other.dollars is not None
+        return TokenUsage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.stored + other.stored,
+            self.up + other.up,
+            (self.dollars or 0.0) + (other.dollars or 0.0) if priced else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +142,7 @@ class LanguageModel(Protocol):
         ...
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next reply. Raises `ModelError` if retries did not help."""
+        """Return the next reply. Raises `ModelError` if retries did not help, `RequestTooLongError` if it cannot fit."""
         ...
 
     async def close(self) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tests.providers.anthropic import anthropic_server, computer, redacted, text, thinking, tool
-from tests.providers.server import Body
+from tests.providers.server import Body, Trouble
 
 from hotdesk.brain.models.anthropic import AnthropicModel
-from hotdesk.brain.models.anthropic_wire import write_body
-from hotdesk.brain.models.client import Patience
+from hotdesk.brain.models.anthropic_wire import gather, read_reply, write_body
+from hotdesk.brain.models.client import Events, Patience
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Tool
@@ -187,3 +187,57 @@ def test_a_request_may_carry_a_providers_own_fields() -> None:
     told = write_body(asked, "m", "anthropic:m")
     assert told["output_config"] == {"effort": "low"}
     assert "top_p" not in told
+
+
+async def stream(*blocks: tuple[str, str, bool], stop: str) -> dict[str, Any]:
+    """Assemble a message of calls: the name, the arguments' text, and whether the end of the block arrived."""
+
+    async def events() -> Events:
+        yield {"type": "message_start", "message": {"usage": {}}}
+        for index, (name, given, ended) in enumerate(blocks):
+            block = {"type": "tool_use", "id": f"c{index}", "name": name, "input": {}}
+            yield {"type": "content_block_start", "index": index, "content_block": block}
+            delta = {"type": "input_json_delta", "partial_json": given}
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+            if ended:
+                yield {"type": "content_block_stop", "index": index}
+        yield {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {}}
+        yield {"type": "message_stop"}
+
+    return await gather(events())
+
+
+@pytest.mark.parametrize(
+    ("blocks", "stop", "expected"),
+    [
+        ([("a", "{}", True), ("b", "", False)], "max_tokens", ["a"]),
+        ([("a", "", True), ("b", "", True)], "max_tokens", ["a"]),
+        ([("a", '{"x": 1}', False)], "model_context_window_exceeded", []),
+        ([("a", '{"x": 1}', True)], "max_tokens", ["a"]),
+        ([("a", "", True), ("b", "", True)], "tool_use", ["a", "b"]),
+    ],
+)
+async def test_a_call_that_was_cut_off_before_its_arguments_is_no_call(
+    blocks: list[tuple[str, str, bool]], stop: str, expected: list[str]
+) -> None:
+    reply = read_reply(await stream(*blocks, stop=stop), "anthropic:m")
+    assert [call.tool for call in reply.calls] == expected
+    assert len(reply.native) == len(expected)
+
+
+async def test_a_cut_off_reply_whose_repetition_fails_is_returned_with_its_cost() -> None:
+    with anthropic_server(lambda body: [text("Half a") | {"stop": "max_tokens"}]) as server:
+        server.trouble += [Trouble(), Trouble(400, why="no")]
+        model = AnthropicModel("claude-x", base_url=server.base_url, key="k", patience=ONCE)
+        reply = await model.ask(request(tokens=500))
+        await model.close()
+    assert (reply.text, reply.stop, reply.usage.output > 0) == ("Half a", "length", True)
+    assert "the second attempt failed" in reply.notes[-1]
+
+
+async def test_a_reply_that_reached_the_window_is_not_requested_with_more_tokens() -> None:
+    with anthropic_server(lambda body: [text("Half a") | {"stop": "model_context_window_exceeded"}]) as server:
+        model = AnthropicModel("claude-x", base_url=server.base_url, key="k", patience=ONCE)
+        reply = await model.ask(request(tokens=500))
+        await model.close()
+        assert (reply.stop, reply.notes, len(server.requests)) == ("window", (), 1)

@@ -11,7 +11,7 @@ from tests.providers.server import Trouble
 from hotdesk.brain.models.chat import Chat
 from hotdesk.brain.models.chat_wire import extend_call, gather, read_reply
 from hotdesk.brain.models.client import Events, Patience, ReplyCutError
-from hotdesk.brain.models.seam import ModelRequest, OurMessage, Results
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, RequestTooLongError, Results
 from hotdesk.errors import BriefError, ModelError
 from hotdesk.tool import Observation, Tool
 
@@ -162,3 +162,38 @@ def test_an_invalid_window_is_refused(told: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("HOTDESK_CHAT_WINDOW", told)
     with pytest.raises(BriefError, match=r"HOTDESK_CHAT_WINDOW is .* at least 1000, such as 16000"):
         Chat("m", base_url="http://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize(
+    ("stop", "given", "expected"),
+    [
+        ("length", ["{}", ""], ["a"]),
+        ("length", ["", "{}"], ["a", "b"]),
+        ("length", ['{"x": 1}', '{"x'], ["a"]),
+        ("tool_calls", ["", ""], ["a", "b"]),
+    ],
+)
+async def test_a_call_that_was_cut_off_before_its_arguments_is_no_call(
+    stop: str, given: list[str], expected: list[str]
+) -> None:
+    pieces = [choice(use(name, each, index=n)) for n, (name, each) in enumerate(zip("ab", given, strict=True))]
+    said = read_reply(await gather(events(*pieces, choice({}, stop))), "chat:m")
+    assert [call.tool for call in said.calls] == expected
+    assert len(said.native[0]["tool_calls"]) == len(expected)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Trouble(400, why="This model's maximum context length is 4096 tokens"),
+        Trouble(413, why="the body is too large"),
+        Trouble(400, why="input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+    ],
+)
+async def test_a_request_that_does_not_fit_is_told_apart(trouble: Trouble) -> None:
+    with chat_server(lambda body: [text("Yes.")]) as server:
+        server.trouble.append(trouble)
+        model = Chat("m", base_url=server.base_url, patience=ONCE)
+        with pytest.raises(RequestTooLongError):
+            await model.ask(ModelRequest("", [OurMessage("Look.")]))
+        await model.close()
