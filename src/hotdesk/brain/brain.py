@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Protocol, runtime_checkable
 
+from hotdesk.brain.asking import make_asker
 from hotdesk.brain.fixed_step import run_fixed
 from hotdesk.brain.loop import Loop
-from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, Reply
+from hotdesk.brain.models.seam import Item, LanguageModel
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.planning import make_plan
 from hotdesk.brain.seam import Log, PlanningTask, Situation, StepOutcome
 from hotdesk.brief.brief import Brief
 from hotdesk.dataclass import dataclass
-from hotdesk.errors import ModelError
 from hotdesk.plan import Plan
 from hotdesk.tool import Stage
 
@@ -98,21 +98,3 @@ def describe_model(model: LanguageModel) -> str:
     """Return a model's name, with its server's address unless that is the vendor's own."""
     address = getattr(model, "address", "")
     return f"{model.name}, asked at {address}" if address else model.name
-
-
-def make_asker(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
-    """Return a function that calls the first model that replies; one that failed is not tried again in this step."""
-    remaining = list(models)
-    failures: dict[str, str] = {}
-
-    async def ask(request: ModelRequest) -> Reply:
-        while True:
-            try:
-                return await remaining[0].ask(request)
-            except ModelError as e:
-                failures[remaining[0].name] = str(e)
-                if len(remaining) == 1:
-                    raise ModelError("; then ".join(failures.values())) from e
-                del remaining[0]
-
-    return ask

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 
 import anyio
 
+from hotdesk.brain.asking import describe_refusal
 from hotdesk.brain.compaction import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
@@ -85,11 +86,13 @@ class Loop:
             conversation.resize(self.share_window().conversation)
             reply, acts = await self.think(tuple(conversation.iterate_items()))
             conversation.add(reply)
+            if reply.stop == "refused":  # by every model, see `Asker`
+                return StepOutcome(False, f"the model refused: {describe_refusal(reply)}", "the model refused")
             if not reply.calls:
                 if self.watcher.note_silence() == "stop":
                     why = f"the worker replied {SILENT} times in a row without calling a tool"
                     return StepOutcome(False, why, why)
-                conversation.add(OurMessage(CUT if reply.stop == "length" else NUDGE))
+                conversation.add(OurMessage(CUT if reply.stop in ("length", "window") else NUDGE))
                 continue
             observations, ended = await self.act(reply.calls, acts)
             conversation.add(Results(tuple(zip(reply.calls, observations, strict=True))))
@@ -198,8 +201,9 @@ class Loop:
                 raise unwrap_group(group) from None
         else:
             for place in range(len(calls)):
-                if ended:
-                    observations[place] = Observation("Not executed: the step had already ended.", ok=False)
+                if ended or self.log.is_halted():
+                    why = "the step had already ended" if ended else "the job was asked to stop"
+                    observations[place] = Observation(f"Not executed: {why}.", ok=False)
                     self.log.note_observation(
                         self.situation.step.name, acts[place], calls[place], observations[place], 0
                     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hotdesk.brain.asking import describe_refusal
 from hotdesk.brain.critic import Critic
 from hotdesk.brain.models.seam import OurMessage
 from hotdesk.brain.narrowing import narrow_plan
@@ -54,7 +55,12 @@ async def make_plan(
     readable = False
     while rounds_left > 0:
         number += 1
-        draft, findings = await _ask_for_plan(thinking)
+        try:
+            draft, findings = await _ask_for_plan(thinking)
+        except PlanningError:
+            if accepted is None:
+                raise
+            break
         readable = draft is not None
         if draft is None:
             rounds_left, forms = (rounds_left, forms - 1) if forms else (rounds_left - 1, 0)
@@ -80,9 +86,12 @@ async def make_plan(
 
 
 async def _ask_for_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...]]:
+    """Return a plan and its findings; raise `PlanningError` if the model refuses, because it would do so again."""
     reply = await thinking.ask_once()
     if reply.stop == "refused":
-        return None, ("The model refused to write this plan.",)
+        raise PlanningError(
+            f"The model refused to plan this job: {describe_refusal(reply)}. Change the goal, or use another `--planner`."
+        )
     try:
         return read_reply(reply), ()
     except (BriefError, ToolArgumentError) as e:

@@ -131,6 +131,10 @@ class Log(Protocol):
         """Raise `BudgetSpentError` if the budget is used up, `JobHaltedError` if the job must stop here."""
         ...
 
+    def is_halted(self) -> bool:
+        """Return whether the job was asked to stop, so that no further call may be carried out."""
+        ...
+
 
 class BudgetSpentError(Exception):
     """A budget is used up; the text says which."""

@@ -60,6 +60,10 @@ class ItemLog:
     def check(self) -> None:
         self.require_budget(0)
 
+    def is_halted(self) -> bool:
+        """Return `False`: a swarm that stops begins no further item, and waits for those that run."""
+        return False
+
     def require_budget(self, acts: int) -> None:
         """Raise `ItemBudgetError` when the item's budget is used up, `BudgetSpentError` when the swarm's is."""
         why, is_total = self.ledger.refuse_more(self.cost, acts)

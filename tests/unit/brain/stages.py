@@ -69,6 +69,9 @@ class Kept:
     def check(self) -> None:
         self.checks += 1
 
+    def is_halted(self) -> bool:
+        return False
+
 
 @dataclass
 class Says:

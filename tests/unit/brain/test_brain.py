@@ -11,7 +11,8 @@ import anyio
 import pytest
 from tests.unit.brain.stages import Says, finishes, in_turn, wants
 
-from hotdesk.brain.brain import ModelBrain, make_asker
+from hotdesk.brain.asking import make_asker
+from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.seam import LanguageModel, ModelRequest, OurMessage, Reply, Results, TokenUsage
 from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief.brief import Brief, Deliverable, JobBudget

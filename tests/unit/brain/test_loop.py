@@ -14,7 +14,7 @@ from hotdesk.brain.loop import NATIVE, NUDGE
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.repetition import SILENT, STOP, WARN
-from hotdesk.brain.seam import BudgetBalance, StepOutcome
+from hotdesk.brain.seam import BudgetBalance, JobHaltedError, StepOutcome
 from hotdesk.brain.window import SHARE
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -153,6 +153,31 @@ async def test_calls_after_finish_are_not_carried_out() -> None:
     assert await take(in_turn(last), room, log=log) == StepOutcome(True, "s")
     assert [call.arguments for call in room.used] == [{"what": "a"}]
     assert [seen.ok for _, seen in log.seen.values()] == [True, True, False]
+
+
+async def test_once_the_job_must_stop_no_further_call_of_a_reply_is_carried_out() -> None:
+    @dataclass
+    class Halting(Kept):
+        halted: bool = False
+
+        def is_halted(self) -> bool:
+            return self.halted
+
+        def check(self) -> None:
+            if self.halted:
+                raise JobHaltedError("stopped")
+
+    log = Halting()
+
+    async def halt(call: Call) -> Observation:
+        log.halted = True
+        return Observation("done")
+
+    room = Room(halt)
+    with pytest.raises(JobHaltedError):
+        await take(in_turn(wants(*[("do", {"what": "it"})] * 3)), room, log=log)
+    assert len(room.used) == 1
+    assert [seen.text for _, seen in log.seen.values()] == ["done", *["Not executed: the job was asked to stop."] * 2]
 
 
 async def test_a_worker_going_in_circles_is_warned_and_then_stopped() -> None:

@@ -86,6 +86,9 @@ class Log:
     def check(self) -> None:
         """Let the step continue."""
 
+    def is_halted(self) -> bool:
+        return False
+
 
 @dataclass
 class Reading:

@@ -15,7 +15,7 @@ from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.plan_audit import audit
 from hotdesk.brain.plan_reply import PLAN
 from hotdesk.brain.planning import describe, make_plan
-from hotdesk.brain.seam import PlanningTask
+from hotdesk.brain.seam import PlanningError, PlanningTask
 from hotdesk.brain.small_plan import is_small, plan_small
 from hotdesk.brain.window import request_tokens
 from hotdesk.brief import CLOSED, Scope, parse_grant, parse_rule
@@ -67,6 +67,9 @@ class Notes:
 
     def check(self) -> None:
         self.checks += 1
+
+    def is_halted(self) -> bool:
+        return False
 
 
 @pytest.fixture
@@ -170,7 +173,6 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
         (Reply(calls=(Call("c", "plan", {}),)), "plan is missing"),
         (Reply(calls=(Call("c", "plan", "x"),)), "must be a JSON object"),
         (Reply(calls=(Call("c", "plan", {"plan": '{"steps": [{'}),), stop="length"), "write a shorter plan"),
-        (Reply(stop="refused"), "refused to write this plan"),
         (gives(to_json(GOOD).replace('"grants"', '"grant"')), "unknown key "),
     ],
 )
@@ -178,6 +180,17 @@ async def test_an_invalid_plan_is_reported_to_the_model(job: Brief, reply: Reply
     model, log = Script([reply, gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert said in str(model.asked[1].history[2])
+
+
+@pytest.mark.parametrize("first", [False, True])
+async def test_a_refusal_to_plan_ends_planning(job: Brief, first: bool) -> None:
+    refused = Reply("I would rather not.", stop="refused")
+    model = Script([refused] if first else [gives(GOOD), finds("Check it."), refused])
+    if first:
+        with pytest.raises(PlanningError, match=r"^The model refused to plan this job: I would rather not\."):
+            await make_plan(model.ask, TASK, job, Notes())
+    else:
+        assert await make_plan(model.ask, TASK, job, Notes()) == GOOD
 
 
 @pytest.mark.parametrize(

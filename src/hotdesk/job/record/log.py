@@ -138,6 +138,9 @@ class JobLog:
             raise BudgetSpentError(why)
         self.thinking = True  # the caller asks a model next
 
+    def is_halted(self) -> bool:
+        return self.halted
+
     def find_exceeded_limit(self, acts: int) -> str:
         """Describe the limit that `acts` more acts would exceed; return `""` if none."""
         budget, spent = self.budget, self.spent
