@@ -45,7 +45,8 @@ OPUS, SONNET, GPT, MINI = (
 )  # fmt: skip
 SEEING = "openai:gpt-5.4"
 """A model with a computer tool of its own."""
-DOWN = [Trouble(529, retry_after="0.05")] * 1000
+DOWN = [Trouble(529, headers=(("x-should-retry", "false"),))] * 1000
+"""A provider that is down for longer than anyone should wait."""
 HOSTS = {
     "ask": (f"GET https://{HOST}/orders? up=1K",),
     "confirm": (f"GET https://{HOST}/confirmations? up=1K", f"POST https://{HOST}/confirmations up=4K"),

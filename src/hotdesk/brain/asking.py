@@ -56,6 +56,7 @@ class Asker:
 
     async def ask_fitting(self, model: LanguageModel, request: ModelRequest) -> Reply:
         """Ask a model; if the conversation is too long for it, ask once more with half of it."""
+        request = replace(request, has_alternative=len(self.models) > 1)
         fitted = self.fit(request)
         refusal: RequestTooLongError | None = None
         try:

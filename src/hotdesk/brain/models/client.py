@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import field
 from importlib import import_module
+from itertools import count
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 
 from hotdesk.brain.models import allowed
-from hotdesk.brain.models.retry import find_backoff, find_retry_after, is_passing
+from hotdesk.brain.models.retry import find_backoff, find_retry_after, is_overload, is_passing
 from hotdesk.brain.models.seam import RequestTooLongError
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import ModelError, make_printable
@@ -25,8 +28,14 @@ Answer = TypeVar("Answer")
 MAX_REPLY_BYTES = 16 << 20
 """Bytes of all events of one reply."""
 _DRAIN_TIMEOUT_S = 0.5
+_REPORTED_S = 2.0
+"""Seconds from which a wait that no provider requested is reported."""
 PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "rate_limit_exceeded")
 """Errors in the middle of a stream that may be temporary."""
+_OVERLOADS = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded")
+"""Those of them that waiting helps against."""
+_UNPAID = ("insufficient_quota", "billing_not_active")
+"""Errors with the status of an overload that waiting does not help against."""
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 """Addresses that never use a proxy, whatever the environment says."""
 _REMEDIES = {
@@ -64,17 +73,23 @@ class Patience:
     silence: float = 300.0
     """Seconds without any data before a request fails."""
     retries: int = 4
-    """Repetitions of a request that was not answered: temporary refusals (429, 529, 5xx), failed connections."""
+    """Repetitions of a request after a failed connection or a server's error. An overload is waited out."""
     tries: int = 3
     """Attempts at a whole request whose reply was cut off."""
     longest: float = 900.0
     """Seconds for all attempts together."""
+    alternative: float = 30.0
+    """Seconds after which no attempt is repeated if another model can be asked instead."""
     pause: float = 0.5
-    """Seconds before the second attempt; twice that before the third."""
+    """Seconds before the second attempt; twice that before the third, up to a minute."""
 
 
 class ReplyCutError(Exception):
     """A reply was cut off; the text says how."""
+
+
+class OverloadedReplyError(ReplyCutError):
+    """A reply was cut off because the provider has too much to do."""
 
 
 class ProviderError(Exception):
@@ -96,6 +111,8 @@ class AskRecord:
     sent: list[int] = field(default_factory=list)
     """Bytes of each body."""
     notes: list[str] = field(default_factory=list)
+    until: float = math.inf
+    """When no attempt is repeated any more."""
 
 
 UNDER_WAY: ContextVar[AskRecord] = ContextVar("UNDER_WAY")
@@ -130,10 +147,19 @@ class ProviderClient:
         self.client: Any = None
 
     async def ask(
-        self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
+        self,
+        begin: Callable[[Any], Awaitable[Any]],
+        gather: Callable[[Events], Awaitable[Answer]],
+        *,
+        has_alternative: bool = False,
     ) -> tuple[Answer, int, tuple[str, ...]]:
-        """Begin a stream and gather it, again if it is cut off; return also the bytes that were sent, and notes."""
+        """Begin a stream and gather it, again if it is cut off; return also the bytes that were sent, and notes.
+
+        `has_alternative` is whether another model can be asked, so that a long overload is not waited out.
+        """
         record = AskRecord()
+        if has_alternative:
+            record.until = anyio.current_time() + self.patience.alternative
         token = UNDER_WAY.set(record)
         try:
             with anyio.fail_after(self.patience.longest):
@@ -151,14 +177,19 @@ class ProviderClient:
     async def retry(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
-        for tried in range(1, self.patience.tries + 1):
+        tried = overloaded = 0
+        while True:
             try:
                 return await self.try_once(begin, gather)
+            except OverloadedReplyError as e:
+                await self.wait(None, overloaded, make_printable(str(e))[:300])
+                overloaded += 1
             except ReplyCutError as e:
+                tried += 1
                 why = make_printable(str(e))[:300]
-            if tried < self.patience.tries:
-                await anyio.sleep(self.patience.pause * 2 ** (tried - 1))
-        raise self.build_error(why, LATER, f"{_NO_REPLY} in {self.patience.tries} attempts")
+                if tried >= self.patience.tries:
+                    raise self.build_error(why, LATER, f"{_NO_REPLY} in {self.patience.tries} attempts") from e
+                await anyio.sleep(find_backoff(self.patience.pause, tried - 1))
 
     async def try_once(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
@@ -188,16 +219,19 @@ class ProviderClient:
 
     async def start_stream(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; wait after temporary failures, as long as the provider requests and there is time."""
-        for tried in range(self.patience.retries):
+        for tried in count():
             try:
                 return await self.start_once(begin)
             except self.sdk.APIStatusError as e:
-                if not is_passing(e.status_code, e.response.headers):
+                may_repeat = tried < self.patience.retries or (is_overload(e.status_code) and get_kind(e) not in _UNPAID)
+                if not may_repeat or not is_passing(e.status_code, e.response.headers):
                     raise
                 await self.wait(find_retry_after(e.response.headers), tried, f"status {e.status_code}")
             except self.sdk.APIConnectionError as e:
+                if tried >= self.patience.retries:
+                    raise
                 await self.wait(None, tried, type(e).__name__)
-        return await self.start_once(begin)
+        raise AssertionError("the attempts are not counted")
 
     async def start_once(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; an error that is not from the provider means a missing key."""
@@ -211,15 +245,17 @@ class ProviderClient:
 
     async def wait(self, retry_after: float | None, tried: int, why: str) -> None:
         """Wait before the next attempt; raise `ModelError` if the provider requests more time than is left."""
-        seconds = find_backoff(self.patience.pause, tried) if retry_after is None else retry_after
-        remaining = anyio.current_effective_deadline() - anyio.current_time()
+        record = UNDER_WAY.get()
+        seconds = max(retry_after or 0.0, find_backoff(self.patience.pause, tried, secrets.randbelow(1001) / 1000))
+        remaining = min(anyio.current_effective_deadline(), record.until) - anyio.current_time()
         if seconds >= remaining:
             rest = f"{max(remaining, 0):,.0f}"
             times = f"the next attempt is due in {seconds:,.0f} seconds, but this call must end within {rest} seconds"
             raise self.build_error(f"{why}: {times}", LATER)
-        if retry_after is not None:
-            note = f"{why}: waiting {seconds:.3g} seconds, as the provider requests, before attempt {tried + 2}"
-            UNDER_WAY.get().notes.append(note)
+        if retry_after is not None or seconds >= _REPORTED_S:
+            requested = ", as the provider requests," if seconds == retry_after else ""
+            note = f"{why}: waiting {seconds:.3g} seconds{requested} before attempt {tried + 2}"
+            record.notes.append(note)
             self.tell(note)
         await anyio.sleep(seconds)
 
@@ -238,7 +274,7 @@ class ProviderClient:
             raise ReplyCutError(f"the reply was cut off ({type(e).__name__})") from e
         except self.sdk.APIError as e:
             if get_kind(e) in PASSING:
-                raise ReplyCutError(f"the provider stopped in the middle of the reply: {self.describe(e)}") from e
+                raise build_interruption(get_kind(e), self.describe(e)) from e
             raise
 
     def open_client(self) -> Any:
@@ -304,6 +340,12 @@ async def drain(events: Events) -> None:
     with anyio.move_on_after(_DRAIN_TIMEOUT_S, shield=True), suppress(Exception):
         async for _ in events:
             pass
+
+
+def build_interruption(kind: str, why: str) -> ReplyCutError:
+    """Return the error for a temporary failure in the middle of a reply."""
+    cut = OverloadedReplyError if kind in _OVERLOADS else ReplyCutError
+    return cut(f"the provider stopped in the middle of the reply: {why}")
 
 
 def get_kind(error: Any) -> str:

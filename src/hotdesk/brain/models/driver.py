@@ -156,7 +156,7 @@ class Driver(ABC):
             check_reply(reply)
             return reply
 
-        reply, up, notes = await self.line.ask(begin, hear)
+        reply, up, notes = await self.line.ask(begin, hear, has_alternative=request.has_alternative)
         return replace(self.price_reply(reply, up), notes=notes)
 
     async def gather(self, events: Events) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hotdesk.brain.models.capabilities import Capabilities, find_capabilities
 from hotdesk.brain.models.clean import parse_arguments, read_count
-from hotdesk.brain.models.client import PASSING, Events, ProviderError, ReplyCutError
+from hotdesk.brain.models.client import PASSING, Events, ProviderError, ReplyCutError, build_interruption
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
@@ -194,7 +194,7 @@ def build_error(error: dict[str, Any]) -> Exception:
     """Return the error for a missing reply: `ReplyCutError` if it may be temporary."""
     why = f"{error.get('code')}: {error.get('message')}"
     return (
-        ReplyCutError(f"the provider stopped in the middle of the reply: {why}")
+        build_interruption(str(error.get("code")), why)
         if error.get("code") in PASSING
         else ProviderError(why)
     )

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import mktime_tz, parsedate_tz
 
-_LONGEST_BACKOFF_S = 8.0
+LONGEST_BACKOFF_S = 60.0
+_OVERLOADED = (429, 502, 503, 504, 529)
+_JITTER = 0.25
+"""The largest share by which a backoff is shortened or lengthened, so that many workers do not ask at the same time."""
 
 
 def is_passing(status: int, headers: Mapping[str, str]) -> bool:
@@ -16,6 +19,11 @@ def is_passing(status: int, headers: Mapping[str, str]) -> bool:
     if (word := headers.get("x-should-retry")) in ("true", "false"):
         return word == "true"
     return status in (408, 409, 429) or status >= 500
+
+
+def is_overload(status: int) -> bool:
+    """Return whether a server has too much to do: waiting helps, while another error may last."""
+    return status in _OVERLOADED
 
 
 def find_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -32,9 +40,9 @@ def find_retry_after(headers: Mapping[str, str]) -> float | None:
     return None if date is None else _clamp(mktime_tz(date) - time.time())
 
 
-def find_backoff(pause: float, tried: int) -> float:
-    """Return the seconds to wait if the provider does not say: twice as long each time."""
-    return min(pause * float(2**tried), _LONGEST_BACKOFF_S)
+def find_backoff(pause: float, tried: int, chance: float = 0.5) -> float:
+    """Return the least seconds to wait: twice as long each time, more or less by `chance`, from 0 to 1."""
+    return min(pause * float(2 ** min(tried, 30)), LONGEST_BACKOFF_S) * (1 + _JITTER * (2 * chance - 1))
 
 
 def _clamp(seconds: float) -> float | None:

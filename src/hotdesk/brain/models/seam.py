@@ -114,6 +114,8 @@ class ModelRequest:
     """Number of this attempt at the step, from 1."""
     before: str = ""
     """What happened to earlier attempts."""
+    has_alternative: bool = False
+    """Whether another model is asked if this one gives no reply, so that a long overload is not waited out."""
     extra: dict[str, Any] = field(default_factory=dict)
     """More fields of the request by dialect; they are sent as they are."""
 
