@@ -14,7 +14,7 @@ from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import MEMORY, Brief, JobBudget
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError
-from hotdesk.event import Amended, Planned, StepBegun, StepEnded, Thought
+from hotdesk.event import Amended, Planned, StepBegun, Thought
 from hotdesk.job.record.papers import Papers
 from hotdesk.plan import OURS, Plan, from_json
 
@@ -32,19 +32,16 @@ class Replayed(Replay):
 
 def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
     """Read a job's recorded decisions: its last plan, and the replies of each step's last attempt."""
-    plan, replies, step = "", dict[str, list[Reply]](), ""
+    plan, replies, attempts = "", dict[str, list[Reply]](), dict[str, int]()
     for row in read(journal, job):
         match event := row.read_event():
             case Planned() | Amended():
                 plan = event.paper
-            case StepBegun() if event.step not in OURS:
-                step = event.step
-                if event.attempt > 1 or step not in replies:
-                    replies[step] = []
+            case StepBegun() if event.step not in OURS and attempts.get(event.step) != event.attempt:
+                attempts[event.step] = event.attempt
+                replies[event.step] = []  # an attempt that was interrupted and resumed begins twice, and goes on
             case Thought() if event.step:
-                replies[step].append(reply_from_json(json.loads(papers.read_text(event.paper))))
-            case StepEnded():
-                step = ""
+                replies[event.step].append(reply_from_json(json.loads(papers.read_text(event.paper))))
     if not plan:
         raise BriefError(f"job {job} has no recorded plan, so there are no decisions to repeat")
     return Replayed(job, _drop_writes(from_json(papers.read_text(plan))), replies)
