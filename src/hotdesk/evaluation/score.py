@@ -75,6 +75,8 @@ class JobFigures:
     """The first delivery that failed its checks, otherwise the reason why the job did not succeed; empty: neither."""
     step_failure: str = ""
     """The first failed attempt at a step; empty: none."""
+    is_stalled: bool = False
+    """Whether the job was paused by its models' provider or by the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def score_job(events: Iterable[Event]) -> JobFigures:
         turns_by_step=Counter(thought.step for thought in thoughts),
         failure=next((text for text in map(_describe_failure, every) if text), ""),
         step_failure=next((text for text in map(_describe_step_failure, every) if text), ""),
+        is_stalled=_is_stalled(every),
     )
 
 
@@ -126,7 +129,7 @@ def judge(task: str, seed: int, figures: JobFigures, grade: Grade | None, second
     passed = figures.outcome == "done" and grade is not None and grade.passed
     faults = grade.faults if grade is not None else ()
     outcome: Outcome = "passed" if passed else "failed"
-    if not passed and (figures.outcome == "broken" or not figures.turns):
+    if not passed and (figures.outcome == "broken" or figures.is_stalled or not figures.turns):
         outcome = "broken"
     ended = "" if figures.outcome == "done" else _describe_end(figures.outcome)
     failure = figures.failure or shorten(faults[0] if faults else "") or ended or figures.step_failure
@@ -172,6 +175,11 @@ def _find_outcome(events: Sequence[Event]) -> str:
         if isinstance(event, JobPaused):
             return "paused"
     return "unknown"
+
+
+def _is_stalled(events: Sequence[Event]) -> bool:
+    ends = [event for event in events if isinstance(event, JobPaused | JobEnded)]
+    return bool(ends) and isinstance(last := ends[-1], JobPaused) and last.cause in ("model", "machine")
 
 
 def _describe_end(outcome: str) -> str:

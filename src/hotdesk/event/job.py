@@ -217,6 +217,8 @@ class JobPaused:
 
     job: str
     why: str
+    cause: Literal["", "budget", "model", "machine", "person"] = ""
+    """What stopped it: a spent budget, its models' provider, the machine, or a request; empty in older journals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,14 +56,18 @@ class JobRun:
             yield
             ended = JobEnded(self.id, "done", "")
         except NodeLost as e:
-            ended = JobPaused(self.id, describe_error(e))
+            ended = JobPaused(self.id, describe_error(e), "machine")
             raise
         except (JobStoppedError, DeskError) as e:  # a broken desk was broken by its own content
             ended = JobEnded(self.id, "failed", describe_error(e))
-        except (JobHaltedError, BudgetSpentError, ModelError) as e:
-            ended = JobPaused(self.id, describe_error(e))
+        except JobHaltedError as e:
+            ended = JobPaused(self.id, describe_error(e), "person")
+        except BudgetSpentError as e:
+            ended = JobPaused(self.id, describe_error(e), "budget")
+        except ModelError as e:
+            ended = JobPaused(self.id, describe_error(e), "model")
         except HotdeskError as e:  # the operator may be able to repair the machine, and the work so far is kept
-            ended = JobPaused(self.id, describe_error(e))
+            ended = JobPaused(self.id, describe_error(e), "machine")
             raise
         except Exception as e:
             ended = JobEnded(self.id, "broken", describe_error(e))

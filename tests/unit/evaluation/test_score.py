@@ -75,6 +75,16 @@ def test_the_grader_decides_whatever_hotdesk_checked() -> None:
 ENDS: dict[str, tuple[list[Event], str, str]] = {
     "the worker failed": ([JobEnded(JOB, "failed", "it gave up")], "failed", "the job ended as failed: it gave up"),
     "its time was up": ([JobPaused(JOB, "300 seconds were up")], "failed", "the job stopped: 300 seconds were up"),
+    "its provider was down": (
+        [JobPaused(JOB, "status 529", "model")],
+        "broken",
+        "the job stopped: status 529",
+    ),
+    "its disk was full and it was resumed": (
+        [JobPaused(JOB, "the disk is full", "machine"), JobEnded(JOB, "failed", "it gave up")],
+        "failed",
+        "the job stopped: the disk is full",
+    ),
     "hotdesk failed": ([JobEnded(JOB, "broken", "no disk")], "broken", "the job ended as broken: no disk"),
     "nobody knows": ([], "failed", "the job's events record no end; see `hotdesk show JOB`"),
 }
