@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 import anyio
@@ -109,20 +109,28 @@ class TaskRun:
         return kept_in / self.task.format_label(self.seed) if kept_in is not None else self.data / "out"
 
     async def carry_out(self) -> TaskResult:
-        """Generate, work and grade. A failure is a result, too."""
-        state = make_state(self.folder, self.evaluation.settings)
-        self.data.mkdir(mode=0o700)
+        """Generate, work and grade. A failure is a result, too, also one to store the result or to clean up."""
+        result = TaskResult(self.task.name, self.seed, "broken")
         try:
+            state = make_state(self.folder, self.evaluation.settings)
+            self.data.mkdir(mode=0o700)
             try:
-                result = await self._carry_out(state)
-            except (HotdeskError, OSError) as e:
-                result = TaskResult(self.task.name, self.seed, "broken", failure=shorten(str(e)))
-            self._keep(result, state)
-            return result
+                result = await self._carry_out_safely(state)
+                self._keep(result, state)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await state.wait_until_burnt()
+        except (HotdeskError, OSError) as e:
+            result = replace(result, failure=result.failure or shorten(str(e)))
         finally:
-            with anyio.CancelScope(shield=True):
-                await state.wait_until_burnt()
             shutil.rmtree(self.folder, ignore_errors=True)
+        return result
+
+    async def _carry_out_safely(self, state: StateDirectory) -> TaskResult:
+        try:
+            return await self._carry_out(state)
+        except (HotdeskError, OSError) as e:
+            return TaskResult(self.task.name, self.seed, "broken", failure=shorten(str(e)))
 
     async def _carry_out(self, state: StateDirectory) -> TaskResult:
         self._say("generating")

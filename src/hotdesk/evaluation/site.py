@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import anyio
 from anyio.abc import Process
 
-from hotdesk.config import Config
+from hotdesk.config import Ceiling, Config, Price
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import BriefError
 from hotdesk.evaluation.command import StateDirectory, read_all, read_lines
@@ -22,6 +23,9 @@ from hotdesk.strict import Length, Range, StrictError, parse_json, read
 _PROGRAM, _LOG = "hotdesk.evaluation.site_process", "site"
 _START_TIMEOUT_S, _STOP_TIMEOUT_S = 30.0, 30.0
 _MAX_ADDRESS_BYTES, _MAX_STATE_BYTES = 1 << 20, 16 << 20
+_OVERRIDDEN = ("approve",)
+"""Limits that an evaluation ignores: no person attends it, so it approves plans itself. It also ignores the ceiling of
+hosts, because the names of its sites are on no operator's list, and lead to this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +104,22 @@ def write_settings(state: StateDirectory, settings: Config, site: SiteAddress | 
 
 
 def render_settings(settings: Config, site: SiteAddress | None) -> str:
-    """Return settings as TOML: the operator's prices and limits of jobs, and the addresses of a site."""
+    """Return settings as TOML: the operator's prices, limits of jobs and models, and the addresses of a site."""
     lines = []
     if site is not None:
         names = ", ".join(f"{json.dumps(host)} = {json.dumps(f'127.0.0.1:{site.port}')}" for host in site.hosts)
         lines += ["[door]", f"ca = {json.dumps(site.ca)}", f"names = {{{names}}}"]
-    limits = {name: getattr(settings.limits, name) for name in ("models", "tokens", "dollars", "acts", "seconds")}
-    if set_limits := {name: value for name, value in limits.items() if value is not None}:
-        lines += ["[ceiling]", *(f"{name} = {json.dumps(value)}" for name, value in set_limits.items())]
+    lines += _render_table("[ceiling]", settings.limits, without=_OVERRIDDEN)
     for name, price in settings.prices.items():
-        lines += [f"[prices.{json.dumps(name)}]"]
-        lines += [f"{part} = {getattr(price, part)}" for part in ("input", "output", "cached")]
+        lines += _render_table(f"[prices.{json.dumps(name)}]", price)
+    for name, capabilities in settings.models.items():
+        lines += [f"[models.{json.dumps(name)}]", *(f"{key} = {json.dumps(each)}" for key, each in capabilities.items())]
     return "\n".join([*lines, ""])
+
+
+def _render_table(title: str, settings: Ceiling | Price, without: Collection[str] = ()) -> list[str]:
+    """Return a table with the settings that are not the default; nothing if all of them are."""
+    values = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name not in without}
+    usual = {each.name: each.default for each in fields(settings)}
+    chosen = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value != usual[name]]
+    return [title, *chosen] if chosen else []

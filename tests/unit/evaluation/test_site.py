@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from hotdesk import config
@@ -25,12 +25,16 @@ def test_a_site_is_found_by_its_names(tmp_path: Path) -> None:
     assert loaded.ca == "/state/ca.pem"
 
 
-def test_prices_and_limits_of_the_operator_hold(tmp_path: Path) -> None:
-    limits = Ceiling(models=("anthropic:*",), tokens=1000, dollars=0.5, approve="plan")
-    prices = {'chat:"m"@http://127.0.0.1:1/v1': Price(1.5, 2.0, 0.25)}
-    loaded = load(render_settings(replace(SETTINGS, limits=limits, prices=prices), None), tmp_path)
+def test_prices_limits_and_models_of_the_operator_hold(tmp_path: Path) -> None:
+    limits = Ceiling("gvisor", ("erp-*",), ("anthropic:*",), 1000, 0.5, 7, 60.0, "plan")
+    assert all(getattr(limits, each.name) != each.default for each in fields(Ceiling)), "a new limit is tested as well"
+    prices = {'chat:"m"@http://127.0.0.1:1/v1': Price(1.5, 2.0, 0.25, 3.0), "openai:m": Price(1.5, 2.0, 1.5)}
+    models = {"openai:my-*": {"context": 128000, "efforts": ("low", "high"), "images": False, "computer": ""}}
+    settings = replace(SETTINGS, limits=limits, prices=prices, models=models)
+    loaded = load(render_settings(settings, None), tmp_path)
     assert loaded.prices == prices
-    assert loaded.limits == Ceiling(models=("anthropic:*",), tokens=1000, dollars=0.5)
+    assert loaded.models == models
+    assert loaded.limits == replace(limits, approve="auto")
 
 
 def test_without_a_site_and_settings_there_is_nothing() -> None:
