@@ -16,7 +16,7 @@ from hotdesk.brain.own_tools import CHOOSE, OWN, OWN_WITH_MEMORY
 from hotdesk.brain.prompts import describe_balance, describe_findings, describe_situation, write_instructions
 from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
-from hotdesk.brain.window import WindowShares, has_room, share_out
+from hotdesk.brain.window import WindowShares, has_room, share_out, shorten_summaries
 from hotdesk.dataclass import dataclass
 from hotdesk.errors import make_printable, unwrap_group
 from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, get_integer
@@ -75,7 +75,8 @@ class Loop:
         """Return the first items: the last attempt's conversation with the check's findings, or a new conversation."""
         if self.earlier:
             return (*self.earlier, OurMessage(describe_findings(self.situation)))
-        return (OurMessage(describe_situation(self.situation, self.list_permitted())), *self.situation.history)
+        shown = shorten_summaries(self.situation, self.window)
+        return (OurMessage(describe_situation(shown, self.list_permitted())), *self.situation.history)
 
     async def take(self) -> StepOutcome:
         """Repeat until the step is finished or given up, or the worker makes no progress."""

@@ -8,11 +8,14 @@ from dataclasses import replace
 from hotdesk.brain.compaction import estimate_json_tokens, estimate_text_tokens
 from hotdesk.brain.compaction import estimate_tokens as item_tokens
 from hotdesk.brain.models.seam import REPLY, ModelRequest
+from hotdesk.brain.seam import Situation
 from hotdesk.dataclass import dataclass
 from hotdesk.tool import Tool
 
 SHARE = 0.7
 """The largest share of a window for the conversation."""
+SUMMARIES = 0.2
+"""The largest share of a window for the summaries of other steps."""
 _MIN_FREE_SHARE = 0.5
 """The share of a window that must remain for conversation and reply; otherwise tools are described in fewer words."""
 LEAST_REPLY = 256
@@ -78,3 +81,35 @@ def shorten_tool(tool: Tool) -> Tool:
     """Return a tool with a shorter description, and parameters without any: the error of a wrong call has the rest."""
     first = tool.what.partition(". ")[0].rstrip(".") + "."
     return replace(tool, what=first, parameters=tuple(replace(each, what="") for each in tool.parameters))
+
+
+def shorten_summaries(situation: Situation, window: int) -> Situation:
+    """Return a situation whose summaries of steps take at most their share of a window; short ones stay whole.
+
+    They are in the first message of a conversation, which is never compacted.
+    """
+    names = [name for name, _ in situation.summaries]
+    texts = shorten_texts([*(text for _, text in situation.summaries), situation.last_summary], int(window * SUMMARIES))
+    return replace(situation, summaries=tuple(zip(names, texts[:-1], strict=True)), last_summary=texts[-1])
+
+
+def shorten_texts(texts: Sequence[str], tokens: int) -> list[str]:
+    """Shorten the longest texts to one length, so that all of them together take at most this many tokens."""
+    longest, left = tokens, tokens
+    for number, cost in enumerate(sorted(map(estimate_text_tokens, texts))):
+        longest = left // (len(texts) - number)
+        if cost > longest:
+            break
+        left -= cost
+    else:
+        return list(texts)
+    return [_cut_middle(text, longest) for text in texts]
+
+
+def _cut_middle(text: str, tokens: int) -> str:
+    cost = estimate_text_tokens(text)
+    if cost <= tokens:
+        return text
+    half = len(text) * tokens // cost // 2
+    gap = f"\n[… {len(text) - 2 * half:,} characters are left out here; search them with recall …]\n"
+    return text[:half] + gap + text[len(text) - half :]

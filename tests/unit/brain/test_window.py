@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from tests.unit.brain.stages import Room, finishes, in_turn, step_of, take
+
+from hotdesk.brain.compaction import estimate_text_tokens
 from hotdesk.brain.models.seam import REPLY, ModelRequest, OurMessage
 from hotdesk.brain.own_tools import OWN
-from hotdesk.brain.window import LEAST_REPLY, LONG_REPLY, estimate_fixed_tokens, request_tokens, share_out, shorten_tool
+from hotdesk.brain.window import (
+    LEAST_REPLY,
+    LONG_REPLY,
+    SUMMARIES,
+    estimate_fixed_tokens,
+    request_tokens,
+    share_out,
+    shorten_summaries,
+    shorten_tool,
+)
 from hotdesk.hands.tools import list_tools
-from hotdesk.tool import Parameter, Tool, ToolArgumentError
+from hotdesk.tool import Call, Observation, Parameter, Tool, ToolArgumentError
 
 SYSTEM = "You are a worker. " * 60
 FEW = (*list_tools(screen=False, vision=False, exact=False), *OWN)
@@ -66,3 +79,29 @@ def test_a_window_that_nothing_fits_leaves_no_conversation() -> None:
 def test_the_size_of_a_request_includes_all_its_parts() -> None:
     alone = estimate_fixed_tokens(SYSTEM, (MOVE,))
     assert request_tokens(ModelRequest(SYSTEM, (OurMessage("x" * 300),), (MOVE,))) > alone + 100
+
+
+def test_summaries_take_their_share_of_a_window_and_short_ones_stay_whole() -> None:
+    long, other = "a" * 20_000, "é" * 20_000
+    situation = replace(
+        step_of(), summaries=(("one", "short"), ("two", long), ("three", other)), last_summary=long[:100]
+    )
+    assert shorten_summaries(situation, 200_000) == situation
+    shown = shorten_summaries(situation, 16_000)
+    texts = [*(text for _, text in shown.summaries), shown.last_summary]
+    assert sum(map(estimate_text_tokens, texts)) <= SUMMARIES * 16_000 + 100
+    assert (texts[0], texts[3]) == ("short", long[:100])
+    assert all("characters are left out here; search them with recall" in text for text in texts[1:3])
+    assert 3 * len(texts[2]) > len(texts[1])
+
+
+async def test_a_first_message_with_many_long_summaries_leaves_room_for_the_step() -> None:
+    situation = replace(step_of(), summaries=tuple((f"step-{number}", "a" * 20_000) for number in range(10)))
+    model = in_turn(finishes())
+    model.window = 16_000
+    assert (await take(model, Room(never), situation)).done
+    assert request_tokens(model.asked[0]) < 16_000
+
+
+async def never(call: Call) -> Observation:
+    raise AssertionError("no tool is used")
