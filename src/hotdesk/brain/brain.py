@@ -37,7 +37,8 @@ class ModelBrain:
     workers: Sequence[LanguageModel]
     notes: Notes = field(default_factory=Notes)
     conversations: dict[str, tuple[str, tuple[Item, ...]]] = field(default_factory=dict)
-    """Model name and conversation of each finished step, in which a delivery that is sent back is corrected."""
+    """Model name and conversation of each finished step that made deliverables: one that is sent back is corrected in
+    it. It may have megabytes of pictures."""
 
     @property
     def name(self) -> str:
@@ -73,7 +74,8 @@ class ModelBrain:
         ended = await loop.take()
         if ended.done:
             self.notes.add_summary(situation.step.name, ended.summary)
-            self.conversations[situation.step.name] = models[0].name, tuple(loop.conversation.iterate_items())
+            if situation.deliverables:  # no other step is sent back
+                self.conversations[situation.step.name] = models[0].name, tuple(loop.conversation.iterate_items())
         return ended
 
     def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.brain.stages import Says, finishes, wants
+from tests.unit.brain.stages import Kept, Room, Says, finishes, step_of, wants
 
 from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, OurMessage, Reply
@@ -16,6 +17,7 @@ from hotdesk.door.policy.scope import scope_of
 from hotdesk.job.local import local_machine
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.plan import Plan, Step, to_json
+from hotdesk.tool import Call, Observation
 from hotdesk.work import JobContext, work
 
 BRIEF = """
@@ -77,6 +79,18 @@ async def test_the_same_worker_continues_its_conversation_and_is_told_what_to_fi
     assert "sent back to you" in messages(first)[0]
     assert "quoted" not in told
     assert fourth[: len(third)] == third
+
+
+@pytest.mark.parametrize("deliverables", [(), ("out.csv",)])
+async def test_only_the_conversation_of_a_step_with_deliverables_is_kept(deliverables: tuple[str, ...]) -> None:
+    async def never(call: Call) -> Observation:
+        raise AssertionError("no tool is used")
+
+    model = Says(lambda request: finishes())
+    brain = ModelBrain(parse_job(BRIEF.encode(), Path(), scope_of), [model], [model])
+    situation = replace(step_of(), deliverables=deliverables)
+    assert (await brain.act(situation, Room(never), Kept())).done
+    assert list(brain.conversations) == ([situation.step.name] if deliverables else [])
 
 
 @pytest.mark.slow
