@@ -1,4 +1,4 @@
-"""Asks the models of a step in turn: the first one that replies, with less of a conversation that is too long for it."""
+"""Asks the models of a step in turn, the first one that replies; shortens a conversation that is too long for it."""
 
 from __future__ import annotations
 

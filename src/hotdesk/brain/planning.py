@@ -90,7 +90,7 @@ async def _ask_for_plan(thinking: Thinking) -> tuple[Plan | None, tuple[str, ...
     reply = await thinking.ask_once()
     if reply.stop == "refused":
         raise PlanningError(
-            f"The model refused to plan this job: {describe_refusal(reply)}. Change the goal, or use another `--planner`."
+            f"The model refused to plan the job: {describe_refusal(reply)} Change the goal, or use another `--planner`."
         )
     try:
         return read_reply(reply), ()

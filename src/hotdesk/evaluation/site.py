@@ -113,7 +113,10 @@ def render_settings(settings: Config, site: SiteAddress | None) -> str:
     for name, price in settings.prices.items():
         lines += _render_table(f"[prices.{json.dumps(name)}]", price)
     for name, capabilities in settings.models.items():
-        lines += [f"[models.{json.dumps(name)}]", *(f"{key} = {json.dumps(each)}" for key, each in capabilities.items())]
+        lines += [
+            f"[models.{json.dumps(name)}]",
+            *(f"{key} = {json.dumps(each)}" for key, each in capabilities.items()),
+        ]
     return "\n".join([*lines, ""])
 
 

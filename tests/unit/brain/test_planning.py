@@ -187,7 +187,7 @@ async def test_a_refusal_to_plan_ends_planning(job: Brief, first: bool) -> None:
     refused = Reply("I would rather not.", stop="refused")
     model = Script([refused] if first else [gives(GOOD), finds("Check it."), refused])
     if first:
-        with pytest.raises(PlanningError, match=r"^The model refused to plan this job: I would rather not\."):
+        with pytest.raises(PlanningError, match=r"^The model refused to plan the job: I would rather not\."):
             await make_plan(model.ask, TASK, job, Notes())
     else:
         assert await make_plan(model.ask, TASK, job, Notes()) == GOOD

@@ -223,7 +223,9 @@ class ProviderClient:
             try:
                 return await self.start_once(begin)
             except self.sdk.APIStatusError as e:
-                may_repeat = tried < self.patience.retries or (is_overload(e.status_code) and get_kind(e) not in _UNPAID)
+                may_repeat = tried < self.patience.retries or (
+                    is_overload(e.status_code) and get_kind(e) not in _UNPAID
+                )
                 if not may_repeat or not is_passing(e.status_code, e.response.headers):
                     raise
                 await self.wait(find_retry_after(e.response.headers), tried, f"status {e.status_code}")

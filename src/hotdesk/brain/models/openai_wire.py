@@ -193,11 +193,7 @@ async def gather(events: Events) -> dict[str, Any]:
 def build_error(error: dict[str, Any]) -> Exception:
     """Return the error for a missing reply: `ReplyCutError` if it may be temporary."""
     why = f"{error.get('code')}: {error.get('message')}"
-    return (
-        build_interruption(str(error.get("code")), why)
-        if error.get("code") in PASSING
-        else ProviderError(why)
-    )
+    return build_interruption(str(error.get("code")), why) if error.get("code") in PASSING else ProviderError(why)
 
 
 def read_reply(response: dict[str, Any], name: str) -> Reply:

@@ -144,7 +144,7 @@ class LanguageModel(Protocol):
         ...
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Return the next reply. Raises `ModelError` if retries did not help, `RequestTooLongError` if it cannot fit."""
+        """Return the next reply. Raises `ModelError`, or `RequestTooLongError` if the request does not fit."""
         ...
 
     async def close(self) -> None:

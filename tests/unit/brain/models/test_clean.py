@@ -1,4 +1,4 @@
-"""Tests of replies that no provider should send: each is a result or a `ModelError`, and can be stored and sent back."""
+"""Tests of replies that no provider should send: each is a `ModelError`, or can be stored and sent back."""
 
 from __future__ import annotations
 
