@@ -17,7 +17,8 @@ _MAX_TOKENS = 10**12
 def clean_text(text: str) -> str:
     """Join the two halves of characters that were sent apart, and replace lone surrogates."""
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
@@ -41,6 +42,11 @@ def clean_message(message: dict[str, Any]) -> dict[str, Any]:
     return {key: clean_json(value) for key, value in message.items()}
 
 
+def clean_body(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a request's body with clean texts, whoever wrote them: a person, a desk or a brief."""
+    return {key: clean_json(value, 2 * MAX_DEPTH) for key, value in body.items()}  # it has messages inside
+
+
 def parse_arguments(text: str) -> object:
     """Parse a call's arguments; what is not JSON, or too deep, is returned as text, for `Tool.check` to refuse."""
     if not text.strip():
@@ -55,7 +61,7 @@ def is_storable(text: str) -> bool:
     """Return whether a text is JSON that can be sent back as it is."""
     try:
         data = parse_json(text, duplicates=True)
-        return clean_json(data) == data
+        return bool(clean_json(data) == data)
     except (StrictError, ValueError):
         return False
 

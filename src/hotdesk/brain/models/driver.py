@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from hotdesk.brain.models.anthropic_wire import GONE
 from hotdesk.brain.models.capabilities import Capabilities, change_capabilities, find_capabilities
-from hotdesk.brain.models.clean import clean_message
+from hotdesk.brain.models.clean import clean_body, clean_message
 from hotdesk.brain.models.client import Events, ProviderClient, RefusedRequestError
 from hotdesk.brain.models.codec import check_reply
 from hotdesk.brain.models.learned import LearnedLimits
@@ -146,7 +146,7 @@ class Driver(ABC):
         return await self.ask_once(self.adapt(request))
 
     async def ask_once(self, request: ModelRequest) -> Reply:
-        body = self.form.write_body(request, self.model, self.name, self.capabilities)
+        body = clean_body(self.form.write_body(request, self.model, self.name, self.capabilities))
 
         async def begin(client: Any) -> Any:
             return await self.begin(client, body)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+from hotdesk.brain.models.clean import clean_text
 from hotdesk.brain.models.codec import item_from_json, item_to_json, read_record, reply_to_json
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, Reply
@@ -111,7 +112,7 @@ class RecordingModel:
 
     def write(self, line: dict[str, Any]) -> None:
         line = {**line, "part": self.part} if self.part else line
-        self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self.file.write(clean_text(json.dumps(line, ensure_ascii=False)) + "\n")
         self.file.flush()
 
     async def close(self) -> None:

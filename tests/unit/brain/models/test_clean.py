@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hotdesk.brain.models.chat_wire import gather, read_reply
 from hotdesk.brain.models.clean import MAX_DEPTH, clean_message, clean_text, is_storable, parse_arguments, read_count
 from hotdesk.brain.models.client import Events, Patience
 from hotdesk.brain.models.codec import reply_from_json, reply_to_json
+from hotdesk.brain.models.record import RecordingModel, read_histories
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Observation, Parameter, Tool, ToolArgumentError
@@ -68,6 +70,15 @@ async def test_a_conversation_goes_on_after_a_hostile_reply(reply: list[dict[str
         again = await model.ask(ModelRequest("", [OurMessage("Look."), first, seen], [LOOK]))
         await model.close()
     assert again.text == "Done."
+
+
+async def test_a_lone_surrogate_in_a_request_is_replaced_also_in_its_recording(tmp_path: Path) -> None:
+    with chat_server(lambda body: [text("Yes.")]) as server:
+        model = RecordingModel(Chat("m", base_url=server.base_url, patience=ONCE), tmp_path / "record.jsonl")
+        await model.ask(ModelRequest(LONE, [OurMessage(LONE)], [LOOK]))
+        await model.close()
+        assert [each["content"] for each in server.requests[0]["messages"]] == ["a\ufffdb"] * 2
+    assert read_histories(tmp_path / "record.jsonl") == [[OurMessage("a\ufffdb")]]
 
 
 def change_id(message: dict[str, Any]) -> None:
