@@ -89,18 +89,20 @@ def shorten_summaries(situation: Situation, window: int) -> Situation:
     They are in the first message of a conversation, which is never compacted.
     """
     names = [name for name, _ in situation.summaries]
-    texts = shorten_texts([*(text for _, text in situation.summaries), situation.last_summary], int(window * SUMMARIES))
+    texts = _shorten_texts(
+        [*(text for _, text in situation.summaries), situation.last_summary], int(window * SUMMARIES)
+    )
     return replace(situation, summaries=tuple(zip(names, texts[:-1], strict=True)), last_summary=texts[-1])
 
 
-def shorten_texts(texts: Sequence[str], tokens: int) -> list[str]:
+def _shorten_texts(texts: Sequence[str], tokens: int) -> list[str]:
     """Shorten the longest texts to one length, so that all of them together take at most this many tokens."""
-    longest, left = tokens, tokens
+    longest, remaining = tokens, tokens
     for number, cost in enumerate(sorted(map(estimate_text_tokens, texts))):
-        longest = left // (len(texts) - number)
+        longest = remaining // (len(texts) - number)
         if cost > longest:
             break
-        left -= cost
+        remaining -= cost
     else:
         return list(texts)
     return [_cut_middle(text, longest) for text in texts]

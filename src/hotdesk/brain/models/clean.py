@@ -24,7 +24,7 @@ def clean_text(text: str) -> str:
     return text
 
 
-def clean_json(value: object, depth: int = MAX_DEPTH) -> object:
+def _clean_json(value: object, depth: int = MAX_DEPTH) -> object:
     """Return JSON with clean texts and keys; raise `ValueError` if it is too deep."""
     if isinstance(value, str):
         return clean_text(value)
@@ -33,18 +33,18 @@ def clean_json(value: object, depth: int = MAX_DEPTH) -> object:
     if not depth:
         raise ValueError(f"it has more than {MAX_DEPTH} lists and objects inside each other")
     if isinstance(value, list):
-        return [clean_json(each, depth - 1) for each in value]
-    return {clean_json(key, 0): clean_json(each, depth - 1) for key, each in value.items()}
+        return [_clean_json(each, depth - 1) for each in value]
+    return {_clean_json(key, 0): _clean_json(each, depth - 1) for key, each in value.items()}
 
 
 def clean_message(message: dict[str, Any]) -> dict[str, Any]:
     """Return a provider's message with clean texts; raise `ValueError` if it is too deep."""
-    return {key: clean_json(value) for key, value in message.items()}
+    return {key: _clean_json(value) for key, value in message.items()}
 
 
 def clean_body(body: dict[str, Any]) -> dict[str, Any]:
     """Return a request's body with clean texts, whoever wrote them: a person, a desk or a brief."""
-    return {key: clean_json(value, 2 * MAX_DEPTH) for key, value in body.items()}  # it has messages inside
+    return {key: _clean_json(value, 2 * MAX_DEPTH) for key, value in body.items()}  # it has messages inside
 
 
 def parse_arguments(text: str) -> object:
@@ -52,7 +52,7 @@ def parse_arguments(text: str) -> object:
     if not text.strip():
         return {}
     try:
-        return clean_json(parse_json(text, duplicates=True))
+        return _clean_json(parse_json(text, duplicates=True))
     except (StrictError, ValueError):
         return clean_text(text)
 
@@ -61,7 +61,7 @@ def is_storable(text: str) -> bool:
     """Return whether a text is JSON that can be sent back as it is."""
     try:
         data = parse_json(text, duplicates=True)
-        return bool(clean_json(data) == data)
+        return bool(_clean_json(data) == data)
     except (StrictError, ValueError):
         return False
 

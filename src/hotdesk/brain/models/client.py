@@ -203,7 +203,7 @@ class ProviderClient:
                     await drain(events)
         except ProviderError as e:
             failed = self.build_error(make_printable(str(e))[:300], "use another model", _NO_REPLY)
-            raise RequestTooLongError(str(failed)) if is_too_long(400, str(e)) else failed from e
+            raise RequestTooLongError(str(failed)) if _is_too_long(400, str(e)) else failed from e
         except self.sdk.APIStatusError as e:
             raise self.build_refusal(e) from e
         except self.sdk.APIConnectionError as e:
@@ -311,7 +311,7 @@ class ProviderClient:
     def build_refusal(self, error: Any) -> ModelError:
         """Return the error of a refused request; its class shows whether it may work without some feature."""
         failed = self.build_error(self.describe(error), _choose_remedy(error))
-        if is_too_long(error.status_code, str(error)):
+        if _is_too_long(error.status_code, str(error)):
             return RequestTooLongError(str(failed))
         if error.status_code not in (400, 422):
             return failed
@@ -326,13 +326,13 @@ class ProviderClient:
                 await client.close()
 
 
-def is_too_long(status: int, message: str) -> bool:
+def _is_too_long(status: int, message: str) -> bool:
     """Return whether a provider refused a request because it is too long."""
     return status == 413 or (status in (400, 422) and any(words in message.lower() for words in TOO_LONG))
 
 
 def _choose_remedy(error: Any) -> str:
-    if error.status_code != 413 and is_too_long(error.status_code, str(error)):
+    if error.status_code != 413 and _is_too_long(error.status_code, str(error)):
         return _FEWER
     return _REMEDIES.get(error.status_code, LATER)
 

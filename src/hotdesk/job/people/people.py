@@ -67,9 +67,9 @@ class People:
 
     def find_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
         """Return the latest question with this card, or `None` if there is none or it expired while nothing ran."""
-        found = (each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step))
-        asked = next((each for each in reversed([*found]) if each.digest == card.digest), None)
-        return None if asked is not None and self.has_lapsed(asked) else asked
+        found = [each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step)]
+        latest = next((each for each in reversed(found) if each.digest == card.digest), None)
+        return None if latest is not None and self.has_lapsed(latest) else latest
 
     def has_lapsed(self, pending: Pending) -> bool:
         """Return whether a question's time ended before anyone recorded that; record it now.
