@@ -43,7 +43,14 @@ OLD = b'<?xml version="1.0"?><?mso-application progid="Word.Document"?><a/>'
 GOES_ON = "/Next << /S /URI /URI (http://pdf.test/) >> >>"
 JUMP = "/OpenAction << /S /GoTo /D"
 STREAM = "<< /Length 0 /F (http://x.test/a) >>\nstream\n\nendstream"
+RICH_LINK = rb'{\rtf1{\field{\*\fldinst {\b HYPERLINK \\o "tip" "file:////evil.test/x"}}{\fldrslt x}}}'
 File = tuple[str, bytes]
+
+
+def page(inside: str) -> bytes:
+    return f"<!DOCTYPE html><html>{inside}</html>".encode()
+
+
 FETCHES: dict[str, File] = {
     "a picture by a link to a page": ("a.docx", docx(picture('r:link="h1"'), PAGE)),
     "a picture inside by a link to a page": ("a.docx", docx(picture('r:embed="h1"'), PAGE)),
@@ -95,6 +102,27 @@ CELLS: dict[str, File] = {
     "a cell behind several": ("a.csv", "a,b\n\u2060\u00ad\u202f=1+1,2\n".encode()),
     "a cell that begins in small": ("a.csv", "a,b\n\ufe66A1,2\n".encode()),
 }
+HIDES = '<img alt=">" '
+"""A tag with a `>` in an attribute."""
+PAGES: dict[str, str] = {
+    "a page's picture behind a mark": f'{HIDES}src="https://evil.test/x">',
+    "a page's second picture": '<img srcset="a.png 1x, https://evil.test/x 2x">',
+    "a page's picture by a backslash": r'<img src="/\evil.test/x">',
+    "a page's picture by entities": '<img src="&sol;&sol;evil.test/x">',
+    "a page's link to a share": '<a href="file:////evil.test/share">x</a>',
+    "a page's link to a share of its own scheme": '<a href="//evil.test/share">x</a>',
+    "a page's link that starts a program": '<a href="ms-msdt:/id">x</a>',
+    "a page's link that searches a share": '<a href="search-ms:query=x">x</a>',
+    "a page's link that reports clicks": '<a href="https://a.test" ping="https://evil.test">x</a>',
+    "a drawing's picture set later": '<svg><image><set attributeName="href" to="https://evil.test/x"/></image></svg>',
+}
+STYLES: dict[str, str] = {
+    "a style with an escape": r"<p style='background: url(\68ttps://evil.test/x)'>x</p>",
+    "a style with an entity": "<p style='background: url(&#x2f;&sol;evil.test/x)'>x</p>",
+    "a style with a remark": '<style>@import/**/"https://evil.test/x";</style>',
+    "a style with a set of pictures": '<style>p{background:image-set("a.png" 1x, "https://evil.test/x" 2x)}</style>',
+}
+HANDLES = f"{HIDES}onerror=alert(1) src=x>"
 OTHERS: dict[str, tuple[str, File]] = {
     "a drawing that fetches, as a part": (
         "external-references",
@@ -103,12 +131,15 @@ OTHERS: dict[str, tuple[str, File]] = {
     "a formula that runs Python elsewhere": ("scripts", ("a.xlsx", xlsx("_xlfn._xlws.PY(0,1)"))),
     "a query by another name": ("queries", ("a.xlsx", xlsx("1", parts={"xl/x.xml": "<queryTable/>"}))),
     "an old document in one text": ("legacy-format", ("a.xml", OLD)),
+    "a page's handler behind a mark": ("scripts", ("a.html", page(HANDLES))),
+    "rich text with a link to a share": ("external-links", ("a.rtf", RICH_LINK)),
     "an archive with another name": ("ambiguous-archive", ("a.zip", renamed_zip("a.txt", "a.exe"))),
     "an archive with a field": ("ambiguous-archive", ("a.zip", renamed_zip("a.txt", "a.txt", 0x6375))),
 }
 ACTS: dict[str, tuple[str, File]] = {
     **{what: ("external-links", file) for what, file in FETCHES.items()},
     **{what: ("actions", file) for what, file in CONTINUES.items()},
+    **{what: ("external-references", ("a.html", page(text))) for what, text in (PAGES | STYLES).items()},
     **{what: ("formulas", file) for what, file in CELLS.items()},
     **OTHERS,
 }

@@ -17,7 +17,7 @@ from hotdesk.job.verify import OUTGOING, Candidate
 from tests.conftest import settings_in
 from tests.hostile_files import calculated, ods, pdf
 from tests.security.guards import Removal, falls_without, no_guard
-from tests.security.opening_files import ACTS, HONEST, JUMP
+from tests.security.opening_files import ACTS, HONEST, JUMP, PAGES, STYLES
 from tests.verifying import Verifier, verifier
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(100)]
@@ -219,6 +219,29 @@ USES_IGNORED = Removal(
         "    return text[:1]\n",
     ),
     cases="a cell that begins in small",
+)
+@falls_without(
+    "tags are read as a browser reads them",
+    Removal("inside/active_text.py", "    active_markup.inspect_tags(text, found, where)\n", ""),
+    cases=[*PAGES, "a page's handler behind a mark"],
+)
+@falls_without(
+    "styles are read without escapes and remarks",
+    Removal(
+        "inside/active_text.py",
+        "        active_markup.inspect_styles(one, found, where)\n",
+        "        assert one is not None\n",
+    ),
+    cases=STYLES,
+)
+@falls_without(
+    "a field of rich text leads to a page",
+    Removal(
+        "inside/active_text.py",
+        "        if target := active_links.find_field_link(bare):\n",
+        '        if target := "":\n',
+    ),
+    cases="rich text with a link to a share",
 )
 @falls_without(
     "a member has one name",

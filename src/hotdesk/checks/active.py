@@ -21,7 +21,16 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, make_printable
 
 NAME = "active-content"
-NEEDS = ("active_found", "active_zip", "active_office", "active_pdf", "active_text", RESIDENT)
+NEEDS = (
+    "active_found",
+    "active_links",
+    "active_markup",
+    "active_office",
+    "active_pdf",
+    "active_text",
+    "active_zip",
+    RESIDENT,
+)
 OFFICE_NEEDS = (
     "office_look",
     "opening",

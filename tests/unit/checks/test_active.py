@@ -132,6 +132,15 @@ LINKS = {
 PLIST = '<?xml version="1.0"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "x"><plist/>'
 SHARE = r'<w:instrText>HYPERLINK "\\\\a\\b"</w:instrText>'
 DIGITS = " ".join(str(pow(7, each, 10**9)) for each in range(9000))
+MANY = b"""<!DOCTYPE html><html><head><style>a > b {background: url(a.png)}
+@font-face {src: url(data:font/woff2;base64,AA)}</style></head><body title="on=3">
+<a href="mailto:a@b.test">mail</a> <a href="#part">part</a> <a href="other.html">page</a> <a href="tel:+491">call</a>
+<a href="https://a.test/?b=1&amp;c=2#d" target=_blank>on top = x</a>
+<img src="a.png" srcset="a.png 1x, b.png 2x" alt="a > b"><img src="data:image/png;base64,AAAA">
+<p data="Note: 1" action="x:y">1 <2 once = 3</p>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink"><use xlink:href="#a"/><path fill="url(#g)"/></svg></body></html>"""
+RICH_LINKS = rb"""{\rtf1 {\field{\*\fldinst {\rtlch\fcs1 HYPERLINK "https://a.test/x" \\o "tip" }}{\fldrslt a link}}
+{\field{\*\fldinst HYPERLINK \\l "_Toc1"}{\fldrslt 1}} A hyperlink is a link.}"""
 JS = "<< /S /JavaScript /JS (x) >>"
 TWICE = "[/ASCIIHexDecode /FlateDecode] /DecodeParms << /Predictor 12 >>"
 CLEAN: dict[str, tuple[str, bytes]] = {
@@ -159,6 +168,8 @@ CLEAN: dict[str, tuple[str, bytes]] = {
     "packed objects": ("a.pdf", object_stream("<< /Type /Page >>")),
     "a picture": ("a.png", png()),
     "a page": ("a.html", b"<!DOCTYPE html><html><a href='https://example.test'>on top = x</a></html>"),
+    "a page of many kinds": ("a.html", MANY),
+    "rich text with links": ("a.rtf", RICH_LINKS),
     "a drawing": ("a.svg", b'<svg xmlns="http://www.w3.org/2000/svg"><path d="M0"/></svg>'),
     "an archive": ("a.zip", packed({"a/b.txt": "x", "c.png": png()})),
     "rich text": ("a.rtf", rb"{\rtf1 hello}"),

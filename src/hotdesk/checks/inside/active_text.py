@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import csv
+import html
 import re
 import unicodedata
 
+from hotdesk.checks.inside import active_links, active_markup
 from hotdesk.checks.inside.active_found import Found
 
 MARKUP = ("html", "htm", "xhtml", "svg", "xml", "xsl", "xslt", "mht", "mhtml", "vml")
@@ -66,6 +68,9 @@ RICH_SHAPES = (
     ("external-links", r"\b(INCLUDEPICTURE|INCLUDETEXT|LINK)\s+\"?\S*(://|\\\\)", "a field that reads external data"),
     ("embedded", r"\\(bin|blob)\d", "raw bytes"),
 )
+RICH_FIELD = re.compile(r"\\fldinst\b(.{0,4000}?)(?:\\fldrslt|\Z)", re.S)
+RICH_WORD = re.compile(r"\\[a-z]+-?\d*\s?|[{}]")
+"""Formatting between the words of a field."""
 RICH = tuple((family, re.compile(shape, re.I), what) for family, shape, what in RICH_SHAPES)
 
 
@@ -114,6 +119,9 @@ def inspect_markup(text: str, found: Found, where: str) -> None:
         for family, shape, what in TAGS:
             if match := shape.search(one):
                 found.add(family, where, f"{what}: {match.group()[-80:]}")
+    active_markup.inspect_tags(text, found, where)
+    for one in {text, html.unescape(text)}:
+        active_markup.inspect_styles(one, found, where)
 
 
 def _decode_character(match: re.Match[str]) -> str:
@@ -131,6 +139,10 @@ def _inspect_rich_text(text: str, found: Found, where: str) -> None:
     for family, shape, what in RICH:
         if shape.search(text) or shape.search(meant):
             found.add(family, where, what)
+    for field in RICH_FIELD.finditer(meant):
+        bare = RICH_WORD.sub("", field[1].replace("\\\\", "\0")).replace("\0", "\\")
+        if target := active_links.find_field_link(bare):
+            found.add("external-links", where, f"a link that does not lead to a web page: {target[:80]}")
 
 
 def _inspect_table(text: str, named: bool, found: Found, where: str) -> None:
