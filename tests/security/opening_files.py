@@ -102,6 +102,30 @@ CELLS: dict[str, File] = {
     "a cell behind several": ("a.csv", "a,b\n\u2060\u00ad\u202f=1+1,2\n".encode()),
     "a cell that begins in small": ("a.csv", "a,b\n\ufe66A1,2\n".encode()),
 }
+LINK = "<< /S /URI /URI {} >>"
+DEFINED = f"{LINK}\nendobj\n{{}}"
+PACKED = "<< /Type /ObjStm /N 1 /First 4 /Length 15 >>\nstream\n9 0 (file:///x)\nendstream"
+PDF_LINKS: dict[str, bytes] = {
+    "a PDF's link behind a broken line": pdf("", "", LINK.format("(fi\\\nle:///x)")),
+    "a PDF's link behind a broken line of another kind": pdf("", "", LINK.format("(java\\\rscript:x)")),
+    "a PDF's link with a tab": pdf("", "", LINK.format(r"(fi\tle:///x)")),
+    "a PDF's link with zeros": pdf("", "", LINK.format("<66696c65003a2f2f2f78>")),
+    "a PDF's link in odd digits": pdf("", "", LINK.format("<66x696c653a2f2f2f78>")),
+    "a PDF's link to a program": pdf("", "", LINK.format("(calc.exe)")),
+    "a PDF's link that is a list": pdf("", "", LINK.format("[(file:///x)]")),
+    "a PDF's link defined twice": pdf(
+        "", "", DEFINED.format("9 0 R", "9 0 obj (https://a.test) endobj\n9 0 obj (file:///x)")
+    ),
+    "a PDF's link defined behind a remark": pdf(
+        "", "", DEFINED.format("9 0 R", "% 9 0 obj (https://a.test)\n9 0 obj (file:///x)")
+    ),
+    "a PDF's link defined with zeros": pdf("", "", DEFINED.format("09 0 R", "9 00 obj (file:///x)")),
+    "a PDF's link defined in packed objects": pdf("", "", DEFINED.format("9 0 R", "9 0 obj (https://a.test)"), PACKED),
+}
+PDF_FILES: dict[str, bytes] = {
+    "a PDF's file by reference": pdf("", "", "<< /Type /Filespec /F 9 0 R >>\nendobj\n9 0 obj (http://x.test/a)"),
+    "a PDF's file behind a broken line": pdf("", "", "<< /Type /Filespec /F (ht\\\ntp://x.test/a) >>"),
+}
 HIDES = '<img alt=">" '
 """A tag with a `>` in an attribute."""
 PAGES: dict[str, str] = {
@@ -138,6 +162,7 @@ OTHERS: dict[str, tuple[str, File]] = {
 }
 ACTS: dict[str, tuple[str, File]] = {
     **{what: ("external-links", file) for what, file in FETCHES.items()},
+    **{what: ("external-links", ("a.pdf", data)) for what, data in (PDF_LINKS | PDF_FILES).items()},
     **{what: ("actions", file) for what, file in CONTINUES.items()},
     **{what: ("external-references", ("a.html", page(text))) for what, text in (PAGES | STYLES).items()},
     **{what: ("formulas", file) for what, file in CELLS.items()},

@@ -17,7 +17,7 @@ from hotdesk.job.verify import OUTGOING, Candidate
 from tests.conftest import settings_in
 from tests.hostile_files import calculated, ods, pdf
 from tests.security.guards import Removal, falls_without, no_guard
-from tests.security.opening_files import ACTS, HONEST, JUMP, PAGES, STYLES
+from tests.security.opening_files import ACTS, HONEST, JUMP, PAGES, PDF_FILES, PDF_LINKS, STYLES
 from tests.verifying import Verifier, verifier
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(100)]
@@ -182,18 +182,45 @@ USES_IGNORED = Removal(
     "a PDF names no file elsewhere",
     Removal(
         "inside/active_pdf.py",
-        "            if AWAY.match(target := decode_string(match)):\n",
-        '            if not (target := decode_string(match) + b" "):\n',
+        "            if target is not None and AWAY.match(target):\n",
+        "            if target is not None and not match:\n",
     ),
-    cases="a PDF's stream by its address",
+    cases=["a PDF's stream by its address", *PDF_FILES],
+)
+@falls_without(
+    "a PDF's links lead to pages",
+    Removal(
+        "inside/active_pdf.py",
+        '            if target is None or not leads_to_page(target.decode("latin-1")):\n',
+        "            if target is None:\n",
+    ),
+    cases=[what for what in PDF_LINKS if not what.endswith("a list")],
+)
+@falls_without(
+    "every definition of a PDF's link counts",
+    Removal(
+        "inside/active_pdf.py",
+        'self.places.get((number, generation), [(b"", 0)]):\n',
+        'self.places.get((number, generation), [(b"", 0)])[:1]:\n',
+    ),
+    cases="a PDF's link defined twice | a PDF's link defined behind a remark | a PDF's link defined in packed objects",
+)
+@falls_without(
+    "a PDF's link that cannot be read",
+    Removal(
+        "inside/active_pdf.py",
+        '        if not (match["kind"] or match["dict"] or match.start() in links):\n',
+        "        if not match:\n",
+    ),
+    cases="a PDF's link that is a list",
 )
 @falls_without(
     "a PDF's files are its own",
     Removal("inside/active_pdf.py", 'rb"/FS" + GAP + rb"/URL"', 'rb"/FS" + GAP + rb"/None"'),
     Removal(
         "inside/active_pdf.py",
-        "            if AWAY.match(target := decode_string(match)):\n",
-        '            if not (target := decode_string(match) + b" "):\n',
+        "            if target is not None and AWAY.match(target):\n",
+        "            if target is not None and not match:\n",
     ),
     cases="a PDF's file by its address",
 )

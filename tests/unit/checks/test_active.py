@@ -141,6 +141,9 @@ MANY = b"""<!DOCTYPE html><html><head><style>a > b {background: url(a.png)}
 <svg xmlns:xlink="http://www.w3.org/1999/xlink"><use xlink:href="#a"/><path fill="url(#g)"/></svg></body></html>"""
 RICH_LINKS = rb"""{\rtf1 {\field{\*\fldinst {\rtlch\fcs1 HYPERLINK "https://a.test/x" \\o "tip" }}{\fldrslt a link}}
 {\field{\*\fldinst HYPERLINK \\l "_Toc1"}{\fldrslt 1}} A hyperlink is a link.}"""
+HEX_LINK = "<</S/URI/URI<68747470733a2f2f61>/F 4>>"
+NAMED_LINK = "<< /S /URI /URI 4 0 R >>\nendobj\n4 0 obj (mailto:a@b.test)"
+FONTS = "<< /F 4 0 R /Font << /F1 5 0 R >> >>"
 JS = "<< /S /JavaScript /JS (x) >>"
 TWICE = "[/ASCIIHexDecode /FlateDecode] /DecodeParms << /Predictor 12 >>"
 CLEAN: dict[str, tuple[str, bytes]] = {
@@ -165,6 +168,11 @@ CLEAN: dict[str, tuple[str, bytes]] = {
     "a PDF that opens at a page": ("a.pdf", pdf("<< /OpenAction 2 0 R >>", "[1 0 R /XYZ 0 0 0]")),
     "a PDF that opens at a page by an action": ("a.pdf", pdf("<< /OpenAction << /S /GoTo /D [1 0 R /Fit] >> >>")),
     "a PDF with a link": ("a.pdf", pdf("<< /S /URI /URI (https://example.test) >>")),
+    "a PDF with links in other notations": (
+        "a.pdf",
+        pdf("<< /S /URI /URI (https://a\\\n.test) >>", HEX_LINK, NAMED_LINK),
+    ),
+    "a PDF with other names": ("a.pdf", pdf("<< /URI << /Base (https://a.test) >> >>", FONTS, "(text /URI here)")),
     "packed objects": ("a.pdf", object_stream("<< /Type /Page >>")),
     "a picture": ("a.png", png()),
     "a page": ("a.html", b"<!DOCTYPE html><html><a href='https://example.test'>on top = x</a></html>"),

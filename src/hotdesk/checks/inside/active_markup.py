@@ -17,7 +17,8 @@ from hotdesk.checks.inside.active_links import ELSEWHERE, leads_elsewhere, leads
 BLANK = r"[\t\n\f\r ]"
 TAG = re.compile(r"<([A-Za-z_:\u0080-\U0010ffff][^\s/>]*)")
 ATTRIBUTE = re.compile(
-    rf"(?:{BLANK}|/)*([^\t\n\f\r />][^\t\n\f\r />=]*)(?:{BLANK}*=(?:{BLANK}*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r >]+)))?)?"
+    rf"(?:{BLANK}|/)*([^\t\n\f\r />][^\t\n\f\r />=]*)"
+    rf"(?:{BLANK}*=(?:{BLANK}*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r >]+)))?)?"
 )
 """The next attribute of a tag: its name, and its value in one of three notations."""
 HANDLER = re.compile(r"on[^\s:]*", re.I)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator, Sequence
 
 from hotdesk.checks.inside.active_found import Found
+from hotdesk.checks.inside.active_links import leads_to_page
 
 MAX_STREAM_BYTES = 64 << 20
 """Maximum unpacked bytes of an object stream."""
@@ -15,12 +17,18 @@ HEAD = 16 << 10
 GAP = rb"(?:[\s\0]|%[^\r\n]*[\r\n])*"
 REF = rb"\d+" + GAP + rb"\d+" + GAP + rb"R"
 END = rb"(?=[\s\0()<>\[\]{}/%]|\Z)"
-FOREIGN = re.compile(rb"\s*(?:(?!https?:|mailto:|tel:)[A-Za-z][A-Za-z0-9+.-]*:|\\\\|//)", re.I)
-STRING = rb"(?:\((?P<plain>(?:[^()\\]|\\.){0,999})|<(?P<hex>[0-9a-fA-F\s]*)>)"
+STRING = rb"(?:\((?P<plain>(?:[^()\\]|\\.){0,999})|<(?!<)(?P<hex>[^>]{0,9999}))"
 LINK = re.compile(rb"/(?:URI|Base)" + GAP + rb"(?:" + STRING + rb"|(?P<ref>" + REF + rb"))", re.S)
-FILE = re.compile(rb"/U?F" + GAP + STRING, re.S)
-AWAY = re.compile(rb"\s*(?:[A-Za-z][A-Za-z0-9+.-]+:[/\\]|[/\\]{2})")
-ESCAPED = re.compile(rb"\\([0-7]{1,3}|\r?\n|.)", re.S)
+URI = re.compile(rb"(?P<kind>/S" + GAP + rb")?/URI" + GAP + rb"(?=(?P<dict><<)|[<\[/0-9+.-])")
+"""The name URI: the kind of an action, a dictionary of the document, or a key with a value."""
+FILE = re.compile(rb"/U?F" + END + GAP + rb"(?:" + STRING + rb"|(?P<ref>" + REF + rb"))", re.S)
+VALUE = re.compile(GAP + STRING, re.S)
+AWAY = re.compile(rb"(?:[A-Za-z][A-Za-z0-9+.-]+:[/\\]|[/\\]{2})")
+CONTROLS = bytes(range(33))
+ESCAPED = re.compile(rb"\\([0-7]{1,3}|\r\n|.)", re.S)
+ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f", b"\r\n": b"", b"\r": b"", b"\n": b""}
+NOT_HEX = re.compile(rb"[^0-9a-fA-F]")
+DEFINED = re.compile(rb"(?<!\d)0*(\d+)" + GAP + rb"0*(\d+)" + GAP + rb"obj")
 NAME = re.compile(rb"#([0-9a-fA-F]{2})")
 ENDING = frozenset(bytes([each]) for each in b"\0\t\n\f\r ()<>[]{}/%")
 KEYS: tuple[tuple[str, bytes, str], ...] = (
@@ -58,6 +66,7 @@ SHOWS = frozenset({b"/S", b"/D", b"/Type", b"/SD"})
 STREAM = re.compile(rb"(?<!end)stream[^\r\n]{0,80}(?:\r\n|\n|\r)")
 """Readers continue on the next line, whatever else is on this one."""
 PACKED = re.compile(rb"/ObjStm" + END)
+FIRST = re.compile(rb"/First" + GAP + rb"(\d+)" + END + rb"(?!" + GAP + rb"\d+" + GAP + rb"R)")
 OTHERWISE = re.compile(rb"/(?:Predictor|DecodeParms|DP)" + END)
 NUMBERS = re.compile(rb"\A" + GAP + rb"\d+" + GAP + rb"\d+")
 
@@ -70,40 +79,79 @@ def look(data: bytes, found: Found, where: str) -> None:
         found.add("polyglot", where, f"{len(tail)} bytes after the PDF")
     plain = _unescape_names(data)
     packed = unpack_object_streams(data, found, where)
-    for text in (plain, *packed):
+    texts = (plain, *packed)
+    for text in texts:
         for family, shape, what in RULES:
             if match := shape.search(text):
                 found.add(family, where, f"{what}: {match.group()[:60].decode('latin-1')}")
-    for text in (plain, *packed):
-        for match in LINK.finditer(text):
-            if (target := _find_link_target(match, text)) is None or FOREIGN.match(target):
-                destination = "somewhere" if target is None else target[:60].decode("latin-1")
-                found.add("external-links", where, f"a link that does not lead to a web page: {destination}")
-        for match in FILE.finditer(text):
-            if AWAY.match(target := decode_string(match)):
-                found.add("external-links", where, f"an external file: {target[:60].decode('latin-1')}")
+    objects = Objects(texts)
+    for text in texts:
+        _inspect_links(text, objects, found, where)
         for match in OPEN_ACTION.finditer(text):
-            if _is_active_opening(text, match.end(), (plain, *packed)):
+            if _is_active_opening(text, match.end(), texts):
                 found.add("actions", where, "an action that runs when the file is opened")
 
 
-def _find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
-    """Return the target of a link in any notation; `None` if it is defined outside this text."""
-    if match["ref"]:
-        number, other = re.findall(rb"\d+", match["ref"])[:2]
-        shape = re.compile(rb"(?<!\d)" + number + GAP + other + GAP + rb"obj" + GAP + STRING, re.S)
-        found = shape.search(text)
-        return decode_string(found) if found else None
-    return decode_string(match)
+def _inspect_links(text: bytes, objects: Objects, found: Found, where: str) -> None:
+    links = set()
+    for match in LINK.finditer(text):
+        links.add(match.start())
+        for target in objects.list_strings(match):
+            if target is None or not leads_to_page(target.decode("latin-1")):
+                destination = "somewhere" if target is None else target[:60].decode("latin-1")
+                found.add("external-links", where, f"a link that does not lead to a web page: {destination}")
+    for match in URI.finditer(text):
+        if not (match["kind"] or match["dict"] or match.start() in links):
+            found.add("external-links", where, "a link whose target cannot be read")
+    for match in FILE.finditer(text):
+        for target in objects.list_strings(match):
+            if target is not None and AWAY.match(target):
+                found.add("external-links", where, f"an external file: {target[:60].decode('latin-1')}")
+
+
+class Objects:
+    """The places where the numbered objects of a file are defined; one number can have several definitions."""
+
+    def __init__(self, texts: Sequence[bytes]) -> None:
+        self.texts = texts
+        self.places: dict[tuple[bytes, bytes], list[tuple[bytes, int]]] = {}
+
+    def list_strings(self, match: re.Match[bytes]) -> Iterator[bytes | None]:
+        """Yield the string of a match, or every definition of the object that it refers to.
+
+        `None` stands for a definition that is not a string, and for none.
+        """
+        if not match["ref"]:
+            yield decode_string(match)
+            return
+        if not self.places:
+            self._index()
+        number, generation = (each.lstrip(b"0") for each in re.findall(rb"\d+", match["ref"])[:2])
+        for text, at in self.places.get((number, generation), [(b"", 0)]):
+            value = VALUE.match(text, at)
+            yield decode_string(value) if value else None
+
+    def _index(self) -> None:
+        for text in self.texts:
+            for match in DEFINED.finditer(text):
+                key = match[1].lstrip(b"0"), match[2].lstrip(b"0")
+                self.places.setdefault(key, []).append((text, match.end()))
 
 
 def decode_string(match: re.Match[bytes]) -> bytes:
+    """Return a string without spaces and control characters, which readers drop from addresses."""
     if match["plain"] is None:
-        digits = b"".join(match["hex"].split())
+        digits = NOT_HEX.sub(b"", match["hex"])
         meant = bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
     else:
-        meant = ESCAPED.sub(lambda one: bytes([int(one[1], 8) & 255]) if one[1].isdigit() else one[1], match["plain"])
-    return meant.removeprefix(b"\xfe\xff").removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
+        meant = ESCAPED.sub(_decode_escape, match["plain"])
+    return meant.removeprefix(b"\xfe\xff").removeprefix(b"\xef\xbb\xbf").translate(None, CONTROLS)
+
+
+def _decode_escape(match: re.Match[bytes]) -> bytes:
+    if match[1][:1] in b"01234567":
+        return bytes([int(match[1], 8) & 255])
+    return ESCAPES.get(match[1], match[1])
 
 
 def _unescape_names(data: bytes) -> bytes:
@@ -162,9 +210,24 @@ def unpack_object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
             found.add("unreadable", where, "objects compressed in a way that cannot be inspected")
         if NUMBERS.match(whole[:HEAD]):
             streams.append(_unescape_names(whole))
+            if named and len(first := FIRST.findall(head)) == 1:
+                streams.append(_unescape_names(_label_objects(whole, int(first[0]))))
+                found.spend(len(streams[-1]))
+            elif named:
+                found.add("unreadable", where, "compressed objects without a readable index")
     if named_streams < len(PACKED.findall(_unescape_names(data))):
         found.add("unreadable", where, "compressed objects that the index does not list")
     return streams
+
+
+def _label_objects(whole: bytes, first: int) -> bytes:
+    """Write the number of each compressed object before it, as for an object that is not compressed."""
+    numbers = [int(each) for each in re.findall(rb"\d{1,10}", whole[:first])]
+    starts = sorted((first + offset, number) for number, offset in zip(numbers[::2], numbers[1::2], strict=False))
+    ends = [start for start, _ in starts[1:]] + [len(whole)]
+    return b"".join(
+        b"\n%d 0 obj\n%b" % (number, whole[start:end]) for (start, number), end in zip(starts, ends, strict=True)
+    )
 
 
 def _unpack_stream(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
