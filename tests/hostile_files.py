@@ -179,6 +179,31 @@ def pdf(catalog: str = "", page: str = "", *objects: str) -> bytes:
     return made + f"xref\n0 {count}\n0000000000 65535 f \n{table}{end}".encode()
 
 
+def single_zip(name: bytes = b"a.txt", data: bytes = b"text", **other: bytes | int) -> bytes:
+    """Make an archive of one member whose local header, directory or end record has `other` values.
+
+    `stored` stands for the bytes of the member, and `size`, `crc`, `method`, `local_size`, `local_method`,
+    `local_name`, `comment` and `offset` for what the records state.
+    """
+    stored = bytes(other.get("stored", data))
+    method, size, crc = other.get("method", 0), other.get("size", len(data)), other.get("crc", zlib.crc32(data))
+    seen = other.get("local_size", len(stored)), other.get("local_size", size)
+    local = bytes(other.get("local_name", name))
+    head = struct.pack(
+        "<4s5H3I2H", b"PK\3\4", 20, 0, other.get("local_method", method), 0, 33, crc, *seen, len(local), 0
+    )
+    comment = bytes(other.get("comment", b""))
+    place = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, method, 0, 33, crc, len(stored), size, len(name), 0,
+                        len(comment), 0, 0, 0, 0) + name + comment  # fmt: skip
+    body = head + local + stored
+    return body + place + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(place), other.get("offset", len(body)), 0)
+
+
+def deflate(data: bytes) -> bytes:
+    packing = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packing.compress(data) + packing.flush()
+
+
 def renamed_zip(name: str, meant: str, kind: int = 0x7075) -> bytes:
     field = struct.pack("<BI", 1, zlib.crc32(name.encode())) + meant.encode()
     info = zipfile.ZipInfo(name)

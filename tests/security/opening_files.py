@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.hostile_files import (
     RELATION,
     calculated,
+    deflate,
     docx,
     framed,
     ods,
@@ -15,6 +16,7 @@ from tests.hostile_files import (
     pptx,
     relations,
     renamed_zip,
+    single_zip,
     xlsx,
 )
 
@@ -146,6 +148,25 @@ STYLES: dict[str, str] = {
     "a style with a remark": '<style>@import/**/"https://evil.test/x";</style>',
     "a style with a set of pictures": '<style>p{background:image-set("a.png" 1x, "https://evil.test/x" 2x)}</style>',
 }
+SECOND = single_zip(b"b.exe")
+HEADERS: dict[str, bytes] = {
+    "an archive whose header gives another size": single_zip(data=b"a" + SECOND, local_size=1),
+    "an archive whose header gives another method": single_zip(local_method=8),
+    "an archive whose header gives another name": single_zip(b"a/", b"", local_name=b"b/"),
+}
+TAILS: dict[str, bytes] = {
+    "an archive with a member behind compressed data": single_zip(method=8, stored=deflate(b"text") + SECOND),
+    "an archive with more data than it says": single_zip(method=8, stored=deflate(b"text, and more")),
+}
+ENDS: dict[str, bytes] = {
+    "an archive with another start": b"text" + single_zip(),
+    "an archive with fewer members than it says": single_zip().replace(bytes((1, 0, 1, 0)), bytes((2, 0, 2, 0))),
+}
+NAMES: dict[str, bytes] = {
+    "an archive with a name that ends early": single_zip(b"a.txt\0.exe"),
+    "an archive with a comment on a member": single_zip(comment=SECOND),
+    "an archive with data in a folder": single_zip(b"a/"),
+}
 HANDLES = f"{HIDES}onerror=alert(1) src=x>"
 OTHERS: dict[str, tuple[str, File]] = {
     "a drawing that fetches, as a part": (
@@ -163,6 +184,7 @@ OTHERS: dict[str, tuple[str, File]] = {
 ACTS: dict[str, tuple[str, File]] = {
     **{what: ("external-links", file) for what, file in FETCHES.items()},
     **{what: ("external-links", ("a.pdf", data)) for what, data in (PDF_LINKS | PDF_FILES).items()},
+    **{what: ("ambiguous-archive", ("a.zip", data)) for what, data in (HEADERS | TAILS | ENDS | NAMES).items()},
     **{what: ("actions", file) for what, file in CONTINUES.items()},
     **{what: ("external-references", ("a.html", page(text))) for what, text in (PAGES | STYLES).items()},
     **{what: ("formulas", file) for what, file in CELLS.items()},

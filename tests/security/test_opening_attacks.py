@@ -17,7 +17,7 @@ from hotdesk.job.verify import OUTGOING, Candidate
 from tests.conftest import settings_in
 from tests.hostile_files import calculated, ods, pdf
 from tests.security.guards import Removal, falls_without, no_guard
-from tests.security.opening_files import ACTS, HONEST, JUMP, PAGES, PDF_FILES, PDF_LINKS, STYLES
+from tests.security.opening_files import ACTS, ENDS, HEADERS, HONEST, JUMP, PAGES, PDF_FILES, PDF_LINKS, STYLES, TAILS
 from tests.verifying import Verifier, verifier
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(100)]
@@ -283,6 +283,50 @@ USES_IGNORED = Removal(
     "a member's fields are listed",
     Removal("inside/active_zip.py", "        if kind not in (*PLAIN_EXTRA, OTHER_NAME):\n", "        if kind == 0:\n"),
     cases="an archive with a field",
+)
+@falls_without(
+    "an archive's headers agree with its directory",
+    Removal(
+        "inside/active_zip.py",
+        "        if what := _describe_difference(info, flags, method, tuple(sizes), name, local):\n",
+        '        if what := "":\n',
+    ),
+    cases=HEADERS,
+)
+@falls_without(
+    "compressed data end where their member does",
+    Removal(
+        "inside/active_zip.py",
+        "        if info.compress_type == zipfile.ZIP_DEFLATED and not _ends_exactly(file, info):\n",
+        "        if not info:\n",
+    ),
+    cases=TAILS,
+)
+@falls_without(
+    "an archive's end record is true",
+    Removal("inside/active_zip.py", "    if not _is_consistent(data, end, file):\n", "    if not data:\n"),
+    cases=ENDS,
+)
+@falls_without(
+    "an archive's names are whole",
+    Removal(
+        "inside/active_zip.py", "        if info.orig_filename != info.filename:\n", "        if not info.filename:\n"
+    ),
+    cases="an archive with a name that ends early",
+)
+@falls_without(
+    "an archive's members have no comments",
+    Removal("inside/active_zip.py", "        if info.comment:\n", "        if not info:\n"),
+    cases="an archive with a comment on a member",
+)
+@falls_without(
+    "an archive's folders have no data",
+    Removal(
+        "inside/active_zip.py",
+        "        if info.is_dir() and (info.file_size or info.compress_size > 2):\n",
+        "        if not info:\n",
+    ),
+    cases="an archive with data in a folder",
 )
 @pytest.mark.parametrize("what", ACTS)
 def test_active_content_is_found_without_opening_the_file(tmp_path: Path, what: str) -> None:

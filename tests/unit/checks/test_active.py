@@ -108,6 +108,28 @@ def hidden() -> bytes:
     return one + two
 
 
+class Stream(io.BytesIO):
+    """A file that cannot be changed behind its end, so that an archive's sizes follow the data."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        raise io.UnsupportedOperation
+
+    def tell(self) -> int:
+        raise io.UnsupportedOperation
+
+
+def streamed(*, wide: bool = False) -> bytes:
+    made = io.BytesIO() if wide else Stream()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a/", "")
+        with file.open("a/ä.txt", "w", force_zip64=wide) as member:
+            member.write(b"text " * 99)
+    return made.getvalue()
+
+
 FIELD = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
 SPLIT = "<w:r><w:instrText>DDE</w:instrText></w:r><w:r><w:instrText>AUTO c:\\x</w:instrText></w:r>"
 CHARTS = office(xl__embeddings__Book_DOT_xlsx=packed({"[Content_Types].xml": TYPES, "xl/a.xml": CELLS}))
@@ -179,6 +201,8 @@ CLEAN: dict[str, tuple[str, bytes]] = {
     "a page of many kinds": ("a.html", MANY),
     "rich text with links": ("a.rtf", RICH_LINKS),
     "a drawing": ("a.svg", b'<svg xmlns="http://www.w3.org/2000/svg"><path d="M0"/></svg>'),
+    "an archive written to a stream": ("a.zip", streamed()),
+    "an archive with wide sizes": ("a.zip", streamed(wide=True)),
     "an archive": ("a.zip", packed({"a/b.txt": "x", "c.png": png()})),
     "rich text": ("a.rtf", rb"{\rtf1 hello}"),
     "a text in another script": ("a.txt", "שלום, עולם\n".encode()),
