@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from tests.hostile_files import (
     RELATION,
     calculated,
@@ -11,6 +13,7 @@ from tests.hostile_files import (
     ods,
     odt,
     open_document,
+    packed,
     pdf,
     picture,
     pptx,
@@ -167,6 +170,20 @@ NAMES: dict[str, bytes] = {
     "an archive with a comment on a member": single_zip(comment=SECOND),
     "an archive with data in a folder": single_zip(b"a/"),
 }
+DISGUISED: dict[str, bytes] = {
+    "a table like a bitmap": b"BM\t=cmd|'/c calc'!A0\nx\ty\n",
+    "a table like a sound": b"RIFF\t=cmd|'/c calc'!A0\nx\ty\n",
+    "a table like a film": b"RIFF1234AVI \t=cmd|'/c calc'!A0\nx\ty\n",
+    "a table like a picture of an old office": b"VCLMTF\t=cmd|'/c calc'!A0\nx\ty\n",
+}
+MEMBERS = ("a.js", "a.library-ms", "a.searchConnector-ms", "a.SettingContent-ms", "a.pif", "a.rdp", "a.appref-ms",
+           "a.command", "a.msc", "a.py", "a.exe. ", ".bat", "desktop.ini", "a/.git/config")  # fmt: skip
+STARTED: dict[str, bytes] = {f"an archive with {name}": packed({name: "text"}) for name in MEMBERS}
+BITMAP = b"BM" + struct.pack("<I2H2I2i2H6I", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + b"abc\0"
+OFFICE_TEXTS: dict[str, File] = {
+    "a table called a workbook": ("a.xls", b"a b\nWEBSERVICE(1)\n"),
+    "a picture called a workbook": ("a.xls", BITMAP),
+}
 HANDLES = f"{HIDES}onerror=alert(1) src=x>"
 OTHERS: dict[str, tuple[str, File]] = {
     "a drawing that fetches, as a part": (
@@ -185,6 +202,9 @@ ACTS: dict[str, tuple[str, File]] = {
     **{what: ("external-links", file) for what, file in FETCHES.items()},
     **{what: ("external-links", ("a.pdf", data)) for what, data in (PDF_LINKS | PDF_FILES).items()},
     **{what: ("ambiguous-archive", ("a.zip", data)) for what, data in (HEADERS | TAILS | ENDS | NAMES).items()},
+    **{what: ("dde", ("a.xls", data)) for what, data in DISGUISED.items()},
+    **{what: ("programs", ("a.zip", data)) for what, data in STARTED.items()},
+    **{what: ("polyglot", file) for what, file in OFFICE_TEXTS.items()},
     **{what: ("actions", file) for what, file in CONTINUES.items()},
     **{what: ("external-references", ("a.html", page(text))) for what, text in (PAGES | STYLES).items()},
     **{what: ("formulas", file) for what, file in CELLS.items()},

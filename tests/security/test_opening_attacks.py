@@ -17,7 +17,21 @@ from hotdesk.job.verify import OUTGOING, Candidate
 from tests.conftest import settings_in
 from tests.hostile_files import calculated, ods, pdf
 from tests.security.guards import Removal, falls_without, no_guard
-from tests.security.opening_files import ACTS, ENDS, HEADERS, HONEST, JUMP, PAGES, PDF_FILES, PDF_LINKS, STYLES, TAILS
+from tests.security.opening_files import (
+    ACTS,
+    DISGUISED,
+    ENDS,
+    HEADERS,
+    HONEST,
+    JUMP,
+    OFFICE_TEXTS,
+    PAGES,
+    PDF_FILES,
+    PDF_LINKS,
+    STARTED,
+    STYLES,
+    TAILS,
+)
 from tests.verifying import Verifier, verifier
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(100)]
@@ -327,6 +341,29 @@ USES_IGNORED = Removal(
         "        if not info:\n",
     ),
     cases="an archive with data in a folder",
+)
+@falls_without(
+    "a picture is more than its first letters",
+    Removal(
+        "inside/active_look.py",
+        "        if not active_kinds.is_picture(data):\n",
+        '        if not data.startswith((b"BM", b"RIFF", b"VCLMTF")):\n',
+    ),
+    cases=DISGUISED,
+)
+@falls_without(
+    "names in an archive are known",
+    Removal(
+        "inside/active_look.py",
+        "(STARTED.search(name) or not (office or active_kinds.is_inert_name(name)))",
+        'name.endswith(".exe")',
+    ),
+    cases=STARTED,
+)
+@falls_without(
+    "an office's suffix is an office's format",
+    Removal("inside/active_look.py", "        elif suffix in active_kinds.OFFICE and ", "        elif not suffix and "),
+    cases=OFFICE_TEXTS,
 )
 @pytest.mark.parametrize("what", ACTS)
 def test_active_content_is_found_without_opening_the_file(tmp_path: Path, what: str) -> None:

@@ -23,6 +23,7 @@ from hotdesk.errors import BriefError, make_printable
 NAME = "active-content"
 NEEDS = (
     "active_found",
+    "active_kinds",
     "active_links",
     "active_markup",
     "active_office",
@@ -64,7 +65,7 @@ FAMILIES: Mapping[str, str] = {
     "external-references": "no external resources",
     "entities": "no custom entity or document type definition",
     "formulas": "no table cell that a spreadsheet would calculate",
-    "programs": "no program, script or shortcut",
+    "programs": "no program, script or shortcut, and in an archive only names of files that a desktop does not start",
     "bidi": "no bidirectional control characters",
     "unknown-format": "a format that can be inspected",
 }

@@ -46,14 +46,17 @@ REMEDIES: Mapping[str, str] = {
     "macros": "Save the file without macros.",
     "xlm": "Remove that sheet or function.",
     "dde": "Remove the link, field or formula.",
-    "external-links": "Put the content into the file itself instead of linking it.",
+    "external-links": (
+        "Put the content into the file itself instead of linking it. Let a hyperlink start with https:, http:, mailto: "
+        "or tel:, or with # for a place in the file."
+    ),
     "queries": "Remove the connection and keep its values.",
     "remote-template": "Save the file without a linked template.",
     "embedded": "Remove the embedded object, or put its content into the file as text or a picture.",
     "activex": "Remove the control.",
     "alternate-content": "Write the content once, the same for every program.",
     "ambiguous-archive": "Write the file again, without duplicate parts and without data before or after it.",
-    "polyglot": "Write the file again, without data before or after it.",
+    "polyglot": "Write the file again in the format of its suffix, without data before or after it.",
     "encrypted": "Save the file without a password.",
     "legacy-format": "Save the file in a current format: .docx, .xlsx or .pptx.",
     "scripts": "Remove the script, event handler, script link or frame.",
@@ -62,7 +65,7 @@ REMEDIES: Mapping[str, str] = {
     "external-references": "Embed the resource in the file instead of linking it.",
     "entities": "Write the text itself instead of an entity, and remove the document type definition.",
     "formulas": "Change the cell so that a spreadsheet treats it as text, or write its value.",
-    "programs": "Remove the program, script or shortcut.",
+    "programs": "Remove the program, script or shortcut. In an archive use usual suffixes, such as .txt, .csv or .pdf.",
     "bidi": "Remove these characters.",
     "unknown-format": "Save the file in a common format, under the usual suffix of that format.",
     "archive-bomb": "Reduce the unpacked size of the content.",

@@ -154,6 +154,9 @@ LINKS = {
 PLIST = '<?xml version="1.0"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "x"><plist/>'
 SHARE = r'<w:instrText>HYPERLINK "\\\\a\\b"</w:instrText>'
 DIGITS = " ".join(str(pow(7, each, 10**9)) for each in range(9000))
+BITMAP = b"BM" + struct.pack("<I2H2I2i2H6I", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + b"abc\0"
+USUAL = ("README", "a/b.md", "v1.2/notes.2024", "Makefile", ".gitignore", "a.CSV", "a.sql", "a.rs", "a.jpeg.txt")
+LETTERED = ("PK", "BM", "RIFF", "GIF89a", "MM", "VCLMTF", "MZ")
 MANY = b"""<!DOCTYPE html><html><head><style>a > b {background: url(a.png)}
 @font-face {src: url(data:font/woff2;base64,AA)}</style></head><body title="on=3">
 <a href="mailto:a@b.test">mail</a> <a href="#part">part</a> <a href="other.html">page</a> <a href="tel:+491">call</a>
@@ -203,6 +206,11 @@ CLEAN: dict[str, tuple[str, bytes]] = {
     "a drawing": ("a.svg", b'<svg xmlns="http://www.w3.org/2000/svg"><path d="M0"/></svg>'),
     "an archive written to a stream": ("a.zip", streamed()),
     "an archive with wide sizes": ("a.zip", streamed(wide=True)),
+    "a bitmap": ("a.bmp", BITMAP),
+    "a picture of the web": ("a.webp", b"RIFF\x1e\0\0\0WEBPVP8 " + bytes(22)),
+    "an archive of usual names": ("a.zip", packed(dict.fromkeys(USUAL, "text"))),
+    "rich text under its other name": ("a.doc", rb"{\rtf1 hello}"),
+    **{f"a table that starts with {each}": ("a.csv", f"{each},Name\n1,a\n2,b\n".encode()) for each in LETTERED},
     "an archive": ("a.zip", packed({"a/b.txt": "x", "c.png": png()})),
     "rich text": ("a.rtf", rb"{\rtf1 hello}"),
     "a text in another script": ("a.txt", "שלום, עולם\n".encode()),
@@ -414,7 +422,7 @@ def test_a_program_may_contain_nothing_else_that_is_active(tmp_path: Path) -> No
 
 
 def test_nested_files_are_scanned_to_a_fixed_depth(tmp_path: Path) -> None:
-    data = packed({"a.sh": "#!/bin/sh\n"})
+    data = packed({"a": "#!/bin/sh\n"})
     for _ in range(2):
         data = packed({"a.zip": data})
     assert [fault.rule for fault in seen(tmp_path, "a.zip", data).faults] == ["programs"]

@@ -15,7 +15,7 @@ import zipfile
 from importlib import import_module
 from pathlib import PurePosixPath
 
-from hotdesk.checks.inside import active_office, active_pdf, active_text, active_zip
+from hotdesk.checks.inside import active_kinds, active_office, active_pdf, active_text, active_zip
 from hotdesk.checks.inside.active_found import DEEPEST, Found, TooMuchError
 
 MAX_FILE_BYTES = 80 << 20
@@ -26,22 +26,14 @@ PROGRAMS = (
     (b"\x7fELF", "a program for Linux"), (b"MZ", "a program for Windows"), (b"L\0\0\0\x01\x14\x02\0", "a shortcut"),
     (b"\xca\xfe\xba\xbe", "a program"), (b"\xcf\xfa\xed\xfe", "a program for macOS"), (b"\0asm", "a program"),
 )  # fmt: skip
-PICTURES = (
-    b"\xff\xd8\xff",
-    b"GIF87a",
-    b"GIF89a",
-    b"BM",
-    b"II*\0",
-    b"MM\0*",
-    b"\x01\0\0\0",
-    b"\xd7\xcd\xc6\x9a",
-    b"RIFF",
-    b"VCLMTF",
-)
 FONTS = ("odttf", "fntdata", "ttf", "otf", "woff", "woff2")
 STARTED = re.compile(
-    r"\.(exe|com|bat|cmd|ps1|vbs|vbe|jse|wsf|wsh|hta|scr|lnk|msi|jar|reg|url|desktop|scf|cpl|dll|iqy|slk)$", re.I
+    r"\.(exe|com|bat|cmd|ps1|psm1|vbs|vbe|js|jse|wsf|wsh|hta|scr|lnk|msi|msp|msc|jar|reg|url|desktop|scf|cpl|dll|iqy|oqy"
+    r"|slk|pif|rdp|chm|hlp|gadget|appref-ms|application|settingcontent-ms|library-ms|searchconnector-ms|search-ms"
+    r"|diagcab|theme|command|terminal|workflow|webloc|fileloc|inetloc|app|appimage|action)[. ]*$",
+    re.I,
 )
+"""Names of files that a desktop starts. For members of an archive, `active_kinds.py` lists names that it does not."""
 FLAT = re.compile(r"urn:oasis:names:tc:opendocument|<\?mso-application|schemas-microsoft-com:office:|/xmlPackage\"")
 """Marks of a document that is a single XML file."""
 PAGE = re.compile(r"[\s\ufeff]*(?:<!doctype html|<html)", re.I)
@@ -65,13 +57,15 @@ class FileInspection:
         if kind not in ("text", "unknown") and suffix in active_text.OPENED_AS_TEXT:
             self.found.add("polyglot", where, f"content of the type {kind} under a name that ends in .{suffix}")
             active_text.look(data.decode("latin-1"), suffix, self.code, self.found, where)
+        elif suffix in active_kinds.OFFICE and (kind == "picture" or (kind == "text" and not is_rich(data))):
+            self.found.add("polyglot", where, f"content of the type {kind} under a name that ends in .{suffix}")
         return kind
 
     def inspect_content(self, data: bytes, suffix: str, where: str, depth: int, office: bool) -> str:
         if depth > DEEPEST:
             self.found.add("unreadable", where, "a file nested too deeply")
             return "unknown"
-        if data.startswith(b"PK") or (zipfile.is_zipfile(io.BytesIO(data)) and not data.startswith(b"%PDF-")):
+        if active_kinds.is_archive(data):
             return self.archive(data, where, depth)
         if data.startswith(OLE):
             self.inspect_legacy(data, where)
@@ -119,11 +113,13 @@ class FileInspection:
             elif after:
                 self.found.add("polyglot", where, f"{after} bytes after the picture")
             return True
+        if not active_kinds.is_picture(data):
+            return False
         if data.startswith(b"\xff\xd8\xff") and not data.rstrip(b"\0").endswith(b"\xff\xd9"):
             self.found.add("polyglot", where, "bytes after the picture")
         if data.startswith(b"GIF8") and not data.endswith((b";", b";\0")):
             self.found.add("polyglot", where, "bytes after the picture")
-        return data.startswith(PICTURES)
+        return True
 
     def inspect_legacy(self, data: bytes, where: str) -> None:
         """Find active content by the stream names in a legacy document, which is not fully parsed."""
@@ -155,8 +151,8 @@ class FileInspection:
     ) -> None:
         """Inspect one member of an archive; `package` is set if that is an office document."""
         office = package is not None
-        if STARTED.search(name) and not self.code:
-            self.found.add("programs", where, "a file name with the suffix of a program")
+        if not self.code and (STARTED.search(name) or not (office or active_kinds.is_inert_name(name))):
+            self.found.add("programs", where, "a file name with the suffix of a program, or with an unknown suffix")
         if active_text.BIDI.search(name):
             self.found.add("bidi", where, "bidirectional control characters in the name")
         if office:
@@ -177,6 +173,10 @@ class FileInspection:
             self.found.add(found[0], where, found[1])
             return
         active_office.inspect_xml(name, data, self.found, where, package)
+
+
+def is_rich(data: bytes) -> bool:
+    return data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rt")
 
 
 def is_part(name: str, data: bytes) -> bool:
