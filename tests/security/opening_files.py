@@ -170,6 +170,41 @@ NAMES: dict[str, bytes] = {
     "an archive with a comment on a member": single_zip(comment=SECOND),
     "an archive with data in a folder": single_zip(b"a/"),
 }
+TARGETS = ("calc.exe", r"..\..\evil.exe", "/c:/x", "%5c%5cevil%5cshare", "fi&#9;le:///x", "search-ms:x")
+OFFICE_LINKS: dict[str, File] = {
+    **{f"a document's link to {each}": ("a.docx", docx("", ("h1", "hyperlink", each, True))) for each in TARGETS},
+    "a document's link inside to a program": ("a.docx", docx("", ("h1", "hyperlink", "calc.exe", False))),
+    "a shape's link to a program": ("a.docx", docx(SHAPE.replace("<v:shape", '<v:shape href="calc.exe"'))),
+    "a text's link to a program": ("a.odt", odt('<text:p><text:a xlink:href="../calc.exe">x</text:a></text:p>')),
+}
+FORMULA_LINKS: dict[str, File] = {
+    "a formula's link to a program": ("a.xlsx", xlsx('HYPERLINK("calc.exe","x")')),
+    "a formula's link in brackets": ("a.xlsx", xlsx('HYPERLINK(("fi"&amp;"le:///x"))')),
+}
+FIELD_LINKS: dict[str, File] = {
+    "a field's link behind a tip": (
+        "a.docx",
+        docx(FIELD.format("HYPERLINK \\o &quot;tip&quot; &quot;file:///x&quot;")),
+    ),
+    "a field's link behind a switch": ("a.docx", docx(FIELD.format("HYPERLINK \\n file:///x"))),
+    "a field's link to a program": ("a.docx", docx(FIELD.format("HYPERLINK calc.exe"))),
+}
+BEGIN, END = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "end"))
+WRITTEN = "<w:r><w:instrText>{}</w:instrText></w:r>"
+NAME = BEGIN + WRITTEN.format('QUOTE "INCLUDEPICTURE"') + END
+REST = BEGIN + WRITTEN.format("QUOTE LUDE") + END
+NESTED: dict[str, File] = {
+    "a field named by another": ("a.docx", docx(f"<w:p>{BEGIN}{NAME}{WRITTEN.format('x')}{END}</w:p>")),
+    "a field named in part by another": (
+        "a.docx",
+        docx(f"<w:p>{BEGIN}{WRITTEN.format('TA')}{REST}{WRITTEN.format(' x')}{END}</w:p>"),
+    ),
+}
+BOOKS: dict[str, File] = {
+    "a formula that reads a numbered book": ("a.xlsx", xlsx("SUM([1]Sheet1!A1)")),
+    "a formula that reads a quoted book": ("a.xlsx", xlsx("'[1]It''s'!A1")),
+    "a formula that reads a name of a book": ("a.xlsx", xlsx("[1]!Name")),
+}
 DISGUISED: dict[str, bytes] = {
     "a table like a bitmap": b"BM\t=cmd|'/c calc'!A0\nx\ty\n",
     "a table like a sound": b"RIFF\t=cmd|'/c calc'!A0\nx\ty\n",
@@ -202,6 +237,10 @@ ACTS: dict[str, tuple[str, File]] = {
     **{what: ("external-links", file) for what, file in FETCHES.items()},
     **{what: ("external-links", ("a.pdf", data)) for what, data in (PDF_LINKS | PDF_FILES).items()},
     **{what: ("ambiguous-archive", ("a.zip", data)) for what, data in (HEADERS | TAILS | ENDS | NAMES).items()},
+    **{
+        what: ("external-links", file)
+        for what, file in (OFFICE_LINKS | FORMULA_LINKS | FIELD_LINKS | NESTED | BOOKS).items()
+    },
     **{what: ("dde", ("a.xls", data)) for what, data in DISGUISED.items()},
     **{what: ("programs", ("a.zip", data)) for what, data in STARTED.items()},
     **{what: ("polyglot", file) for what, file in OFFICE_TEXTS.items()},

@@ -19,11 +19,16 @@ from tests.hostile_files import calculated, ods, pdf
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.security.opening_files import (
     ACTS,
+    BOOKS,
     DISGUISED,
     ENDS,
+    FIELD_LINKS,
+    FORMULA_LINKS,
     HEADERS,
     HONEST,
     JUMP,
+    NESTED,
+    OFFICE_LINKS,
     OFFICE_TEXTS,
     PAGES,
     PDF_FILES,
@@ -114,10 +119,11 @@ USES_IGNORED = Removal(
 )
 @falls_without(
     "formulas name no address",
+    Removal("inside/active_office.py", '    ("external-links", OTHER_BOOK, READS),\n', ""),
     Removal(
         "inside/active_office.py",
-        "\\[\\d+\\]|[a-z][a-z0-9+.-]*:[/\\\\]|\\\\\\\\|'\\s*#|\\[[^\\[\\]]*\\.(?:xl\\w+|csv|od\\w|txt|html?)\\]",
-        "\\[\\d+\\]|https?://|\\\\\\\\",
+        "[a-z][a-z0-9+.-]*:[/\\\\]|\\\\\\\\|\\[[^\\[\\]]*\\.(?:xl\\w+|csv|od\\w|txt|html?)\\]",
+        "https?://|\\\\\\\\",
     ),
     cases="""
     a formula that reads by FTP | a formula that reads a file | a formula that reads another book |
@@ -341,6 +347,52 @@ USES_IGNORED = Removal(
         "        if not info:\n",
     ),
     cases="an archive with data in a folder",
+)
+@falls_without(
+    "an office's links lead to pages",
+    Removal(
+        "inside/active_office.py",
+        "        if out and not (link and leads_to_page(target)):\n",
+        "        if out and not link:\n",
+    ),
+    cases=[what for what in OFFICE_LINKS if what.startswith("a document's")],
+)
+@falls_without(
+    "what is clicked leads to a page",
+    Removal(
+        "inside/active_office.py",
+        "not (clicked or leads_elsewhere(target))",
+        "not leads_elsewhere(target)",
+    ),
+    cases="a shape's link to a program | a text's link to a program",
+)
+@falls_without(
+    "a formula's links lead to pages",
+    Removal(
+        "inside/active_office.py",
+        'any(not leads_to_page(target) for target in LINKED.findall(JOINED.sub("", text)))',
+        "not text",
+    ),
+    cases=FORMULA_LINKS,
+)
+@falls_without(
+    "a field's link is its first argument",
+    Removal("inside/active_office.py", " or find_field_link(instruction):\n", ":\n"),
+    cases=FIELD_LINKS,
+)
+@falls_without(
+    "a field's name is its own",
+    Removal(
+        "inside/active_office.py",
+        "        if not self.ended and not COMPLETE_NAME.match(self.instruction):\n",
+        "        if not self.instruction and self.ended:\n",
+    ),
+    cases=NESTED,
+)
+@falls_without(
+    "a formula reads no other book",
+    Removal("inside/active_office.py", '    ("external-links", OTHER_BOOK, READS),\n', ""),
+    cases=BOOKS,
 )
 @falls_without(
     "a picture is more than its first letters",

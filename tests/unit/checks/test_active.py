@@ -171,11 +171,27 @@ NAMED_LINK = "<< /S /URI /URI 4 0 R >>\nendobj\n4 0 obj (mailto:a@b.test)"
 FONTS = "<< /F 4 0 R /Font << /F1 5 0 R >> >>"
 JS = "<< /S /JavaScript /JS (x) >>"
 TWICE = "[/ASCIIHexDecode /FlateDecode] /DecodeParms << /Predictor 12 >>"
+FORMULAS = (
+    "SUM(Table1[2024])", "SUM(Table1[[#This Row],[2024]])", "SUM(Sales[1])", "SUM(Table1[[2023]:[2024]],B!A1)",
+    "'#North'!A1", "'A'!B1+'#N'!C1", 'HYPERLINK("#B!A1","x")', 'HYPERLINK("https://a.test/"&amp;A1)',
+)  # fmt: skip
+WEB = ("https://a.test/a b", "mailto:a@b.test?subject=x", "#part", "HTTP://A.TEST", "tel:+491")
+WRITTEN = "<w:r><w:instrText>{}</w:instrText></w:r>"
+BEGIN, SEPARATE, END = map(FIELD.format, ("begin", "separate", "end"))
+IN_CONTENTS = BEGIN + WRITTEN.format(r'HYPERLINK \l "_Toc2"') + SEPARATE + "<w:t>1</w:t>" + END
+CONTENTS = BEGIN + WRITTEN.format(r"TOC \o ") + WRITTEN.format(r'"1-3" \h') + SEPARATE + IN_CONTENTS * 2 + END
+COUNTED = BEGIN + WRITTEN.format("= ") + BEGIN + WRITTEN.format("NUMPAGES") + END + WRITTEN.format(" - 1") + END
+TIPPED = BEGIN + WRITTEN.format(r' HYPERLINK "https://a.test/" \l "y" \o "tip" \h ') + END
 CLEAN: dict[str, tuple[str, bytes]] = {
     "a workbook": ("a.xlsx", office()),
     "a workbook with a link to a page": ("a.xlsx", related("hyperlink", "https://example.test/a?b=1")),
     "a workbook with a formula's link to a page": ("a.xlsx", formula('HYPERLINK("https://a.test","a: b")')),
     "a workbook with what a printer of Apple's was told": ("a.xlsx", office(xl__printerSettings1_DOT_bin=PLIST)),
+    **{f"a workbook with the formula {text}": ("a.xlsx", formula(text)) for text in FORMULAS},
+    **{f"a text with a link to {each}": ("a.docx", related("hyperlink", each)) for each in WEB},
+    "a text with a list of contents": ("a.docx", worded(CONTENTS)),
+    "a text with fields in fields": ("a.docx", worded(COUNTED)),
+    "a text with a field's link and a tip": ("a.docx", worded(TIPPED)),
     "a text with a field's link into itself": ("a.docx", worded(r'<w:instrText>HYPERLINK \l "a"</w:instrText>')),
     "a PDF with a link to a page": ("a.pdf", pdf("<< /S /URI /URI (https://a.test/\\(b\\)) >>")),
     "a workbook whose text has a pipe": ("a.xlsx", formula('IF(A1,"a|b!","c")')),

@@ -10,9 +10,12 @@ from xml.etree import ElementTree
 
 from hotdesk.checks.inside import active_text
 from hotdesk.checks.inside.active_found import Found
+from hotdesk.checks.inside.active_links import find_field_link, leads_elsewhere, leads_to_page
 
 Element = ElementTree.Element
 COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+SHAPES = "{urn:schemas-microsoft-com:vml}"
+"""Namespace of shapes that are links if they have an address."""
 XLINK = "{http://www.w3.org/1999/xlink}href"
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("macros", r"vbaProject|vbaData|customUI/|(^|/)Basic/|(^|/)Scripts/", "macros"),
@@ -86,10 +89,19 @@ FIELDS = frozenset(
     """.split()
 )
 """Fields that only show, count or link; every other field may read a file, ask, print or start something."""
+NESTED = "\0"
+"""Marks a nested field in an instruction whose name is not complete: its result becomes part of the name."""
+COMPLETE_NAME = re.compile(r"\s*(?:=|[A-Za-z]\w*\s)")
 FIELD_NAME = re.compile(r"\s*(=|[A-Za-z]\w*)")
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 PIPED = re.compile(r"[\w.$]+\s*\|\s*'?[^!|]*!", re.S)
 READS = "a formula that reads external data"
+NAMED_SHEET = r"(?:[^'\[\]]|'')*"
+OTHER_BOOK = (
+    rf"(?<![\w\]\[])\[\d+\][\w.]*!|'{NAMED_SHEET}\[{NAMED_SHEET}\]{NAMED_SHEET}'!"
+    r"|(?:^|[\s\[(,;:=+*/&<>^{|~-])'(?:[^']|'')+'\s*#"
+)
+"""A sheet or name of another workbook, in the notations of Excel and LibreOffice; not a column of a table."""
 CALL_SHAPES = (
     ("dde", r"\b(RTD|DDE)\s*\(", "a formula that gets values from another program"),
     (
@@ -97,19 +109,16 @@ CALL_SHAPES = (
         r"\b(WEBSERVICE|IMAGE|IMPORT\w+|SQL\.REQUEST|STOCKHISTORY|TRANSLATE|DETECTLANGUAGE|COPILOT)\s*\(",
         READS,
     ),
-    ("external-links", r"\[\d+\]|[a-z][a-z0-9+.-]*:[/\\]|\\\\|'\s*#|\[[^\[\]]*\.(?:xl\w+|csv|od\w|txt|html?)\]", READS),
+    ("external-links", OTHER_BOOK, READS),
+    ("external-links", r"[a-z][a-z0-9+.-]*:[/\\]|\\\\|\[[^\[\]]*\.(?:xl\w+|csv|od\w|txt|html?)\]", READS),
     ("queries", r"\bCUBE[A-Z]+\s*\(", "a formula that reads a connection"),
     ("scripts", r"\bPY\s*\(", "a formula that runs a remote program"),
     ("xlm", r"\b(CALL|EXEC|REGISTER|REGISTER\.ID|RUN|FOPEN|SHELL)\s*\(", "a formula that runs a program"),
 )
 CALLS = tuple((family, re.compile(shape, re.I), what) for family, shape, what in CALL_SHAPES)
-ELSEWHERE = r"\s*(?!https?:|mailto:|tel:|#)(?:[a-z][a-z0-9+.-]*:|[/\\]{2})"
 MEANT_ELSEWHERE = re.compile(r"\bINDIRECT\s*\(.*(?::[/\\]|\\\\|'\s*#|\[)", re.I | re.S)
-LINKED = re.compile(r'\bHYPERLINK\s*\(\s*"' + ELSEWHERE, re.I)
-FIELD_LINKED = re.compile(r'\bHYPERLINK\s+"?' + ELSEWHERE, re.I)
+LINKED = re.compile(r'\bHYPERLINK\s*\([\s(+@=-]*"((?:[^"]|"")+)"', re.I)
 JOINED = re.compile(r'"\s*&\s*"')
-SAFE = re.compile(r"(https?:|mailto:|tel:|#)", re.I)
-SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|[/\\]{2}", re.I)
 BLANK = "".join(map(chr, range(33)))
 TEXTS = ("t", "delText", "instrText", "f", "v", "p")
 
@@ -184,20 +193,15 @@ def _inspect_content_types(root: Element, found: Found, where: str) -> None:
 def _inspect_relations(root: Element, found: Found, where: str, source: str, package: OfficeParts) -> None:
     for each in root:
         kind, target = each.get("Type", "").lower(), each.get("Target", "").strip(BLANK)
-        out = each.get("TargetMode", "").lower() == "external" or bool(SCHEME.match(target))
+        link = kind.endswith("/hyperlink")
+        out = link or each.get("TargetMode", "").lower() == "external" or leads_elsewhere(target)
         for family, word, what in RELATIONS:
             if word in kind and (out or family != "remote-template"):
                 found.add(family, where, f"{what}: {target}")
-        if out and not (kind.endswith("/hyperlink") and is_plain(target)):
+        if out and not (link and leads_to_page(target)):
             found.add("external-links", where, f"{kind.rpartition('/')[2]} from {target}")
         elif out:
             package.links[source, each.get("Id", "")] = target
-
-
-def is_plain(target: str) -> bool:
-    """Return whether a link only leads to a web page, on a click."""
-    bare = target.strip(BLANK)
-    return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
 
 def _inspect_elements(root: Element, found: Found, where: str, part: str, package: OfficeParts) -> None:
@@ -212,7 +216,7 @@ def _inspect_elements(root: Element, found: Found, where: str, part: str, packag
         if tag.startswith("hlink") and not JUMPS.fullmatch(each.get("action", "")):
             found.add("external-links", where, f"a click action: {each.get('action')}")
         for key, value in each.attrib.items():
-            _inspect_attribute(tag, key, value, found, where)
+            _inspect_attribute(each.tag, key, value, found, where)
             if key == XLINK and tag != "a" and not value.startswith("#"):
                 package.places.append((part, tag, value.strip(BLANK)))
             if key[0] == "{" and REFERRING.match(key) and (tag, key.rpartition("}")[2]) not in CLICKED:
@@ -221,17 +225,23 @@ def _inspect_elements(root: Element, found: Found, where: str, part: str, packag
 
 def _inspect_attribute(tag: str, key: str, value: str, found: Found, where: str) -> None:
     word = key.rpartition("}")[2]
-    if (word == "src" and SCHEME.match(value.strip(BLANK))) or (word == "href" and not is_plain(value)):
-        found.add("external-links", where, f"{tag} from {value}")
+    clicked = word == "href" and (tag.startswith(SHAPES) or tag.rpartition("}")[2] == "a")
+    if (word == "src" and leads_elsewhere(value)) or (word == "href" and not _is_plain(value, clicked=clicked)):
+        found.add("external-links", where, f"{tag.rpartition('}')[2]} from {value}")
     if word in ("formula", "expression", "condition") or word.endswith("range-address"):
         _inspect_formula(value, found, where)
+
+
+def _is_plain(target: str, *, clicked: bool) -> bool:
+    """Return whether an address is empty or that of a web page, or of a part of the file if it is not clicked."""
+    return not target or leads_to_page(target) or not (clicked or leads_elsewhere(target))
 
 
 def _inspect_formula(text: str, found: Found, where: str) -> None:
     bare = QUOTED.sub('""', text)
     if PIPED.search(bare):
         found.add("dde", where, f"a DDE formula: {text}")
-    if LINKED.search(JOINED.sub("", text)):
+    if any(not leads_to_page(target) for target in LINKED.findall(JOINED.sub("", text))):
         found.add("external-links", where, f"a link that does not lead to a web page: {text}")
     if MEANT_ELSEWHERE.search(JOINED.sub("", text)):
         found.add("external-links", where, f"{READS}: {text}")
@@ -248,29 +258,64 @@ def _inspect_fields(root: Element, found: Found, where: str) -> None:
     ):
         if FIELD.search(instruction):
             found.add("dde", where, f"a DDE field: {instruction.strip()}")
-        elif not is_shown(instruction) or FIELD_LINKED.search(instruction):
+        elif not is_shown(instruction) or find_field_link(instruction):
             found.add("external-links", where, f"a field that reads external data: {instruction.strip()}")
 
 
 def is_shown(instruction: str) -> bool:
-    named = FIELD_NAME.match(instruction)
+    named = FIELD_NAME.match(instruction) if NESTED not in instruction else None
     return named[1].upper() in FIELDS if named else not instruction.strip()
+
+
+class OpenField:
+    """A field whose end was not reached: its instruction, which a separator ends; then its result follows."""
+
+    def __init__(self, *, ended: bool = False) -> None:
+        self.instruction = ""
+        self.loose = ""
+        """Instructions that belong to no field, in the result or outside of fields; only odd files have them."""
+        self.ended = ended
+
+    def add(self, text: str, *, innermost: bool) -> None:
+        if not self.ended:
+            self.instruction += text
+        elif innermost:
+            self.loose += text
+
+    def nest(self) -> None:
+        if not self.ended and not COMPLETE_NAME.match(self.instruction):
+            self.instruction += NESTED
+
+    def list_instructions(self) -> set[str]:
+        return {self.instruction, self.instruction + self.loose}
 
 
 def _iterate_instructions(root: Element) -> Iterator[str]:
     """Yield the instructions of fields; a nested one is part of both."""
-    open_fields: list[str] = []
+    open_fields = [OpenField(ended=True)]
     for each in root.iter():
         tag = get_local_name(each)
         if tag == "fldChar":
             kind = next((value for key, value in each.attrib.items() if key.endswith("}fldCharType")), "")
             if kind == "begin":
-                open_fields.append("")
-            elif kind == "end" and open_fields:
-                yield open_fields.pop()
+                _nest(open_fields)
+                open_fields.append(OpenField())
+            elif kind == "separate":
+                open_fields[-1].ended = True
+            elif kind == "end" and len(open_fields) > 1:
+                yield from open_fields.pop().list_instructions()
+        elif tag == "fldSimple":
+            _nest(open_fields)
         elif tag == "instrText" and each.text:
-            open_fields = [text + each.text for text in open_fields] or [each.text]
-    yield from open_fields
+            for field in open_fields:
+                field.add(each.text, innermost=field is open_fields[-1])
+    for field in open_fields:
+        yield from field.list_instructions()
+
+
+def _nest(open_fields: list[OpenField]) -> None:
+    for field in open_fields:
+        field.nest()
 
 
 def _inspect_alternatives(root: Element, found: Found, where: str) -> None:
