@@ -189,12 +189,22 @@ async def test_output_of_a_program_is_not_its_verdict(machine: Verifier, lie: st
     "what is left running is counted",
     Removal(
         "job/verify.py",
-        "        trouble = evidence.trouble or await at.check_leftovers()\n",
+        "        trouble = evidence.trouble or await at.check_leftovers(check)\n",
         "        trouble = evidence.trouble\n",
     ),
 )
-async def test_a_program_that_leaves_something_running_fails(machine: Verifier) -> None:
-    made = await machine.look("a.py", STAYS.encode(), "program", output="42")
+@falls_without(
+    "what stays is for an office suite that was started",
+    Removal(
+        "job/verify.py",
+        "        most = self.processes + self.stays\n",
+        "        most = self.processes + 2 * (self.image == OFFICE)\n",
+    ),
+    cases="office",
+)
+@pytest.mark.parametrize("image", ["base", "office"])
+async def test_a_program_that_leaves_something_running_fails(machine: Verifier, image: str) -> None:
+    made = await machine.look("a.py", STAYS.encode(), "program", output="42", image=image)
     assert made.faults == [
         "expected a file that can be checked without leaving processes running, "
         "found checking the file left 1 more processes running than allowed. "
@@ -228,7 +238,7 @@ class Owned:
     "how a looker ended",
     Removal(
         "job/verify.py",
-        "        trouble = evidence.trouble or await at.check_leftovers()\n",
+        "        trouble = evidence.trouble or await at.check_leftovers(check)\n",
         "        trouble = await at.check_leftovers()\n",
     ),
     cases="killed",

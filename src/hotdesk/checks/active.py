@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hotdesk.checks.active_requirements import REMEDIES, describe_active
 from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import (
+    OFFICE_PROCESSES,
     RESIDENT,
     limit_faults,
     look,
@@ -129,6 +130,10 @@ class ActiveCheck:
     @property
     def alone(self) -> bool:
         return False
+
+    @property
+    def stays(self) -> int:
+        return OFFICE_PROCESSES if self.open else 0
 
     @property
     def beside(self) -> tuple[str, ...]:

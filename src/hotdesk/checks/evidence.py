@@ -60,6 +60,8 @@ _MOST_COUNTED = 300_000
 LOOK_TIMEOUT_S = 120.0
 RESIDENT = "resident"
 """Module by which a program stays resident and answers later calls for itself and for others."""
+OFFICE_PROCESSES = 2
+"""Processes that stay after a check that opens a file in an office suite: the suite, and a resident program."""
 NOBODY = 99
 """Exit code of a call that no resident program answered."""
 CALL = f"""

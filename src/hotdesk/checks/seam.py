@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from hotdesk.checks.fault import Fault as Fault
 from hotdesk.checks.summary import summarize
@@ -65,6 +65,21 @@ class Verdict:
     def findings(self) -> tuple[str, ...]:
         """Return the faults as instructions, or the facts that were found to be in order."""
         return tuple(summarize(self.faults, self.more)) or self.held
+
+
+@runtime_checkable
+class StayingCheck(Protocol):
+    """A check whose program leaves processes running for later files in a shared desk."""
+
+    @property
+    def stays(self) -> int:
+        """How many processes may run on after the check."""
+        ...
+
+
+def count_staying(check: object) -> int:
+    """Return how many processes a check may leave running; none, if it executes the file in a desk of its own."""
+    return check.stays if isinstance(check, StayingCheck) and not getattr(check, "alone", True) else 0
 
 
 class Check(Protocol):

@@ -19,7 +19,7 @@ from hotdesk.checks import find
 from hotdesk.checks.active import NAME as ACTIVE
 from hotdesk.checks.active import REACHING
 from hotdesk.checks.required import is_opened, list_checks
-from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
+from hotdesk.checks.seam import Check, Evidence, Fault, Verdict, count_staying
 from hotdesk.checks.verdict_json import StoredVerdict, make_stored_verdict, to_json
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
@@ -42,8 +42,6 @@ _SETTLE_TIMEOUT_S = 10.0
 """Seconds for ending processes to end, sufficient for a busy machine."""
 BASE, OFFICE = "base", "office"
 """The smallest image, and one built on it with an office suite. Checks for the first can run in the second."""
-STAYS = {OFFICE: 2}
-"""Processes that stay in a desk of an image after a check: the office suite and its helper wait for the next file."""
 _ABREAST = 2
 """Number of files that are checked in parallel."""
 
@@ -106,15 +104,21 @@ class CleanDesk:
     """The kernel's count of send attempts when it was last read."""
     last: int = 0
     """Number of the file that was opened in it last."""
+    stays: int = 0
+    """Processes that checks started in it for later files: an office suite and its helper."""
 
     async def count_send_attempts(self) -> int:
         """Return the kernel's count of send attempts since the last call."""
         before, self.outgoing = self.outgoing, (await self.desk.usage()).outgoing
         return self.outgoing - before
 
-    async def check_leftovers(self) -> str:
-        """Describe processes left running above the allowed number, after a wait; return `""` if none."""
-        most = self.processes + STAYS.get(self.image, 0)
+    async def check_leftovers(self, check: Check | None = None) -> str:
+        """Describe processes left running above the allowed number, after a wait; return `""` if none.
+
+        `check` is the one that just ended.
+        """
+        self.stays = max(self.stays, count_staying(check))
+        most = self.processes + self.stays
         with anyio.move_on_after(_SETTLE_TIMEOUT_S):
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
                 await anyio.sleep(0.02)
@@ -245,7 +249,7 @@ class DeliverableVerifier:
         await at.desk.write(name, candidate.data)
         beside = await self.desks.bring_beside(at.desk, check.beside)
         evidence = await check.gather(at.desk, name)
-        trouble = evidence.trouble or await at.check_leftovers()
+        trouble = evidence.trouble or await at.check_leftovers(check)
         counted = bool(at.processes) and not check.alone and not _may_reach(candidate.item)
         attempts = await at.count_send_attempts() if counted else None
         if trouble or attempts or not at.processes:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from hotdesk.brief.brief import Deliverable, RequiredCheck
-from hotdesk.checks import CHECKS
+from hotdesk.checks import CHECKS, find
 from hotdesk.checks.active import FAMILIES
 from hotdesk.checks.active_requirements import REMEDIES
+from hotdesk.checks.evidence import OFFICE_PROCESSES
 from hotdesk.checks.required import describe_deliverable, list_requirements
+from hotdesk.checks.seam import count_staying
 
 
 def deliverable(
@@ -82,3 +84,11 @@ def test_every_check_is_described() -> None:
     }  # fmt: skip
     for name in CHECKS:
         assert len(describe_deliverable(deliverable("a.zip", name, needed.get(name))).splitlines()) > 1
+
+
+def test_only_checks_that_start_an_office_leave_processes_running() -> None:
+    opened = {"allow": [], "code": False, "open": True, "draw": False}
+    starting = [find("xlsx", {}), find("docx", {}), find("pptx", {}), find("active-content", opened)]
+    assert [count_staying(each) for each in starting] == [OFFICE_PROCESSES] * 4
+    others = [find("pdf", {}), find("png", {}), find("active-content", {}), find("program", {"image": "office"})]
+    assert [count_staying(each) for each in others] == [0] * 4

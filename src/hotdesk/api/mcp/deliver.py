@@ -110,7 +110,7 @@ class Delivering:
             file = f"deliverable{PurePosixPath(item.path).suffix}"
             await desk.write(file, data)
             evidence = await check.gather(desk, file)
-            trouble = evidence.trouble or await place.check_leftovers()
+            trouble = evidence.trouble or await place.check_leftovers(check)
             attempts = (
                 await place.count_send_attempts() if place.processes else None
             )  # a wall without a count of processes has none of attempts

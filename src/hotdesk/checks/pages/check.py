@@ -7,7 +7,14 @@ from itertools import islice
 from typing import ClassVar, Self
 
 from hotdesk.checks.count_range import format_count
-from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, limit_faults, look, make_unreadable_verdict
+from hotdesk.checks.evidence import (
+    MAX_TEXT_CHARS,
+    MOST_PAGES,
+    OFFICE_PROCESSES,
+    limit_faults,
+    look,
+    make_unreadable_verdict,
+)
 from hotdesk.checks.pages.document import DocumentEvidence, read_report
 from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import Layout
@@ -55,6 +62,10 @@ class PagesCheck:
     @property
     def alone(self) -> bool:
         return False
+
+    @property
+    def stays(self) -> int:
+        return OFFICE_PROCESSES if "office" in self.needs else 0
 
     @property
     def beside(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks import active
 from hotdesk.checks.count_range import format_count
-from hotdesk.checks.evidence import limit_faults, look, make_unreadable_verdict
+from hotdesk.checks.evidence import OFFICE_PROCESSES, limit_faults, look, make_unreadable_verdict
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx import audit, values, whole_workbook
 from hotdesk.checks.xlsx.expect import Expected, read_expected
@@ -52,6 +52,10 @@ class XlsxCheck:
     def alone(self) -> bool:
         """Whether it needs a desk of its own: no, the office suite stays for other files of the job."""
         return False
+
+    @property
+    def stays(self) -> int:
+        return OFFICE_PROCESSES
 
     @property
     def beside(self) -> tuple[str, ...]:
