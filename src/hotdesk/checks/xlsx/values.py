@@ -67,10 +67,17 @@ def iterate_formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], C
 
 
 def is_same_value(one: Shown, other: Shown) -> bool:
-    """Return whether two values are equal, except for rounding."""
+    """Return whether two values of different programs are equal, except for the last digits they calculate."""
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
+        return math.isclose(one, other, rel_tol=1e-10, abs_tol=1e-6)
     return one == other
+
+
+def is_unchanged(before: Shown, after: Shown) -> bool:
+    """Return whether two values of one program are equal, except for the rounding of a sum in another order."""
+    if isinstance(before, float) and isinstance(after, float):
+        return math.isclose(before, after, rel_tol=1e-12, abs_tol=1e-9)
+    return before == after
 
 
 def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:

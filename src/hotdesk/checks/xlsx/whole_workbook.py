@@ -10,7 +10,7 @@ from hotdesk.checks.xlsx.faults import format_value, list_names, make_fault
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.requirements import INPUT, MOVES, STAYS
 from hotdesk.checks.xlsx.table import Table
-from hotdesk.checks.xlsx.values import is_same_value
+from hotdesk.checks.xlsx.values import is_unchanged
 from hotdesk.checks.xlsx.workbook import Like, Mutation, Shown, Sum, Workbook
 
 KINDS = {
@@ -109,10 +109,10 @@ def _check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
             yield make_fault(
                 "mutation", str(output), f"a value {change}", format_value(after), MOVES if shall else STAYS
             )
-        elif shall and is_same_value(before, after):
+        elif shall and is_unchanged(before, after):
             found = f"{format_value(after)}, unchanged"
             yield make_fault("mutation", str(output), f"a different value {change}", found, MOVES)
-        elif not shall and not is_same_value(before, after):
+        elif not shall and not is_unchanged(before, after):
             expected = f"{format_value(before)}, unchanged {change}"
             yield make_fault("mutation", str(output), expected, format_value(after), STAYS)
 
