@@ -13,7 +13,15 @@ from itertools import chain
 
 from hotdesk.brief.faults import ExpectationError, make_unknown_error
 from hotdesk.checks.count_range import Span, format_count
-from hotdesk.checks.evidence import MAX_TEXT_CHARS, limit_faults, look, make_unreadable_verdict, read_json, read_text
+from hotdesk.checks.evidence import (
+    MAX_TEXT_CHARS,
+    limit_faults,
+    look,
+    make_unreadable_verdict,
+    read_json,
+    read_number,
+    read_text,
+)
 from hotdesk.checks.expectations import explain_column
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx.expect import CENT, Expected
@@ -35,7 +43,7 @@ _DIFFERENCE_SHAPE = re.compile(r"=([^-]*)-([^-]*)")
 FILL_SHAPE = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
 KEYS = ("columns", "rows", "red_where", "total")
 EXAMPLE = 'expect = {columns = ["Invoice", "Difference"], rows = 5, red_where = "Difference", total = "Difference"}'
-ALWAYS = ("opens", "columns", "rows", "errors", "calculated", "fresh")
+ALWAYS = ("opens", "columns", "rows", "shown", "errors", "calculated", "fresh")
 SIMPLE = "Write =SUM over cells of one column, =B2-C2, or a plain value: this check cannot calculate other formulas."
 NOT_CHECKED = (
     "sheets after the first",
@@ -91,7 +99,8 @@ class SheetCheck:
             "A formula on the first sheet must be a sum of cells of one column, such as =SUM(D2:D6), or the difference "
             "of two cells, such as =B2-C2. Write everything else as plain values."
         )
-        return (*describe_table(self.want), simple, SAVED_VALUES, NO_ERRORS)
+        shown = "Neither the first sheet nor any of its rows and columns may be hidden."
+        return (*describe_table(self.want), shown, simple, SAVED_VALUES, NO_ERRORS)
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         return await look(desk, "sheet_look", {"path": path}, seconds=LOOK_TIMEOUT_S)
@@ -110,7 +119,13 @@ class SheetCheck:
         table = Table(self.want, sheet)
         if wrong := [*table.check_columns()]:
             return iter(wrong)
-        return chain(table.count(), _find_formula_faults(sheet), table.check_red_rows(), table.check_total())
+        return chain(
+            table.find_hidden_parts(),
+            table.count(),
+            _find_formula_faults(sheet),
+            table.check_red_rows(),
+            table.check_total(),
+        )
 
     def describe_facts(self, sheet: Sheet) -> tuple[str, ...]:
         facts = [
@@ -221,9 +236,11 @@ def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
     match read_json(evidence):
         case {"unreadable": str(why)}:
             raise ValueError(f"the file cannot be opened as a workbook: {why}")
-        case {"sheets": [{"name": name, "cells": list(cells)}, *_], "tools": {"Python": python}} if (
-            0 < len(cells) <= MOST_CELLS
-        ):
+        case {
+            "sheets": [{"name": name, "cells": list(cells), "hidden": bool(hidden), **more}, *_],
+            "tools": {"Python": python},
+        } if 0 < len(cells) <= MOST_CELLS:
+            rows, columns = (int(read_number(more.get(key))) for key in ("hidden_rows", "hidden_columns"))
             found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
         case {"sheets": [{"cells": list(cells)}, *_]} if len(cells) > MOST_CELLS:
             raise ValueError(f"the first sheet has more than {MOST_CELLS} cells, the most that can be checked")
@@ -231,7 +248,8 @@ def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
             raise ValueError("the workbook has no sheet, or its first sheet is empty")
     if len(found) != len(cells) or not any(row == 1 for row, _ in found):
         raise ValueError("the first sheet has nothing in row 1, or two cells at the same position")
-    return Sheet(read_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": read_text(python)}
+    sheet = Sheet(read_text(name), hidden, dict(sorted(found.items())), rows, {}, columns)
+    return sheet, {"Python": read_text(python)}
 
 
 def read_cell(record: object) -> Cell:

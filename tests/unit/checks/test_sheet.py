@@ -52,7 +52,8 @@ def seen(report: Path) -> dict[str, Any]:
 
 
 def evidence(cells: object) -> Evidence:
-    return Evidence(json.dumps({"sheets": [{"name": "x", "cells": cells}], "tools": {"Python": "3"}}).encode())
+    sheet = {"name": "x", "cells": cells, "hidden": False, "hidden_rows": 0, "hidden_columns": 0}
+    return Evidence(json.dumps({"sheets": [sheet], "tools": {"Python": "3"}}).encode())
 
 
 def judged(seen: object) -> tuple[bool, str]:
@@ -73,7 +74,10 @@ def test_evidence_is_described_for_a_certificate(seen: dict[str, Any]) -> None:
     verdict = CHECK.judge(Evidence(json.dumps(seen).encode()))
     assert verdict.values == {"rows": 3, "cells": 26, "formulas": 4}
     assert verdict.tools == {"Python": platform.python_version()}
-    assert verdict.looked_for == ("opens", "columns", "rows", "errors", "calculated", "fresh", "colours", "total")
+    assert verdict.looked_for == (
+        *("opens", "columns", "rows", "shown", "errors", "calculated", "fresh"),
+        *("colours", "total"),
+    )
 
 
 Change = Callable[[dict[str, dict[str, Any]]], object]
@@ -127,6 +131,34 @@ def test_each_fault_is_found(seen: dict[str, Any], change: Change, why: str) -> 
     told = [(f"{each.rule} {each.where}: {each.expected}", each.found) for each in verdict.faults]
     assert any(one.startswith(expected) and other.startswith(found) for one, other in told), told
     assert {each.rule for each in verdict.faults} <= set(verdict.looked_for)
+
+
+HIDDEN = {
+    "sheet": ("xl/workbook.xml", "<sheet ", '<sheet state="veryHidden" ', "a hidden sheet"),
+    "rows": ("xl/worksheets/sheet1.xml", '<row r="3"', '<row r="3" hidden="1"', "1 hidden"),
+    "rows ": ("xl/worksheets/sheet1.xml", '<row r="3"', '<row r="3" ht="0" customHeight="1"', "1 hidden"),
+    "columns": (
+        "xl/worksheets/sheet1.xml",
+        "<sheetData",
+        '<cols><col min="2" max="2" hidden="1"/></cols><sheetData',
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_hidden_parts_are_faults(report: Path, what: str) -> None:
+    part, old, new, found = HIDDEN[what]
+    with zipfile.ZipFile(report) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    assert parts[part].count(old.encode()) == 1
+    parts[part] = parts[part].replace(old.encode(), new.encode())
+    with zipfile.ZipFile(report, "w") as file:
+        for name, data in parts.items():
+            file.writestr(name, data)
+    verdict = CHECK.judge(Evidence(json.dumps(look(str(report))).encode()))
+    faults = [(each.rule, each.expected, each.found) for each in verdict.faults]
+    assert faults == [("shown", f"no hidden {what.strip()}", found or "1 hidden")]
 
 
 def test_expensive_sums_are_refused() -> None:

@@ -81,8 +81,11 @@ class OpenedSheet:
         found: list[dict[str, object]] = []
         for sheet in self.parse_part("xl/workbook.xml").iter(MAIN + "sheet"):
             target = posixpath.normpath(posixpath.join("/xl", targets[sheet.get(RELATION)])).lstrip("/")
-            cells = [self.describe_cell(cell) for cell in self.parse_part(target).iterfind(CELLS)][: MOST_CELLS + 1]
-            found.append({"name": sheet.get("name", "")[:MAX_TEXT_CHARS], "cells": cells})
+            root = self.parse_part(target)
+            cells = [self.describe_cell(cell) for cell in root.iterfind(CELLS)][: MOST_CELLS + 1]
+            hidden = sheet.get("state", "visible") != "visible"
+            name = sheet.get("name", "")[:MAX_TEXT_CHARS]
+            found.append({"name": name, "cells": cells, "hidden": hidden, **count_hidden(root)})
         return found
 
     def describe_cell(self, cell: ElementTree.Element) -> dict[str, object]:
@@ -101,6 +104,19 @@ class OpenedSheet:
             "fill": self.fills[int(style)][:MAX_TEXT_CHARS] if style is not None and self.fills else "",
             "error": kind == "e",
         }
+
+
+def count_hidden(root: ElementTree.Element) -> dict[str, int]:
+    """Count the rows and columns of a sheet that are not shown."""
+    return {
+        "hidden_rows": sum(_is_hidden(row, "ht") for row in root.iter(MAIN + "row")),
+        "hidden_columns": sum(_is_hidden(each, "width") for each in root.iter(MAIN + "col")),
+    }
+
+
+def _is_hidden(each: ElementTree.Element, size: str) -> bool:
+    """Return whether a row or a column is invisible: hidden, or with almost no height or width."""
+    return each.get("hidden") in ("1", "true") or float(each.get(size) or 9) < 1
 
 
 def _get_shown_text(item: ElementTree.Element) -> str:

@@ -81,8 +81,7 @@ class Raw:
             raise ValueError(f"the workbook has more than {MOST_CELLS} cells")
         return {
             "cells": cells,
-            "hidden_rows": sum(is_hidden(row, "ht") for row in root.iter(MAIN + "row")),
-            "hidden_columns": sum(is_hidden(each, "width") for each in root.iter(MAIN + "col")),
+            **sheet_look.count_hidden(root),
             "charts": self.count_charts(part),
             "pivots": len(self.find_related_parts(part, "pivotTable")),
             "validations": count(root, "dataValidation"),
@@ -190,11 +189,6 @@ def parse_area(text: str) -> tuple[int, int, int, int]:
 
 def _is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
     return where[0] <= column <= where[2] and where[1] <= row <= where[3]
-
-
-def is_hidden(each: ElementTree.Element, size: str) -> bool:
-    """Return whether a row or a column is invisible: hidden, or with almost no height or width."""
-    return each.get("hidden") in ("1", "true") or float(each.get(size) or 9) < 1
 
 
 def count(root: ElementTree.Element, name: str) -> int:
