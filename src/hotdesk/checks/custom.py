@@ -25,6 +25,7 @@ from hotdesk.strict import Alias, Otherwise
 EXAMPLE = '{file = "check.py", image = "office", given = {least = 5}}'
 LOOKED_FOR = ("runs", "holds")
 MOST_VALUES = 50
+MAX_WHOLE = (1 << 63) - 1
 _RUNS = "The brief's check program failed on this file: write a file that the program can read."
 
 
@@ -123,5 +124,9 @@ def _read_fault(value: object) -> Fault:
 
 def read_value(value: object) -> Value:
     if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if abs(value) > MAX_WHOLE:
+            raise ValueError("a number in `values` has more than 63 bits; write it as a text")
         return value
     return read_text(value) if isinstance(value, str) else read_number(value)

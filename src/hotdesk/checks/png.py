@@ -18,6 +18,7 @@ LOOKED_FOR = ("opens", "width", "height", "blank")
 _SIZE = "Save the picture in the expected size."
 _BLANK = "Draw the picture again, and look at it before you deliver it."
 _OPENS = "Save the picture as a PNG file."
+MAX_COUNTED = 256
 CALM = 3
 """Maximum difference of a channel between pixels that count as one colour."""
 
@@ -84,12 +85,19 @@ def read_size(report: bytes) -> dict[str, int]:
 
 
 def _count_colours(page: DrawnPixels) -> int:
-    """Count the colours of a page that differ by more than noise, at most 256."""
-    step = CALM + 1
-    distinct: set[tuple[int, int, int]] = set()
-    rgb = page.rgb
+    """Count the colours of a page that differ by more than noise, at most 256.
+
+    The scale starts at the first pixel, so that no noise around it counts as a second colour.
+    """
+    rgb, distinct = page.rgb, set[tuple[int, int, int]]()
+    red, green, blue = ([_find_step(value - first) for value in range(256)] for first in rgb[:3])
     for at in range(0, len(rgb), 3):
-        distinct.add((rgb[at] // step, rgb[at + 1] // step, rgb[at + 2] // step))
-        if len(distinct) >= 256:
+        distinct.add((red[rgb[at]], green[rgb[at + 1]], blue[rgb[at + 2]]))
+        if len(distinct) >= MAX_COUNTED:
             break
     return len(distinct)
+
+
+def _find_step(difference: int) -> int:
+    step = abs(difference) // (CALM + 1)
+    return step if difference > 0 else -step

@@ -50,7 +50,7 @@ async def test_a_check_beside_the_brief_is_run_at_the_desk() -> None:
         await runtime.burn(desk.id)
     assert good.passed
     assert good.findings == ("enough lines",)
-    assert good.values == {"lines": 2.0}
+    assert good.values == {"lines": 2}
     assert bad.findings == ("expected 2 lines, found 1",)
     assert "FileNotFoundError" in missing.findings[0]
     assert CHECK.beside == ("checks/lines.py",)
@@ -62,10 +62,17 @@ def test_a_file_fails_with_findings_and_passes_without() -> None:
     assert verdict.findings == ("line 2: expected words, found none",)
 
 
+def test_whole_numbers_are_certified_exactly() -> None:
+    verdict = judged({**GOOD, "values": {"id": 12345678901234567, "share": 0.5}})
+    assert verdict.passed
+    assert [repr(value) for value in verdict.values.values()] == ["12345678901234567", "0.5"]
+
+
 @pytest.mark.parametrize(
     "said",
     [
-        "", "passed", "{}", "null", {"passed": True}, {**GOOD, "passed": True}, {**GOOD, "held": []},
+        {**GOOD, "values": {"a": 1 << 63}}, "", "passed", "{}", "null", {"passed": True},
+        {**GOOD, "passed": True}, {**GOOD, "held": []},
         {**GOOD, "held": [1]}, {**GOOD, "held": "all"}, {**GOOD, "held": ["x"] * 51}, {**GOOD, "values": []},
         {**GOOD, "values": {"a": []}}, {**GOOD, "values": {"a": {}}},
         {**GOOD, "values": dict.fromkeys(map(str, range(51)))},

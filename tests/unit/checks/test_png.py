@@ -49,6 +49,8 @@ def test_a_large_picture_is_shown_smaller(tmp_path: Path) -> None:
     [
         (drawn(spot="white"), "blank"),
         (drawn(spot="#fffffe"), "blank"),
+        (drawn(spot="#7f7f7f", ground="#808080"), "blank"),
+        (drawn(spot="#fcfcfc"), "blank"),
         (drawn((61, 40)), "width"),
         (drawn((60, 41)), "height"),
         (drawn()[:-30], "opens"),
@@ -60,6 +62,11 @@ def test_a_large_picture_is_shown_smaller(tmp_path: Path) -> None:
 def test_each_fault_is_found(tmp_path: Path, data: bytes, rule: str) -> None:
     verdict = seen(tmp_path, data, {"width": 60, "height": 40})
     assert rule in {fault.rule for fault in verdict.faults}
+
+
+def test_colours_that_differ_visibly_count(tmp_path: Path) -> None:
+    assert seen(tmp_path, drawn(spot="#848484", ground="#808080")).values["colours"] == 2
+    assert seen(tmp_path, drawn(spot="#7c7c7c", ground="#808080")).values["colours"] == 2
 
 
 def test_a_transparent_picture_is_blank(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,11 @@ def test_claims_are_read_from_where_the_brief_says() -> None:
     with pytest.raises(ValueError, match="list of claims is missing"):
         find_claims({"found": 1}, "found.clauses")
     assert "unreadable" in look("/nonexistent", "/nonexistent", "clauses")
+
+
+def test_a_key_that_appears_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"clauses": [], "clauses": [1]}')
+    assert "twice" in str(look(str(tmp_path / "a.json"), "/nonexistent", "clauses")["unreadable"])
 
 
 def test_every_claim_needs_evidence() -> None:

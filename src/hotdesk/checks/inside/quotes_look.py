@@ -19,6 +19,14 @@ def read_pages(path: str) -> list[str]:
     return [" ".join(page.split()) for page in done.stdout.decode("utf-8", "replace").split("\f")[:-1]]
 
 
+def build_unique_table(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Build an object; refuse duplicate keys, because parsers differ in which value they use."""
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        raise ValueError("a key appears twice")
+    return table
+
+
 def find_claims(document: object, place: str) -> list[object]:
     for name in filter(None, place.split(".")):
         document = document.get(name) if isinstance(document, dict) else None
@@ -44,7 +52,7 @@ def look(path: str, source: str, claims: str) -> dict[str, object]:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ValueError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB")
-        entries = find_claims(json.loads(data), claims)
+        entries = find_claims(json.loads(data, object_pairs_hook=build_unique_table), claims)
         pages = read_pages(source)
         return {"pages": len(pages), "quotes": [look_up(at, each, pages) for at, each in enumerate(entries, 1)]}
     except (Exception, RecursionError) as e:  # noqa: BLE001 - a broken file is a broken file

@@ -11,6 +11,7 @@ from pathlib import Path
 import xlsx_raw  # type: ignore[import-not-found]
 
 MAX_FILE_BYTES = 64 << 20
+THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
 
 
 def sum_column(path: str, column: str) -> dict[str, object]:
@@ -57,7 +58,11 @@ def _of_workbook(path: str, column: str) -> list[object]:
 def _parse_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"the column has the value {value!r}, which is not a number")
-    found = float(value.replace(",", "").strip() if isinstance(value, str) else value)
+    if isinstance(value, str):
+        if "," in value and not THOUSANDS.fullmatch(value.strip()):
+            raise ValueError(f"the column has the value {value!r}, whose commas are not thousands separators")
+        value = value.replace(",", "").strip()
+    found = float(value)
     if not math.isfinite(found):
         raise ValueError(f"the column has the value {value!r}, which is not a number")
     return found
