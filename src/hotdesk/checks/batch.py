@@ -10,16 +10,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from hotdesk.checks.evidence import FOLDER, RESIDENT, RUN, bring, describe_failure
+from hotdesk.checks.evidence import FOLDER, MAX_REPORT_BYTES, RESIDENT, RUN, bring, describe_failure
 from hotdesk.checks.seam import Evidence
 from hotdesk.dataclass import dataclass
 from hotdesk.desk.seam import Desk
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum bytes of one report; a file with a longer one must be inspected alone."""
+"""Maximum bytes of one report in a batch."""
 MAX_OUTPUT_BYTES = 64 << 20
 _SECONDS_EACH = 5.0
+_SECONDS_ALONE = 90.0
 _SECONDS_ALL = 60.0
+CUT = b"\t"
+"""Mark before a report that a limit cut off; see `inside/resident.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +51,24 @@ async def look_many(
 ) -> tuple[list[Evidence], str]:
     """Inspect files of many authors; return the reports in order, and what failed in the batch as a whole.
 
-    The files of one author form a group, which gets a process of its own. The folders in `remove` are deleted
-    afterwards, so that later files cannot find them.
+    The files of one author form a group, which gets a process of its own. Each file has its own limits of time and
+    bytes; they are larger if there is only one author. `is_cut` tells whether a report reached one. The folders in
+    `remove` are deleted afterwards, so that later files cannot find them.
     """
+    seconds, most = (_SECONDS_ALONE, MAX_REPORT_BYTES) if len(groups) == 1 else (_SECONDS_EACH, MAX_LINE_BYTES)
     folder, looks = f"{desk.home}/{FOLDER}", [each for group in groups for each in group]
     modules = dict.fromkeys(name for each in looks for name in (each.program, *each.needs))
     await bring(desk, folder, tuple(dict.fromkeys((RESIDENT, *modules))))
     request = {
         "groups": [[{"program": each.program, "request": dict(each.request)} for each in group] for group in groups],
         "remove": list(remove),
-        "seconds": _SECONDS_EACH,
-        "most": MAX_LINE_BYTES,
+        "seconds": seconds,
+        "most": most,
     }
     done = await desk.run(
         ["python3", "-I", "-B", "-c", RUN, folder, RESIDENT],
         stdin=json.dumps(request).encode(),
-        timeout=_SECONDS_ALL + _SECONDS_EACH * len(looks),
+        timeout=_SECONDS_ALL + seconds * len(looks),
         output_limit=MAX_OUTPUT_BYTES,
     )
     lines = done.stdout.split(b"\n")
@@ -72,4 +77,9 @@ async def look_many(
         trouble = "the inspection of several files did not return a report for each"
     if trouble:
         return [Evidence(b"", trouble=trouble) for _ in looks], trouble
-    return [Evidence(line[:MAX_LINE_BYTES]) for line in lines[:-1]], ""
+    return [Evidence(line[: most + len(CUT)]) for line in lines[:-1]], ""
+
+
+def is_cut(evidence: Evidence) -> bool:
+    """Return whether an inspection reached a limit: alone, with larger limits, it may succeed."""
+    return evidence.report.startswith(CUT)

@@ -32,7 +32,10 @@ FOLDER = ".checks"
 _MALFORMED = "malformed inspection report"
 """Start of the error about a report that no sound desk returns; its detail follows after a colon."""
 _OWN_REMEDIES = (
-    (re.compile(r"(more|larger) than \d|can be checked"), "Reduce the content of the file to within this limit."),
+    (
+        re.compile(r"(more|larger|longer) than \d|can be checked"),
+        "Reduce the content of the file to within this limit.",
+    ),
     (re.compile("nothing in row 1"), "Write the headings into row 1, and each cell once."),
     (re.compile("stored twice"), "Write each cell once."),
     (re.compile("LibreOffice could not start"), "Deliver the file again."),

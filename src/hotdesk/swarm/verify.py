@@ -18,7 +18,7 @@ import anyio
 
 from hotdesk.brief.brief import Brief, Deliverable, locate_input
 from hotdesk.checks import find
-from hotdesk.checks.batch import BatchedCheck, LookRequest, look_many
+from hotdesk.checks.batch import BatchedCheck, LookRequest, is_cut, look_many
 from hotdesk.checks.required import list_checks
 from hotdesk.checks.seam import Check, Evidence
 from hotdesk.checks.verdict_json import StoredVerdict
@@ -57,6 +57,8 @@ class VerifyRequest:
     done: anyio.Event = field(default_factory=anyio.Event)
     clean: str = ""
     """The id of the clean desk that was used."""
+    is_cut: bool = False
+    """Whether an inspection in a batch reached a limit, so that the item is checked again alone."""
 
     def refuse(self, why: str) -> None:
         """Mark every deliverable as not verifiable, for the reason `why`."""
@@ -145,11 +147,17 @@ class ItemVerifier:
         self.linger = min(2 * self.linger, MAX_LINGER_S)
 
     async def look_at(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack) -> None:
-        """Check a batch; if anything goes wrong, check each of its items alone."""
+        """Check a batch; if anything goes wrong, check each of its items alone, in a desk of its own.
+
+        Items for which the limits of a batch are too small are checked again alone, too.
+        """
         if not await self.survive(batch, stack):
             await self.leave()
             for request in batch:
                 await self.survive([request], stack, is_last=True)
+                await self.leave()
+        for request in [each for each in batch if each.is_cut]:
+            if not await self.survive([request], stack, is_last=True):
                 await self.leave()
         for request in batch:
             request.done.set()
@@ -212,6 +220,9 @@ class ItemVerifier:
         verdicts = await anyio.to_thread.run_sync(_judge, looks, proofs, at.image)
         for request in batch:
             request.clean = at.desk.id
+            request.is_cut = len(batch) > 1 and any(
+                is_cut(proof) for look, proof in zip(looks, proofs, strict=True) if look.request is request
+            )
             mine = [
                 (look.place, verdict) for look, verdict in zip(looks, verdicts, strict=True) if look.request is request
             ]

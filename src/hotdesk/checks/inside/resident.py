@@ -15,7 +15,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 
 PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resident")
@@ -80,35 +81,84 @@ def reap() -> None:
         pass
 
 
-NOTHING = b'{"unreadable": "the inspection ended early, or its report is too large"}'
+CUT = b"\t"
+"""Mark before a report that a limit cut off: JSON of these programs never starts with it."""
+NOTHING = "the inspection ended early"
+LATE = "the inspection took longer than {seconds:g} seconds"
+LARGE = "the inspection report is larger than {most} bytes"
 
 
-def _look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:
-    """Inspect one author's files in a process of its own; return the line that each inspection prints."""
+def _look_at_files(
+    looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int
+) -> Iterator[tuple[bytes, bool]]:
+    """Inspect one author's files in a process of their own; yield each report, and whether a limit cut it off.
+
+    After an inspection that was cut off, the next files are inspected in another process.
+    """
+    done = 0
+    while done < len(looks):
+        reports, why = _look_in_fork(looks[done:], seconds, most)
+        yield from ((report, False) for report in reports)
+        done += len(reports)
+        if done < len(looks):
+            text = why.format(seconds=seconds, most=most)
+            yield json.dumps({"unreadable": text}).encode(), why != NOTHING
+            done += 1
+
+
+def _look_in_fork(
+    looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int
+) -> tuple[list[bytes], str]:
+    """Inspect files in a fork until one fails; return their reports, and why the next has none."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reading)
-            signal.setitimer(signal.ITIMER_REAL, seconds)
-            sys.stdout = os.fdopen(writing, "w")
-            for look, request in looks:
-                sys.stdin = io.StringIO(json.dumps(request))
-                look()
-            sys.stdout.flush()
+            os.setsid()
+            _write_reports(looks, seconds, writing)
         finally:
             os._exit(0)
     os.close(writing)
-    parts, size = [], 0
-    while size <= most and (data := os.read(reading, 1 << 16)):
-        parts.append(data)
-        size += len(data)
+    lines, is_large = _read_lines(reading, len(looks), most)
     os.close(reading)
-    if size > most:
+    if is_large:
         os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    lines = b"".join(parts).split(b"\n")[:-1] if size <= most else []
-    return lines if len(lines) == len(looks) else [NOTHING] * len(looks)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    with suppress(ProcessLookupError):  # it ended before it had a group
+        os.killpg(child, signal.SIGKILL)  # programs that it started; its id is not free yet
+    status = os.waitpid(child, 0)[1]
+    is_late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+    return lines, LARGE if is_large else LATE if is_late else NOTHING
+
+
+def _write_reports(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, writing: int) -> None:
+    sys.stdout = os.fdopen(writing, "w")
+    for look, request in looks:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        sys.stdin = io.StringIO(json.dumps(request))
+        look()
+        sys.stdout.flush()
+
+
+def _read_lines(reading: int, expected: int, most: int) -> tuple[list[bytes], bool]:
+    """Read whole lines until their end or the first one that is too long; return them, and whether there was one."""
+    lines: list[bytes] = []
+    parts: list[bytes] = []
+    size = 0
+    while data := os.read(reading, 1 << 16):
+        *ended, rest = data.split(b"\n")
+        for each in ended:
+            size += len(each)
+            if size > most or len(lines) == expected:
+                return lines, True
+            lines.append(b"".join((*parts, each)))
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+        if size > most:
+            return lines, True
+    return lines, False
 
 
 def main() -> None:
@@ -118,8 +168,8 @@ def main() -> None:
     mains = {name: import_module(name).main for name in sorted(programs)}
     for group in request["groups"]:
         looks = [(mains[each["program"]], each["request"]) for each in group]
-        for line in _look_in_fork(looks, request["seconds"], request["most"]):
-            sys.stdout.buffer.write(line + b"\n")
+        for line, is_cut in _look_at_files(looks, request["seconds"], request["most"]):
+            sys.stdout.buffer.write((CUT if is_cut else b"") + line + b"\n")
         sys.stdout.buffer.flush()
     for path in request["remove"]:
         shutil.rmtree(path, ignore_errors=True)
