@@ -14,7 +14,9 @@ _OFFICE = frozenset(
 )
 _MARKUP = frozenset(("html", "htm", "xhtml", "svg", "xml", "mht", "mhtml"))
 _TABLES = frozenset(("csv", "tsv", "tab"))
-_ARCHIVES = frozenset(("zip", "tar", "gz", "tgz", "bz2", "xz"))
+UNREAD_ARCHIVES = frozenset(("tar", "gz", "tgz", "bz2", "tbz2", "xz", "txz", "7z", "rar", "zst"))
+"""Suffixes of archives that cannot be inspected."""
+_ARCHIVES = frozenset(("zip", *UNREAD_ARCHIVES))
 _PICTURES = frozenset(("png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff"))
 _PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "office": (
@@ -67,7 +69,9 @@ REMEDIES: Mapping[str, str] = {
     "formulas": "Change the cell so that a spreadsheet treats it as text, or write its value.",
     "programs": "Remove the program, script or shortcut. In an archive use usual suffixes, such as .txt, .csv or .pdf.",
     "bidi": "Remove these characters.",
-    "unknown-format": "Save the file in a common format, under the usual suffix of that format.",
+    "unknown-format": (
+        "Save the file in a common format, under the usual suffix of that format. Of archives, only .zip is one."
+    ),
     "archive-bomb": "Reduce the unpacked size of the content.",
     "unreadable": "Save the file in the format of its suffix, and open it once to test it.",
 }
@@ -87,6 +91,8 @@ def describe_active(suffix: str, allow: Collection[str], *, code: bool, opened: 
     parts = [text for family, text in _PARTS[kind] if family not in allow]
     if kind == "table" and "formulas" not in allow:
         yield "No cell may start with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
+    if suffix in UNREAD_ARCHIVES and "unknown-format" not in allow:
+        yield "It must be a zip archive: archives of other formats cannot be inspected."
     if parts and not (code and kind == "other"):
         links = "; a hyperlink to a web page may stay" if kind == "office" else ""
         yield f"It must not contain {list_words(parts, 'or')}{links}."

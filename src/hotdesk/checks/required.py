@@ -34,10 +34,16 @@ def list_checks(item: Deliverable, *, office: bool = False) -> Sequence[tuple[st
 
 
 def _build_active_expectation(item: Deliverable, *, office: bool) -> Mapping[str, object]:
-    expect: dict[str, object] = {"allow": list(item.active), "code": _is_code(item)}
+    expect: dict[str, object] = {"allow": list(list_allowed(item)), "code": _is_code(item)}
     if office and is_opened(item) and "encrypted" not in item.active:  # its password is unknown
         expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
     return expect
+
+
+def list_allowed(item: Deliverable) -> tuple[str, ...]:
+    """List the active content that a brief allows: what it names, and formulas if its check of a table allows them."""
+    calculated = any(each.check == "csv" and each.expect.get("formulas") is True for each in item.checks)
+    return (*item.active, *(["formulas"] if calculated and "formulas" not in item.active else []))
 
 
 def describe_deliverable(item: Deliverable) -> str:
@@ -57,7 +63,7 @@ def list_requirements(item: Deliverable) -> tuple[str, ...]:
     requested = [find(each.check, each.expect).requirements for each in item.checks if each.check != NAME]
     suffix = PurePosixPath(item.path).suffix.lstrip(".").lower() or item.kind.lower()
     opened = is_opened(item) and "encrypted" not in item.active and not REACHING & set(item.active)
-    always = describe_active(suffix, item.active, code=_is_code(item), opened=opened)
+    always = describe_active(suffix, list_allowed(item), code=_is_code(item), opened=opened)
     return tuple(dict.fromkeys([*(sentence for each in requested for sentence in each), *always]))
 
 

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hotdesk.brief.brief import DRIVE, Brief
 from hotdesk.brief.names import is_address
 from hotdesk.brief.rules import rule_text
+from hotdesk.checks.active_requirements import UNREAD_ARCHIVES
 from hotdesk.cli.brief_summary import measure_input
 from hotdesk.config import Config, find_node_identity
 from hotdesk.desk.image import image
@@ -66,6 +67,17 @@ def _guess_meaning(host: str, rule: str) -> str:
     if close := get_close_matches(host, PRESETS, n=1, cutoff=0.5):
         return f"did you mean the preset {close[0]!r}? Write only its name as the rule."
     return f"write the whole name of the host, such as '{host}.com'"
+
+
+def list_archive_warnings(job: Brief) -> Iterator[str]:
+    """List deliverables whose checks must fail, because archives of their format cannot be inspected."""
+    for item in job.deliverables:
+        suffix = PurePosixPath(item.path).suffix.lstrip(".").lower()
+        if item.checks and suffix in UNREAD_ARCHIVES and "unknown-format" not in item.active:
+            yield (
+                f"the deliverable {make_printable(item.path)!r} cannot pass its checks: only zip archives can be "
+                'inspected; deliver a .zip, or write active = ["unknown-format"] to allow a file that is not inspected'
+            )
 
 
 def list_image_warnings(job: Brief, settings: Config) -> Iterator[str]:

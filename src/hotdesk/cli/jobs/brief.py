@@ -20,7 +20,13 @@ from hotdesk.checks import find
 from hotdesk.checks.required import list_checks
 from hotdesk.cli import options
 from hotdesk.cli.brief_summary import as_json, format_brief
-from hotdesk.cli.brief_warnings import list_image_warnings, list_input_warnings, list_rule_warnings, warn
+from hotdesk.cli.brief_warnings import (
+    list_archive_warnings,
+    list_image_warnings,
+    list_input_warnings,
+    list_rule_warnings,
+    warn,
+)
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.shipped import find_shipped_file
 from hotdesk.cli.terminal import align_columns
@@ -74,7 +80,14 @@ def check(arguments: argparse.Namespace) -> None:
     """
     settings = config.load()
     job = _load_checked_brief(arguments.brief, settings)
-    warn([*list_input_warnings(job), *list_rule_warnings(job, settings), *list_image_warnings(job, settings)])
+    warn(
+        [
+            *list_input_warnings(job),
+            *list_archive_warnings(job),
+            *list_rule_warnings(job, settings),
+            *list_image_warnings(job, settings),
+        ]
+    )
     print(json.dumps(as_json(job), indent=1) if arguments.json else "\n".join(format_brief(job)))
 
 

@@ -229,6 +229,18 @@ def test_a_rule_for_a_host_of_one_word_is_warned_of(
     assert all(line.startswith("warning: the egress rule ") and meant in line for line in found)
 
 
+def test_an_archive_that_cannot_be_inspected_is_warned_of(
+    run: Run, brief: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = '\n[[deliverables]]\npath = "all.tar.gz"\ncheck = "command"\nexpect = {run = ["true"]}\n'
+    brief.write_text(BRIEF + item)
+    assert cli.carry_out(["brief", "check", str(brief)]) == 0
+    assert "'all.tar.gz' cannot pass its checks: only zip archives" in capsys.readouterr().err
+    brief.write_text(BRIEF + item + 'active = ["unknown-format"]\n')
+    assert cli.carry_out(["brief", "check", str(brief)]) == 0
+    assert "tar.gz' cannot" not in capsys.readouterr().err
+
+
 def test_an_image_that_is_not_built_is_warned_of_with_the_nearest(
     run: Run, brief: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
